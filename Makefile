@@ -1,0 +1,74 @@
+# Every target sets itself up: .venv is made once and refreshed when the declared versions change.
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SPEC := pyproject.toml constraints.txt
+
+# One thread per process: pytest and the fits bring their own processes.
+export OMP_NUM_THREADS      := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS      := 1
+export NUMEXPR_NUM_THREADS  := 1
+export MPLBACKEND           := Agg
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all lint bench docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## simulate both regimes, check them, draw them (into demo/)
+	$(BIN)/spdelaw demo --out demo
+
+test: $(VENV)/.dev ## run the fast tests and the examples in the docs
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: $(VENV)/.dev ## run every test
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.dev ## check style, types and import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+bench: $(VENV)/.dev ## run every benchmarks/bench_*.py
+	@for file in benchmarks/bench_*.py; do \
+	  test -e "$$file" || { echo "no benchmarks/bench_*.py to run"; exit 1; }; \
+	  echo "== $$file"; \
+	  $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" || exit 1; \
+	done
+
+docs: $(VENV)/.dev ## build the documentation (into site/)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+clean: ## remove .venv, site, demo and caches
+	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------ set-up
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "spdelaw needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; \
+	  exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  exit 1; }
+
+$(VENV)/.demo: $(SPEC) | $(BIN)/python
+	@echo "setting up $(VENV) ..."
+	@$(PIP) -e '.[report,zarr]'
+	@touch $@
+
+# The development set contains the one of the demo.
+$(VENV)/.dev: $(SPEC) | $(BIN)/python
+	@echo "setting up $(VENV) for development; the first time takes a few minutes ..."
+	@$(PIP) -e '.[dev,docs,all]'
+	@touch $(VENV)/.demo $@

@@ -1,0 +1,39 @@
+"""WHERE: bases, quadratures and transforms between fields and coefficients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spdelaw.domain._analysis import Analysis
+from spdelaw.domain._base import AbstractDomain
+from spdelaw.domain._interval import Interval
+from spdelaw.domain._line import Line
+from spdelaw.errors import DomainError
+
+__all__ = ["DOMAINS", "AbstractDomain", "Analysis", "Interval", "Line", "from_dict"]
+
+#: Domains by the name under which files and the shell know them.
+DOMAINS: dict[str, type[AbstractDomain]] = {cls.name: cls for cls in (Interval, Line)}
+
+
+def from_dict(description: dict[str, Any]) -> AbstractDomain:
+    """Domain from the plain description that ``domain.to_dict()`` gives.
+
+    Example:
+        >>> from_dict({"name": "interval", "a": 0.0, "b": 1.0, "boundary": "periodic"})
+        Interval(a=0.0, b=1.0, boundary='periodic')
+    """
+    settings = dict(description)
+    name = settings.pop("name", None)
+    if name not in DOMAINS:
+        raise DomainError(
+            "domain", expected=f"one of {sorted(DOMAINS)}", got=repr(name),
+            fix="check the name in the description",
+        )  # fmt: skip
+    try:
+        return DOMAINS[name](**settings)
+    except TypeError as error:
+        raise DomainError(
+            "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",
+            fix=str(error),
+        ) from error  # fmt: skip

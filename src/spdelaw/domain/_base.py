@@ -1,0 +1,249 @@
+"""What every spatial domain offers: a basis, its inner product and the two transforms."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
+from spdelaw.errors import DomainError
+
+Array = np.ndarray
+Function = Callable[[Array], Array]
+
+
+class AbstractDomain(abc.ABC):
+    """A spatial domain with the orthonormal eigenbasis of its reference operator.
+
+    The reference operator is ``-A0 h_n = mu_n h_n`` with ``<h_m, h_n> = delta_mn`` in
+    ``L2(domain, weight)``. A subclass states the basis; transforms follow from it.
+
+    Subclasses are final, frozen dataclasses of plain numbers and strings, so that
+    ``to_dict`` and ``from_dict`` need no code of their own.
+    """
+
+    #: Names of the spatial dims of a field on this domain.
+    dims: ClassVar[tuple[str, ...]] = ("x",)
+    #: Name under which the domain is stored in files.
+    name: ClassVar[str]
+
+    # -- the basis ------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def eigenvalues(self, n_modes: int) -> Array:
+        """First ``n_modes`` eigenvalues ``mu_n >= 0`` in increasing order; shape (n_modes,)."""
+
+    @abc.abstractmethod
+    def eigenfunctions(self, points: Array, n_modes: int) -> Array:
+        """Values ``h_n(x)``; shape (n_points, n_modes)."""
+
+    @abc.abstractmethod
+    def weight(self, points: Array) -> Array:
+        """Density of the inner product at the points; shape (n_points,)."""
+
+    @abc.abstractmethod
+    def quadrature(self, n_points: int) -> tuple[Array, Array]:
+        """Points and weights that integrate smooth functions against ``weight``."""
+
+    @abc.abstractmethod
+    def grid(self, n_points: int) -> Array:
+        """A regular grid to show or simulate fields on; shape (n_points,)."""
+
+    @abc.abstractmethod
+    def grid_weights(self, points: Array) -> Array:
+        """Weights of a composite rule on given points: ``sum_i w_i f(x_i) ~ <f, 1>``."""
+
+    @property
+    @abc.abstractmethod
+    def volume(self) -> float:
+        """Total mass ``<1, 1>`` of the domain: its length, or 1 for a probability weight."""
+
+    @abc.abstractmethod
+    def check_points(self, points: Array) -> Array:
+        """Return the points as float64, or raise `DomainError` where they lie outside."""
+
+    def fast_analyse(self, values: Array, points: Array, n_modes: int) -> Array | None:
+        """Coefficients by a fast transform, or None where the grid does not allow one."""
+        return None
+
+    def fast_synthesise(self, coefficients: Array, points: Array) -> Array | None:
+        """Field by a fast transform, or None where the grid does not allow one."""
+        return None
+
+    # -- transforms -----------------------------------------------------------------
+
+    def analyse(
+        self,
+        fields: xr.DataArray | Array,
+        n_modes: int,
+        points: Array | None = None,
+        *,
+        method: str = "auto",
+    ) -> Any:
+        """Coefficients ``c_n = <X, h_n>`` of fields; NaN marks a missing point.
+
+        On a grid whose rule is exact for the modes this is that rule (or a fast transform);
+        elsewhere, and wherever points are missing, it is weighted least squares. Where the
+        grid cannot keep the requested modes apart from the ones beyond, an
+        `AliasingWarning` says by how much.
+
+        Args:
+            fields: DataArray with this domain's dims, or array (..., n_points).
+            n_modes: how many modes to return.
+            points: grid of a bare array; a DataArray brings its own.
+            method: "auto", "dense" or "fast".
+
+        Returns:
+            DataArray with dim ``mode`` in place of the spatial ones and attributes
+            ``method``, ``condition``, ``leakage`` and ``outside``; a bare array for a bare array.
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> domain = sl.Interval(0, np.pi)
+            >>> x = domain.grid(101)
+            >>> np.round(domain.analyse(np.sin(2 * x), n_modes=3, points=x), 6) + 0.0
+            array([0.      , 1.253314, 0.      ])
+        """
+        values, grid = self._values_and_points(fields, points)
+        result = self.analysis(values, grid, n_modes, method=method)
+        warn_if_aliased(result)
+        if not isinstance(fields, xr.DataArray):
+            return result.coefficients
+        kept = [d for d in fields.dims if d not in self._space_dims(fields)]
+        coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(kept)}
+        coords["mode"] = ("mode", np.arange(1, n_modes + 1))
+        attrs = {k: getattr(result, k) for k in ("method", "condition", "leakage", "outside")}
+        return xr.DataArray(result.coefficients, dims=[*kept, "mode"], coords=coords, attrs=attrs)
+
+    def analysis(
+        self, values: Array, points: Array, n_modes: int, method: str = "auto"
+    ) -> Analysis:
+        """Coefficients of bare arrays with the numbers that say how far to trust them."""
+        n_modes = self.check_modes(n_modes)
+        return analyse_values(self, values, self.check_points(points), n_modes, method)
+
+    def synthesise(
+        self, coefficients: xr.DataArray | Array, points: Array, *, method: str = "auto"
+    ) -> Any:
+        """Field ``X(x) = sum_n c_n h_n(x)`` at the points.
+
+        Args:
+            coefficients: DataArray with dim ``mode``, or array (..., n_modes).
+            points: shape (n_points,).
+            method: "auto", "dense" or "fast".
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> float(sl.Interval(0, 1, boundary="neumann").synthesise(np.array([2.0]), [0.3])[0])
+            2.0
+        """
+        grid = self.check_points(points)
+        if not isinstance(coefficients, xr.DataArray):
+            return self._synthesise(np.asarray(coefficients, float), grid, method)
+        c = coefficients.transpose(..., "mode")
+        kept = list(c.dims[:-1])
+        coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}
+        field = self._synthesise(np.asarray(c.values, float), grid, method)
+        return xr.DataArray(
+            field, dims=[*kept, self.dims[0]], coords={**coords, self.dims[0]: grid}
+        )
+
+    def _synthesise(self, coefficients: Array, points: Array, method: str) -> Array:
+        if method not in ("auto", "dense", "fast"):
+            raise _unknown_method(method)
+        n_modes = self.check_modes(coefficients.shape[-1])
+        # A fast transform pays off only when most modes of the grid are in use.
+        if method == "fast" or (method == "auto" and n_modes > 64 and 4 * n_modes > len(points)):
+            fast = self.fast_synthesise(coefficients, points)
+            if fast is not None:
+                return fast
+            if method == "fast":
+                raise no_fast_transform(self)
+        return coefficients @ self.eigenfunctions(points, n_modes).T
+
+    def project(self, function: Function, n_modes: int) -> Array:
+        """Coefficients ``<f, h_n>`` of a function by a quadrature finer than its modes."""
+        n_modes = self.check_modes(n_modes)
+        x, w = self.quadrature(max(400, 4 * n_modes))
+        try:
+            values = np.broadcast_to(np.asarray(function(x), dtype=float), x.shape)
+        except Exception as error:
+            raise DomainError(
+                "function",
+                expected="a function of an array of points that returns one value a point",
+                got=f"{type(error).__name__}: {error}",
+                fix="write it with NumPy, for example lambda x: np.exp(-x**2)",
+            ) from error
+        return (w * values) @ self.eigenfunctions(x, n_modes)
+
+    # -- checks ---------------------------------------------------------------------
+
+    def check_modes(self, n_modes: int) -> int:
+        """Return ``n_modes`` as an int, or raise `DomainError`."""
+        if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
+            raise DomainError(
+                "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=8"
+            )
+        return int(n_modes)
+
+    def _space_dims(self, fields: xr.DataArray) -> tuple[str, ...]:
+        missing = [d for d in self.dims if d not in fields.dims]
+        if missing:
+            raise DomainError(
+                "fields",
+                expected=f"spatial dims {self.dims}",
+                got=f"dims {tuple(fields.dims)}",
+                fix=f"rename the spatial dim, for example fields.rename(lon='{self.dims[0]}')",
+            )
+        return self.dims
+
+    def _values_and_points(
+        self, fields: xr.DataArray | Array, points: Array | None
+    ) -> tuple[Array, Array]:
+        if isinstance(fields, xr.DataArray):
+            (dim,) = self._space_dims(fields)
+            if dim not in fields.coords:
+                raise DomainError(
+                    "fields", expected=f"a coordinate '{dim}'", got="none",
+                    fix=f"fields.assign_coords({dim}=...)",
+                )  # fmt: skip
+            return fields.transpose(..., dim).values, fields[dim].values
+        values = np.asarray(fields)
+        if points is None:
+            raise DomainError(
+                "points", expected="the grid of a bare array", got="None",
+                fix="pass points=, or a DataArray with coordinates",
+            )  # fmt: skip
+        if values.ndim == 0 or values.shape[-1] != np.size(points):
+            raise DomainError(
+                "fields", expected=f"a last axis of {np.size(points)} points",
+                got=f"shape {values.shape}", fix="move the spatial axis last",
+            )  # fmt: skip
+        return values, np.asarray(points)
+
+    # -- files ----------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain description that `from_dict` turns back into an equal domain."""
+        fields = getattr(type(self), "__dataclass_fields__", {})
+        return {"name": self.name, **{key: getattr(self, key) for key in fields}}
+
+
+def _unknown_method(method: str) -> DomainError:
+    return DomainError(
+        "method", expected="'auto', 'dense' or 'fast'", got=repr(method), fix="leave it at 'auto'"
+    )
+
+
+def no_fast_transform(domain: AbstractDomain) -> DomainError:
+    """Error for ``method="fast"`` on a grid that has no fast transform."""
+    return DomainError(
+        "method",
+        expected="a grid with a fast transform for method='fast'",
+        got=f"a grid without one on {domain}",
+        fix="use method='auto', or the grid of domain.grid(n)",
+    )

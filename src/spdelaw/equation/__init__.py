@@ -1,0 +1,29 @@
+"""WHAT: the equation, its spectra, its initial state and its closed-form moments."""
+
+from spdelaw.equation import catalogue
+from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._spde import SpectralSPDE, check_times
+from spdelaw.equation._spectra import (
+    AbstractSpectrum,
+    Matern,
+    OperatorFormula,
+    PowerLaw,
+    White,
+)
+from spdelaw.equation._transition import Transition, decay_mean, mode_variance, transition
+
+__all__ = [
+    "AbstractSpectrum",
+    "Gaussian",
+    "Matern",
+    "OperatorFormula",
+    "PowerLaw",
+    "SpectralSPDE",
+    "Transition",
+    "White",
+    "catalogue",
+    "check_times",
+    "decay_mean",
+    "mode_variance",
+    "transition",
+]

@@ -1,0 +1,60 @@
+"""Batches of paths to a Zarr directory that appears only when it is complete."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import xarray as xr
+
+from spdelaw.errors import FileError, MissingExtraError
+
+
+def stream_to_zarr(
+    out: Path,
+    batches: Iterator[xr.DataArray | xr.Dataset],
+    n_paths: int,
+    progress: Callable[[int, int], None] | None,
+) -> xr.DataArray | xr.Dataset:
+    """Append batches along ``path`` in a hidden sibling, then rename it to ``out``."""
+    _check_target(out)
+    work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        store, done, single = work / "store", 0, False
+        for batch in batches:
+            single = isinstance(batch, xr.DataArray)
+            data = batch.to_dataset(name="field") if isinstance(batch, xr.DataArray) else batch
+            if done:
+                data.to_zarr(store, append_dim="path", zarr_format=3, consolidated=False)
+            else:
+                data.to_zarr(store, mode="w", zarr_format=3, consolidated=False)
+            done += data.sizes["path"]
+            if progress is not None:
+                progress(done, n_paths)
+        store.rename(out)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    stored = xr.open_zarr(out, chunks=None, consolidated=False)
+    return stored["field"] if single else stored
+
+
+def _check_target(out: Path) -> None:
+    try:
+        import zarr  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("simulate(out=...)", "zarr") from error
+    if out.suffix != ".zarr":
+        raise FileError(
+            "out", expected="a directory name ending in .zarr", got=str(out), fix="out='paths.zarr'"
+        )
+    if out.exists():
+        raise FileError(
+            "out", expected="a name that is free", got=f"{out} exists",
+            fix="remove it or choose another name",
+        )  # fmt: skip
+    if not out.parent.is_dir():
+        raise FileError(
+            "out", expected="an existing folder", got=str(out.parent), fix="create the folder first"
+        )

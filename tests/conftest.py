@@ -1,0 +1,23 @@
+"""Settings of the test suite."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run: a red test stays red until its cause is mended.
+settings.register_profile(
+    "spdelaw",
+    derandomize=True,
+    deadline=None,
+    max_examples=50,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("spdelaw")
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """The directory that holds pyproject.toml, docs and src."""
+    return Path(__file__).resolve().parents[1]

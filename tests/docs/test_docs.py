@@ -1,0 +1,126 @@
+"""The code on every page runs and prints what the page shows; the site builds and stands alone."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*CHECKOUT.glob("docs/*.md"), CHECKOUT / "README.md"])
+
+
+def hook(name: str):
+    """A module of docs/_hooks, which is no package."""
+    spec = importlib.util.spec_from_file_location(
+        f"docs_hook_{name}", CHECKOUT / "docs" / "_hooks" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+execute, math = hook("execute"), hook("math")
+
+
+# ------------------------------------------------------------------ the pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_on_the_page_runs_and_prints_what_is_shown(page, tmp_path):
+    execute.run_page(page.read_text(encoding="utf-8"), page.name, tmp_path)
+
+
+def test_quickstart_is_not_empty():
+    blocks = execute.blocks((CHECKOUT / "docs" / "quickstart.md").read_text(encoding="utf-8"))
+    assert sum(block.language == "python" for block in blocks) >= 8
+    assert sum(block.output is not None for block in blocks) >= 8
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
+    target = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
+    run = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "WARNING" not in run.stderr
+    return target
+
+
+def test_site_has_formulas_and_pictures(site):
+    theory = (site / "theory.html").read_text(encoding="utf-8")
+    assert theory.count("<math ") > 40
+    assert "arithmatex" not in theory
+    assert "<svg" in (site / "quickstart.svg").read_text(encoding="utf-8")
+
+
+def test_site_loads_nothing_from_the_network(site):
+    loaded = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
+    for page in site.glob("*.html"):
+        assert loaded.findall(page.read_text(encoding="utf-8")) == [], page.name
+
+
+# ------------------------------------------------------------------ the mechanism itself
+
+PAGE = """
+```python
+x = 1
+```
+
+```python
+print(x + 1, "a  b")
+```
+
+```text
+2 a ... b
+```
+
+<!-- not run -->
+```python
+raise SystemExit
+```
+
+```sh
+pip install something
+```
+"""
+
+
+def test_blocks_share_a_namespace_and_check_their_output(tmp_path):
+    execute.run_page(PAGE.replace("a ... b", "a b"), "page.md", tmp_path)
+    assert [block.line for block in execute.blocks(PAGE)] == [3, 7, 21]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2 a ... b", "3 a b", r"page\.md:7 shows\n3 a b"),
+        ("x = 1", "raise ValueError('no')", r"page\.md:3 fails\n(?s:.*)ValueError: no"),
+        ("pip install something", "spdelaw no-such-command", r"page\.md:21 .* exits with 2"),
+    ],
+)
+def test_a_page_that_lies_is_named(tmp_path, old, new, message):
+    with pytest.raises(execute.PageError, match=message):
+        execute.run_page(PAGE.replace(old, new), "page.md", tmp_path)
+
+
+def test_formula_becomes_mathml():
+    page = r'<p><span class="arithmatex">\(a &lt; b\)</span></p>'
+    html = math.on_page_content(page)
+    assert html.startswith('<p><math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">')
+    assert "arithmatex" not in html
+
+
+def test_formula_in_a_block_keeps_its_place():
+    page = '<div class="arithmatex">\\[\nx^2\n\\]</div>'
+    assert math.on_page_content(page).startswith('<div class="formula"><math')
+
+
+@pytest.mark.parametrize("latex", [r"\nosuchcommand x", r"\frac{1"])
+def test_formula_that_cannot_be_converted_is_an_error(latex):
+    with pytest.raises(math.PluginError, match="formula"):
+        math.to_mathml(latex, "inline")
