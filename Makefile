@@ -4,7 +4,7 @@ WORKERS ?= 2
 
 VENV := .venv
 BIN  := $(VENV)/bin
-PIP  := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP  := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 SPEC := pyproject.toml constraints.txt
 
 # One thread per process: pytest and the fits bring their own processes.
@@ -44,7 +44,7 @@ bench: $(VENV)/.dev ## run every benchmarks/bench_*.py
 	done
 
 docs: $(VENV)/.dev ## build the documentation (into site/)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 clean: ## remove .venv, site, demo and caches
@@ -54,6 +54,9 @@ clean: ## remove .venv, site, demo and caches
 # ------------------------------------------------------------------ set-up
 
 $(BIN)/python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "spdelaw needs Python 3.11 or newer; '$(PYTHON)' was not found. Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; \
+	  exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "spdelaw needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; \
 	  exit 1; }

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import traceback
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -46,7 +47,7 @@ def blocks(markdown: str) -> list[Block]:
     """The blocks of a page that run, in order."""
     fences = list(FENCE.finditer(markdown))
     found = []
-    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+    for fence, following in zip_longest(fences, fences[1:]):
         before = markdown[: fence.start()].rstrip()
         if fence["language"] not in {"python", "sh"} or before.endswith(NOT_RUN):
             continue

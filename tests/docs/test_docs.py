@@ -1,6 +1,7 @@
 """The code on every page runs and prints what the page shows; the site builds and stands alone."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -45,7 +46,10 @@ def site(tmp_path_factory):
     """The built site."""
     target = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
-    run = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(
+        build, cwd=CHECKOUT, env=quiet, capture_output=True, text=True, timeout=300
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "WARNING" not in run.stderr
     return target
@@ -72,11 +76,11 @@ x = 1
 ```
 
 ```python
-print(x + 1, "a  b")
+print(x + 1, "a   b")
 ```
 
 ```text
-2 a ... b
+2 a b
 ```
 
 <!-- not run -->
@@ -91,16 +95,16 @@ pip install something
 
 
 def test_blocks_share_a_namespace_and_check_their_output(tmp_path):
-    execute.run_page(PAGE.replace("a ... b", "a b"), "page.md", tmp_path)
-    assert [block.line for block in execute.blocks(PAGE)] == [3, 7, 21]
+    execute.run_page(PAGE, "page.md", tmp_path)
+    assert [block.line for block in execute.blocks(PAGE)] == [3, 7, 20]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("2 a ... b", "3 a b", r"page\.md:7 shows\n3 a b"),
+        ("2 a b", "3 a b", r"page\.md:7 shows\n3 a b"),
         ("x = 1", "raise ValueError('no')", r"page\.md:3 fails\n(?s:.*)ValueError: no"),
-        ("pip install something", "spdelaw no-such-command", r"page\.md:21 .* exits with 2"),
+        ("pip install something", "spdelaw no-such-command", r"page\.md:20 .* exits with 2"),
     ],
 )
 def test_a_page_that_lies_is_named(tmp_path, old, new, message):
@@ -120,7 +124,7 @@ def test_formula_in_a_block_keeps_its_place():
     assert math.on_page_content(page).startswith('<div class="formula"><math')
 
 
-@pytest.mark.parametrize("latex", [r"\nosuchcommand x", r"\frac{1"])
+@pytest.mark.parametrize("latex", [r"\nosuchcommand x", r"\left( x"])
 def test_formula_that_cannot_be_converted_is_an_error(latex):
     with pytest.raises(math.PluginError, match="formula"):
         math.to_mathml(latex, "inline")

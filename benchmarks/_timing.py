@@ -1,0 +1,68 @@
+"""Interleaved timings, and results that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+# Before NumPy loads its BLAS: one thread, so that a ratio means the same on every machine.
+for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
+    os.environ[f"{_name}_NUM_THREADS"] = "1"
+
+import json  # noqa: E402
+import platform  # noqa: E402
+import statistics  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable, Mapping  # noqa: E402
+from importlib import metadata  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def interleaved_medians(
+    tasks: Mapping[str, Callable[[], object]], repeats: int
+) -> dict[str, dict[str, float]]:
+    """Median, smallest and largest wall time of each task in seconds.
+
+    The tasks take turns, so that a busy neighbour slows all of them alike; a first, untimed
+    turn loads caches and memory.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    for turn in range(repeats + 1):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return {
+        name: {"median": statistics.median(s), "min": min(s), "max": max(s)}
+        for name, s in seconds.items()
+    }
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python and of packages, the ones that decide the speed."""
+    return {"python": platform.python_version(), **{p: metadata.version(p) for p in packages}}
+
+
+def write_results(name: str, document: dict[str, Any], markdown: str) -> None:
+    """Write ``results/<name>.json`` and ``results/<name>.md``."""
+    RESULTS.mkdir(exist_ok=True)
+    _write(RESULTS / f"{name}.json", json.dumps(document, indent=2) + "\n")
+    _write(RESULTS / f"{name}.md", markdown)
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; every column but the first is set to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _write(path: Path, text: str) -> None:
+    work = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        work.write_text(text, encoding="utf-8")
+        work.replace(path)
+    finally:
+        work.unlink(missing_ok=True)

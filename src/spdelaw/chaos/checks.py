@@ -1,0 +1,82 @@
+"""What may enter this package: counts, times on [0, T], eigenvalues and the noise factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spdelaw.chaos.array_namespace import Array, as_floating, to_numpy
+from spdelaw.equation import check_times
+from spdelaw.errors import InputError
+
+#: Share of T by which a time may pass T: rounding of ``t - initial_time``.
+SLACK = 1e-9
+
+
+def check_count(what: str, value: Any, least: int = 1) -> int:
+    """Return the value as an int of at least ``least``, or raise `InputError`.
+
+    Example:
+        >>> check_count("n_time", 16)
+        16
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(
+            what, expected=f"an integer of at least {least}", got=repr(value), fix=f"{what}={least}"
+        )
+    return int(value)
+
+
+def check_ages(times: Any, horizon: float) -> np.ndarray:
+    """Times since the initial state: increasing, in [0, T]; NumPy float64 (T,).
+
+    Example:
+        >>> check_ages([0, 0.5, 1], 1.0)
+        array([0. , 0.5, 1. ])
+    """
+    t = check_times(to_numpy(times) if hasattr(times, "detach") else times)
+    if t[0] < 0.0 or t[-1] > horizon * (1.0 + SLACK):
+        raise InputError(
+            "times", expected=f"times since the initial state in [0, {horizon:g}]",
+            got=f"{t[0]:g} to {t[-1]:g}",
+            fix="subtract initial_time, or build the time basis with a longer horizon",
+        )  # fmt: skip
+    return t
+
+
+def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
+    """Eigenvalues as a floating vector (N,).
+
+    Values are looked at in NumPy only: asking a tensor waits for its device, and a NaN in
+    training has to reach the loss, where it is diagnosed.
+    """
+    lam = as_floating(eigenvalues, xp)
+    if lam.ndim != 1 or lam.shape[0] == 0:
+        raise InputError(
+            "eigenvalues", expected="one number a mode, shape (N,)",
+            got=f"shape {tuple(lam.shape)}", fix="pass equation.eigenvalues",
+        )  # fmt: skip
+    if xp is np and not np.isfinite(lam).all():
+        raise InputError(
+            "eigenvalues", expected="finite numbers", got=f"{lam}", fix="remove NaN and infinity"
+        )
+    return lam
+
+
+def check_noise_factor(noise_factor: Any, eigenvalues: Array, xp: Any) -> Array:
+    """Amplitudes ``sqrt(q_n)`` (N,) or ``<Q^(1/2) h_l, h_n>`` (L, N), in the form of lambda."""
+    given = as_floating(noise_factor, xp)
+    b = given if xp is np else given.to(eigenvalues)
+    n = eigenvalues.shape[0]
+    if b.ndim not in (1, 2) or b.shape[-1] != n or 0 in b.shape:
+        raise InputError(
+            "noise_factor",
+            expected=f"amplitudes sqrt(q_n) of shape ({n},) or a factor of shape (L, {n})",
+            got=f"shape {tuple(b.shape)}", fix="pass np.sqrt(equation.noise_variance)",
+        )  # fmt: skip
+    if xp is np and not np.isfinite(b).all():
+        raise InputError(
+            "noise_factor", expected="finite numbers", got=f"{b}", fix="remove NaN and infinity"
+        )
+    return b

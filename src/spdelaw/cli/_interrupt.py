@@ -1,0 +1,64 @@
+"""Ctrl-C that is neither lost nor half obeyed."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+#: Seconds until an interrupt that was lost is sent again.
+AGAIN = 0.05
+
+
+@contextlib.contextmanager
+def kept_interrupts() -> Iterator[None]:
+    """Send an interrupt again that fell into a callback, where Python only prints it.
+
+    HDF5 runs so many weak-reference callbacks while it writes that about every second Ctrl-C
+    falls into one.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(AGAIN, _thread.interrupt_main).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@contextlib.contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C back until the yielded function is called, or the block ends.
+
+    Zarr writes in threads of its own, which go on after an exception here and would fill a
+    directory that is being removed. A second Ctrl-C is not held back.
+    """
+    pressed = threading.Event()
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    def handler(*_: Any) -> None:
+        check()
+        pressed.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check  # only the main thread is ever interrupted
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+    check()

@@ -1,0 +1,63 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spdelaw.errors import InputError
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no table and no progress; errors stay.")
+]
+Seed = Annotated[
+    int, typer.Option("--seed", help="Non-negative integer; the same seed gives the same numbers.")
+]
+Paths = Annotated[int, typer.Option("--paths", "-n", help="Number of paths.")]
+OutFile = Annotated[
+    Path, typer.Option("--out", "-o", help="File to write: .nc (NetCDF) or .zarr (Zarr).")
+]
+OutFolder = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder to write to; made if it is not there.")
+]
+InFile = Annotated[Path, typer.Argument(metavar="FILE", help="NetCDF (.nc) or Zarr (.zarr).")]
+Variable = Annotated[
+    str | None,
+    typer.Option("--variable", "-v", help="Variable to take where the file holds several."),
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
+
+
+def positive(option: str, value: int) -> int:
+    """A count of at least one, or `InputError` in the words of the shell."""
+    if value < 1:
+        raise InputError(
+            option, expected="a positive integer", got=str(value), fix=f"pass {option} 100"
+        )
+    return value
+
+
+def positive_number(option: str, value: float) -> float:
+    """A finite number above zero, or `InputError` in the words of the shell."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(
+            option, expected="a finite number above 0", got=f"{value:g}", fix=f"pass {option} 1.0"
+        )
+    return value
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Numbers from a list with commas, or `InputError`."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(
+            option, expected="numbers with commas between them", got=repr(text),
+            fix=f"pass {option} 0,0.1,0.5",
+        ) from error  # fmt: skip

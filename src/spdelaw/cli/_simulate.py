@@ -1,0 +1,166 @@
+"""``spdelaw simulate``: paths of an equation of the catalogue into a file."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+import xarray as xr
+
+from spdelaw.cli import _options
+from spdelaw.cli._interrupt import deferred_interrupts
+from spdelaw.cli._options import numbers, positive, positive_number
+from spdelaw.cli._output import Output, file_size, human_size, shape
+from spdelaw.cli._target import check_room, check_target
+from spdelaw.data import write
+from spdelaw.data.atomic import replace_directory
+from spdelaw.equation import SpectralSPDE
+from spdelaw.equation.catalogue import EQUATIONS
+from spdelaw.errors import EquationError, InputError
+from spdelaw.simulate import SCHEMES, simulate
+
+EXAMPLES = """**Examples**
+
+spdelaw simulate heat --paths 1000 --out heat.nc
+
+spdelaw simulate ornstein-uhlenbeck --modes 8 --times 0,0.1,0.5,2 --out ou.nc
+
+spdelaw simulate heat --paths 100000 --observation-std 0.05 --out big.zarr
+"""
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="EQUATION",
+        help=f"One of {', '.join(EQUATIONS)}.",
+        autocompletion=lambda incomplete: [n for n in EQUATIONS if n.startswith(incomplete)],
+    ),
+]
+
+
+def command(
+    equation: Name,
+    out: _options.OutFile,
+    paths: _options.Paths = 1000,
+    modes: Annotated[int, typer.Option(help="Number of modes.")] = 50,
+    times: Annotated[
+        str | None, typer.Option(help="Times with commas, such as 0,0.1,0.5; need not be regular.")
+    ] = None,
+    final_time: Annotated[float | None, typer.Option(help="Last time; 1 by default.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Regular steps; 200 by default.")] = None,
+    points: Annotated[
+        int | None, typer.Option(help="Grid points; by default the equation's own.")
+    ] = None,
+    scheme: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEMES)}.")] = "exact",
+    observation_std: Annotated[
+        float, typer.Option(help="Standard deviation of white noise on every value.")
+    ] = 0.0,
+    noise: Annotated[bool, typer.Option("--noise", help="Also write the driving noise.")] = False,
+    seed: _options.Seed = 0,
+    force: _options.Force = False,
+    json: _options.Json = False,
+    quiet: _options.Quiet = False,
+) -> None:
+    """Simulate paths of an equation of the catalogue and write them to a file.
+
+    A .nc is made in memory; a .zarr is written batch by batch and may be larger than
+    memory. The first k paths of a seed do not depend on how many follow.
+    """
+    start, output = time.perf_counter(), Output(json, quiet)
+    check_target(out, force=force)
+    law = _equation(equation, positive("--modes", modes))
+    n_points = law.n_points if points is None else positive("--points", points)
+    n_times = _count_times(times, final_time, steps)
+    check_room(out, _bytes(positive("--paths", paths), n_times, n_points, modes, noise))
+    settings = {
+        "times": _times(times, final_time, n_times), "grid": law.domain.grid(n_points),
+        "seed": seed, "scheme": scheme, "observation_std": observation_std, "return_noise": noise,
+    }  # fmt: skip
+    with output.progress("simulating") as progress:
+        write_to = _stream if out.suffix == ".zarr" else _in_memory
+        made = write_to(law, paths, out, settings | {"progress": progress})
+    _report(output, equation, made, out, settings, time.perf_counter() - start)
+
+
+def _in_memory(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) -> Any:
+    made = simulate(law, paths, **settings)
+    write(made, out)
+    return made
+
+
+def _stream(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) -> Any:
+    show = settings["progress"]
+    with replace_directory(out) as new, deferred_interrupts() as check:
+
+        def progress(done: int, total: int) -> None:
+            check()
+            if show is not None:
+                show(done, total)
+
+        store = new / "store.zarr"
+        made = simulate(law, paths, out=store, **settings | {"progress": progress})
+        for part in store.iterdir():
+            part.rename(new / part.name)
+        store.rmdir()
+    return made
+
+
+def _equation(name: str, modes: int) -> SpectralSPDE:
+    if name not in EQUATIONS:
+        near = difflib.get_close_matches(name, EQUATIONS, 1)
+        raise EquationError(
+            "equation", expected=f"one of {', '.join(EQUATIONS)}", got=repr(name),
+            fix=f"did you mean {near[0]}?" if near else "choose one of them",
+        )  # fmt: skip
+    make = cast(Callable[..., SpectralSPDE], EQUATIONS[name])
+    return make(n_modes=modes)
+
+
+def _count_times(times: str | None, final_time: float | None, steps: int | None) -> int:
+    """How many times there will be: known before they, and the fields, take any memory."""
+    if times is None:
+        return 1 + (200 if steps is None else positive("--steps", steps))
+    if final_time is not None or steps is not None:
+        raise InputError(
+            "--times", expected="either --times, or --final-time and --steps", got="both",
+            fix="leave one of them out",
+        )  # fmt: skip
+    return len(numbers("--times", times))
+
+
+def _times(times: str | None, final_time: float | None, n_times: int) -> Any:
+    if times is not None:
+        return numbers("--times", times)
+    last = 1.0 if final_time is None else positive_number("--final-time", final_time)
+    return np.linspace(0.0, last, n_times)
+
+
+def _bytes(paths: int, times: int, points: int, modes: int, noise: bool) -> int:
+    return 8 * paths * times * (points + (points + modes if noise else 0))
+
+
+def _report(
+    output: Output, name: str, made: Any, out: Path, settings: dict[str, Any], seconds: float
+) -> None:
+    field = made["field"] if isinstance(made, xr.Dataset) else made
+    size = file_size(out)
+    output.facts(
+        f"{field.attrs['title']}",
+        {
+            "shape": shape(field.sizes),
+            "scheme": f"{settings['scheme']}, seed {settings['seed']}",
+            "file": f"{out} ({human_size(size)})",
+            "time": f"{seconds:.1f} s",
+        },
+    )
+    output.document(
+        command="simulate", equation=name, shape=dict(field.sizes),
+        variables=list(made.data_vars) if isinstance(made, xr.Dataset) else [field.name],
+        scheme=settings["scheme"], seed=settings["seed"],
+        observation_std=settings["observation_std"], file=str(out), bytes=size, seconds=seconds,
+    )  # fmt: skip

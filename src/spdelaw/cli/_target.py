@@ -1,0 +1,74 @@
+"""Checks of a file to be written, made before any work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from spdelaw.errors import FileError, InputError
+
+FORMATS = (".nc", ".zarr")
+#: Share of the memory of the machine that one result may take.
+MEMORY_SHARE = 0.5
+
+
+def check_target(path: Path, *, force: bool) -> Path:
+    """Return a path that can be written to, or raise `FileError`."""
+    if path.suffix not in FORMATS:
+        raise FileError(
+            "--out", expected="a name that ends in .nc or .zarr", got=str(path),
+            fix=f"pass --out {path.stem or 'paths'}.nc",
+        )  # fmt: skip
+    if not path.parent.is_dir():
+        raise FileError(
+            "--out", expected="an existing folder", got=str(path.parent),
+            fix=f"mkdir -p '{path.parent}'",
+        )  # fmt: skip
+    if not os.access(path.parent, os.W_OK):
+        raise FileError(
+            "--out", expected="a folder that can be written to", got=str(path.parent),
+            fix="choose another folder",
+        )  # fmt: skip
+    if path.exists() or path.is_symlink():
+        _check_replaceable(path, force)
+    return path
+
+
+def _check_replaceable(path: Path, force: bool) -> None:
+    if not force:
+        raise FileError(
+            "--out", expected="a name that is free", got=f"{path} exists",
+            fix="pass --force to replace it, or choose another name",
+        )  # fmt: skip
+    is_store = path.is_dir() and any((path / f).is_file() for f in ("zarr.json", ".zgroup"))
+    if not (is_store if path.suffix == ".zarr" else path.is_file()):
+        raise FileError(
+            "--out", expected=f"a {path.suffix} file for --force to replace",
+            got=f"{path}, which is something else", fix="choose another name",
+        )  # fmt: skip
+
+
+def check_room(path: Path, n_bytes: int) -> None:
+    """Raise where the result fits neither the disk nor, as NetCDF, the memory."""
+    free = shutil.disk_usage(path.parent).free
+    if n_bytes > free:
+        raise FileError(
+            "--out", expected=f"at most the {free / 1e9:.3g} GB that are free on the disk",
+            got=f"{n_bytes / 1e9:.3g} GB", fix="ask for fewer paths, times or points",
+        )  # fmt: skip
+    memory = _memory()
+    if path.suffix == ".nc" and memory is not None and n_bytes > MEMORY_SHARE * memory:
+        raise InputError(
+            "--out", expected=f"at most {MEMORY_SHARE * memory / 1e9:.3g} GB as NetCDF",
+            got=f"{n_bytes / 1e9:.3g} GB",
+            fix=f"pass --out {path.stem}.zarr, which is written batch by batch",
+        )  # fmt: skip
+
+
+def _memory() -> int | None:
+    """Bytes of physical memory, where the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

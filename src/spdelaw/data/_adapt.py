@@ -1,0 +1,173 @@
+"""From what people hold (NumPy, torch, Dataset, DataArray) to one labelled array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data._layout import FIELD, PATH, PATH_TIME, POINT, TIME
+from spdelaw.errors import DataError
+
+
+def to_array(
+    data: Any, times: Any, points: Any, variable: str | None, dims: tuple[str, ...]
+) -> xr.DataArray:
+    """Any accepted object as a DataArray with named dims; values are neither read nor copied."""
+    if isinstance(data, xr.Dataset):
+        data = select(data, variable, dims)
+    elif variable is not None and getattr(data, "name", None) != variable:
+        raise DataError(
+            "variable", expected="a Dataset to choose from", got=type(data).__name__,
+            fix="leave variable out",
+        )  # fmt: skip
+    if not isinstance(data, xr.DataArray):
+        return _label(_bare(data), times, points, dims)
+    given = {} if times is None else _times(times)
+    if points is not None:
+        given |= _points(points, dims, POINT in data.dims)
+    return _with_coordinates(data, given)
+
+
+def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+    """Variable of a Dataset: the one named, the only one, or the only one that fits."""
+    names = sorted(str(name) for name in dataset.data_vars)
+    if not names:
+        raise DataError(
+            "variable", expected="at least one variable", got="none",
+            fix="check how the Dataset was made",
+        )  # fmt: skip
+    if variable is not None and variable in dataset.data_vars:
+        return dataset[variable]
+    if variable is None:
+        fitting = [n for n in names if {TIME, *dims} <= {*dataset[n].dims, *dataset[n].coords}]
+        for choice in (names, fitting, [name for name in fitting if name == FIELD]):
+            if len(choice) == 1:
+                return dataset[choice[0]]
+    raise DataError(
+        "variable", expected=f"one of {', '.join(names)}",
+        got="several to choose from" if variable is None else repr(variable),
+        fix=f'pass variable="{names[0]}"',
+    )  # fmt: skip
+
+
+def _bare(data: Any) -> Any:
+    if isinstance(data, str | Path):
+        raise DataError(
+            "data", expected="an array", got=f"the name {str(data)!r}", fix="use read(path)"
+        )
+    if hasattr(data, "detach"):  # a torch tensor, told without importing torch
+        return _from_torch(data)
+    if isinstance(data, np.ma.MaskedArray):
+        return np.ma.filled(data.astype(float), np.nan) if data.dtype.kind in "iuf" else data.data
+    if hasattr(data, "dask"):  # stays lazy
+        return data
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "data", expected="an array of numbers", got=f"{type(data).__name__}: {error}",
+            fix="for paths of different lengths use stack()",
+        ) from error  # fmt: skip
+    if values.ndim == 0:
+        raise DataError(
+            "data", expected="an array of numbers", got=f"a {type(data).__name__}",
+            fix="pass a DataArray, a Dataset or a bare array with times= and points=",
+        )  # fmt: skip
+    return values
+
+
+def _from_torch(tensor: Any) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:  # bfloat16 and other types that NumPy lacks
+        return tensor.double().numpy()
+
+
+def _label(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.DataArray:
+    for name, given in (("times", times), ("points", points)):
+        if given is None:
+            raise DataError(
+                name, expected="coordinates of a bare array", got="none",
+                fix=f"pass {name}= with one value per {name[:-1]}",
+            )  # fmt: skip
+    scattered = len(dims) > 1 and not _is_grid(points, dims)
+    space = (POINT,) if scattered else dims
+    layouts = {len(space) + 1: (TIME, *space), len(space) + 2: (PATH, TIME, *space)}
+    if values.ndim not in layouts:
+        raise DataError(
+            "data", expected=" or ".join(f"({', '.join(names)})" for names in layouts.values()),
+            got=f"an array of shape {values.shape}", fix="reshape it, or name its axes with dims=",
+        )  # fmt: skip
+    array = xr.DataArray(values, dims=layouts[values.ndim], name=FIELD)
+    return _with_coordinates(array, _times(times) | _points(points, dims, scattered))
+
+
+def _times(times: Any) -> dict[str, xr.Variable]:
+    values = times.values if isinstance(times, xr.DataArray) else times
+    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    name, dims = (PATH_TIME, (PATH, TIME)) if np.ndim(values) == 2 else (TIME, (TIME,))
+    return {name: _coordinate("times", dims, values)}
+
+
+def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr.Variable]:
+    if scattered:
+        table = np.asarray(points)
+        if table.ndim != 2 or table.shape[1] != len(dims):
+            raise DataError(
+                "points", expected=f"an array (n, {len(dims)}) of scattered points",
+                got=f"shape {table.shape}", fix="one row per point, one column per spatial dim",
+            )  # fmt: skip
+        return {dim: _coordinate("points", (POINT,), table[:, i]) for i, dim in enumerate(dims)}
+    columns = _columns(points, dims)
+    if len(columns) != len(dims):
+        raise DataError(
+            "points", expected=f"one sequence for each of {', '.join(dims)}",
+            got=f"{len(columns)} of them", fix="pass points=(y, x) or points={'y': y, 'x': x}",
+        )  # fmt: skip
+    pairs = zip(dims, columns, strict=True)
+    return {dim: _coordinate("points", (dim,), column) for dim, column in pairs}
+
+
+def _columns(points: Any, dims: tuple[str, ...]) -> list[Any]:
+    if isinstance(points, Mapping):
+        return [points[dim] for dim in dims if dim in points]
+    return [points] if len(dims) == 1 else list(points)
+
+
+def _is_grid(points: Any, dims: tuple[str, ...]) -> bool:
+    """A mapping, or one 1-D sequence per dim, is a grid; a table (n, d) is scattered points."""
+    if isinstance(points, Mapping):
+        return True
+    return isinstance(points, list | tuple) and len(points) == len(dims)
+
+
+def _coordinate(what: str, dims: tuple[str, ...], values: Any) -> xr.Variable:
+    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    try:
+        return xr.Variable(dims, values)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            what, expected=f"{len(dims)}-dimensional coordinates", got=str(error),
+            fix="pass one number per entry",
+        ) from error  # fmt: skip
+
+
+def _with_coordinates(array: xr.DataArray, given: Mapping[str, xr.Variable]) -> xr.DataArray:
+    for name, values in given.items():
+        if name in array.coords:
+            raise DataError(
+                f"coordinate '{name}'", expected="it once", got="it in the data and as an argument",
+                fix="leave the argument out, or drop the coordinate of the data",
+            )  # fmt: skip
+        sizes = {dim: array.sizes.get(dim) for dim in values.dims}
+        if sizes != dict(values.sizes):
+            raise DataError(
+                f"coordinate '{name}'", expected=f"sizes {sizes} of the data",
+                got=f"sizes {dict(values.sizes)}", fix="pass one value per entry of each dim",
+            )  # fmt: skip
+    return array.assign_coords(given)

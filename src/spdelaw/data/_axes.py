@@ -1,0 +1,187 @@
+"""Coordinates of fields: present, numeric, finite, distinct and increasing."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data._clock import to_numbers
+from spdelaw.data._layout import PATH, PATH_TIME, POINT, TIME
+from spdelaw.errors import DataError
+
+
+def label_paths(fields: xr.DataArray) -> xr.DataArray:
+    """Fields whose paths have distinct labels: integers or strings, 0, 1, ... by default."""
+    if PATH not in fields.coords:
+        return fields.assign_coords({PATH: np.arange(fields.sizes[PATH])})
+    labels = _labels(fields[PATH].values)
+    unique, counts = np.unique(labels, return_counts=True)
+    if len(unique) < len(labels):
+        raise DataError(
+            "coordinate 'path'", expected="one label per path",
+            got=f"label {unique[counts > 1][0]} more than once",
+            fix='drop the labels: data.drop_vars("path")',
+        )  # fmt: skip
+    if labels.dtype == fields[PATH].dtype:
+        return fields
+    return fields.assign_coords({PATH: (PATH, labels, fields[PATH].attrs)})
+
+
+def _labels(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
+        return values.astype(np.int64)
+    if values.dtype.kind in "UT" or all(isinstance(value, str) for value in values):
+        return values.astype(str)
+    raise DataError(
+        "coordinate 'path'", expected="integers or strings", got=f"dtype {values.dtype}",
+        fix='drop the labels: data.drop_vars("path")',
+    )  # fmt: skip
+
+
+def order_time(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
+    """Fields with a numeric, increasing time coordinate; descending data are turned round."""
+    if PATH_TIME in fields.coords:
+        fields = _with_path_times(fields, unit)
+    time = to_numbers(_coordinate(fields, TIME), unit)
+    values = numeric(TIME, time)
+    if len(values) > 1 and np.all(np.diff(values) < 0):
+        fields, values = fields.isel({TIME: slice(None, None, -1)}), values[::-1]
+    _check_increasing(values)
+    return _replaced(fields, TIME, xr.Variable(TIME, values, time.attrs))
+
+
+def _with_path_times(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
+    times = fields[PATH_TIME].variable
+    if set(times.dims) != {PATH, TIME}:
+        raise DataError(
+            "coordinate 'path_time'", expected="dims (path, time)", got=f"dims {times.dims}",
+            fix="give one row of times per path",
+        )  # fmt: skip
+    times = to_numbers(times.transpose(PATH, TIME), unit)
+    values = numeric(PATH_TIME, times, missing=True)
+    _check_path_times(values)
+    if TIME not in fields.coords:
+        fields = fields.assign_coords({TIME: np.arange(fields.sizes[TIME], dtype=float)})
+    return _replaced(fields, PATH_TIME, xr.Variable((PATH, TIME), values, times.attrs))
+
+
+def _check_path_times(values: np.ndarray) -> None:
+    known = ~np.isnan(values)
+    # Increasing where both neighbours are known; a known time after an unknown one is a hole.
+    wrong = (np.diff(values, axis=1) <= 0) | (known[:, 1:] & ~known[:, :-1])
+    if not known[:, 0].all() or wrong.any():
+        path = int(np.argmax(~known[:, 0] | wrong.any(axis=1)))
+        raise DataError(
+            "coordinate 'path_time'",
+            expected="strictly increasing times in each path, NaN only as padding at the end",
+            got=f"times {_shown(values[path])} in the path at position {path}",
+            fix="sort each path in time and move its padding to the end; stack() does both",
+        )
+
+
+def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+    """Fields with numeric space coordinates, increasing on grids; the data follow."""
+    if POINT in fields.dims:
+        return _scattered(fields, dims)
+    for dim in dims:
+        fields = _sorted(fields, dim)
+    return fields
+
+
+def _sorted(fields: xr.DataArray, dim: str) -> xr.DataArray:
+    coordinate = _coordinate(fields, dim)
+    values = numeric(dim, coordinate)
+    order = np.argsort(values, kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        reverse = np.array_equal(order[::-1], np.arange(len(order)))
+        # A slice keeps a view; only a true shuffle needs the data copied.
+        fields = fields.isel({dim: slice(None, None, -1) if reverse else order})
+        values = values[order]
+    _check_distinct(dim, values)
+    return _replaced(fields, dim, xr.Variable(dim, values, coordinate.attrs))
+
+
+def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+    for dim in dims:
+        coordinate = _coordinate(fields, dim)
+        if coordinate.dims != (POINT,):
+            raise DataError(
+                f"coordinate '{dim}'", expected="dims (point,)", got=f"dims {coordinate.dims}",
+                fix="give each scattered point its coordinates along the dim 'point'",
+            )  # fmt: skip
+        values = numeric(dim, coordinate)
+        fields = _replaced(fields, dim, xr.Variable(POINT, values, coordinate.attrs))
+    places = np.stack([fields[dim].values for dim in dims], axis=1)
+    unique, counts = np.unique(places, axis=0, return_counts=True)
+    if len(unique) < len(places):
+        raise DataError(
+            "dim 'point'", expected="distinct places",
+            got=f"{tuple(unique[counts > 1][0].tolist())} more than once",
+            fix="keep one of the points at each place, or average them",
+        )  # fmt: skip
+    return fields
+
+
+def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.ndarray:
+    """Finite float64 values of a coordinate; NaN passes only where ``missing`` allows it."""
+    if coordinate.dtype.kind not in "iuf":
+        raise DataError(
+            f"coordinate '{name}'", expected="real numbers (dates and durations for time)",
+            got=f"dtype {coordinate.dtype}", fix=f"replace it: data.assign_coords({name}=numbers)",
+        )  # fmt: skip
+    values = coordinate.values.astype(np.float64, copy=False)
+    wrong = np.isinf(values) if missing else ~np.isfinite(values)
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise DataError(
+            f"coordinate '{name}'", expected="finite numbers",
+            got=f"{values[place]} at index {place if len(place) > 1 else place[0]}",
+            fix="correct the coordinate, or drop the entries without one",
+        )  # fmt: skip
+    return values
+
+
+def _coordinate(fields: xr.DataArray, name: str) -> xr.Variable:
+    if name in fields.coords:
+        return fields[name].variable.to_base_variable()
+    argument = "times" if name == TIME else "points"
+    raise DataError(
+        f"coordinate '{name}'", expected=f"a coordinate for dim '{name}'", got="none",
+        fix=f"pass {argument}=, or data.assign_coords({name}=values)",
+    )  # fmt: skip
+
+
+def _replaced(fields: xr.DataArray, name: str, new: xr.Variable) -> xr.DataArray:
+    old = fields[name].variable
+    if old.dtype == new.dtype and old.attrs == new.attrs and np.array_equal(old, new, True):
+        return fields
+    return fields.assign_coords({name: new})
+
+
+def _check_increasing(values: np.ndarray) -> None:
+    if np.all(np.diff(values) > 0):
+        return
+    _check_distinct(TIME, np.sort(values))
+    at = int(np.argmax(np.diff(values) < 0)) + 1
+    raise DataError(
+        "coordinate 'time'", expected="increasing or decreasing times",
+        got=f"{values[at]} after {values[at - 1]} at index {at}",
+        fix='data.sortby("time"), if the order of the rows is really arbitrary',
+    )  # fmt: skip
+
+
+def _check_distinct(name: str, ordered: np.ndarray) -> None:
+    repeated = np.flatnonzero(np.diff(ordered) == 0)
+    if repeated.size:
+        raise DataError(
+            f"coordinate '{name}'", expected="distinct values",
+            got=f"{ordered[repeated[0]]} more than once",
+            fix=f'keep one of each: data.drop_duplicates("{name}"), '
+            f'or average them: data.groupby("{name}").mean()',
+        )  # fmt: skip
+
+
+def _shown(values: np.ndarray) -> str:
+    return np.array2string(values, threshold=6, precision=6)

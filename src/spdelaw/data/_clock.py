@@ -1,0 +1,103 @@
+"""Times as numbers: dates and durations in a stated unit, with their origin on record."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.errors import DataError
+
+#: Units of fixed length; months and years are not.
+UNITS = {
+    "weeks": "W",
+    "days": "D",
+    "hours": "h",
+    "minutes": "m",
+    "seconds": "s",
+    "milliseconds": "ms",
+    "microseconds": "us",
+    "nanoseconds": "ns",
+}
+DEFAULT_UNIT = "days"
+_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
+
+
+def check_unit(unit: str | None) -> str | None:
+    """The unit itself, refused when its length is not fixed."""
+    if unit is None or unit in UNITS:
+        return unit
+    raise DataError(
+        "time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit),
+        fix='pass time_unit="days"; months and years have no fixed length',
+    )  # fmt: skip
+
+
+def is_date(times: xr.Variable) -> bool:
+    """Whether times are calendar dates, datetime64 or cftime objects."""
+    return times.dtype.kind == "M" or _is_cftime(times)
+
+
+def earliest(times: xr.Variable) -> Any:
+    """First date of an array of dates, missing ones aside."""
+    values = times.values
+    if values.dtype.kind != "M":
+        return min(values.flat)
+    values = values[~np.isnat(values)]
+    if values.size == 0:
+        raise DataError("time", expected="dates", got="only NaT", fix="give the dates of the data")
+    return values.min()
+
+
+def to_numbers(times: xr.Variable, unit: str | None, origin: Any = None) -> xr.Variable:
+    """Dates as numbers since ``origin`` (the first of them), durations and numbers as they are.
+
+    The attribute ``units`` of the result tells the unit and, for dates, the origin.
+    """
+    step = _STEPS[unit or DEFAULT_UNIT]
+    if times.dtype.kind == "m":
+        return _as_variable(times, times.values / step, {"units": unit or DEFAULT_UNIT})
+    if not is_date(times):
+        return times.copy(deep=False) if unit is None else _with_unit(times, unit)
+    origin = earliest(times) if origin is None else origin
+    elapsed = _elapsed(times.values, origin) / step
+    since = {"units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}", "calendar": _calendar(origin)}
+    return _as_variable(times, elapsed, since)
+
+
+def _as_variable(times: xr.Variable, values: np.ndarray, attrs: dict[str, str]) -> xr.Variable:
+    return xr.Variable(times.dims, values, {**times.attrs, **attrs})
+
+
+def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
+    recorded = str(times.attrs.get("units", unit))
+    if recorded.split(" since ")[0] != unit:
+        raise DataError(
+            "time_unit", expected=f"the unit on record, {recorded!r}", got=repr(unit),
+            fix="leave time_unit out, or convert the times first",
+        )  # fmt: skip
+    return xr.Variable(times.dims, times.values, {**times.attrs, "units": recorded})
+
+
+def _is_cftime(times: xr.Variable) -> bool:
+    # Told by its attributes, so that cftime need not be installed.
+    return times.dtype.kind == "O" and times.size > 0 and hasattr(times.values.flat[0], "calendar")
+
+
+def _elapsed(values: np.ndarray, origin: Any) -> np.ndarray:
+    if values.dtype.kind == "M":
+        return values - origin
+    differences: list[timedelta] = [value - origin for value in values.flat]
+    return np.array(differences, dtype="timedelta64[us]").reshape(values.shape)
+
+
+def _iso(date: Any) -> str:
+    if isinstance(date, np.datetime64):
+        return str(np.datetime_as_string(date, unit="auto"))
+    return str(date.isoformat())
+
+
+def _calendar(date: Any) -> str:
+    return str(getattr(date, "calendar", "proleptic_gregorian"))

@@ -1,0 +1,142 @@
+"""What a file can hold, and back: attributes as text or numbers, strings as codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data._layout import FIELD
+from spdelaw.errors import DataError, FileError
+
+#: Global attribute that marks a file of this package and tells how to read it.
+FORMAT = "spdelaw_format"
+VERSION = 1
+#: Attribute with all attributes that a file cannot hold as they are, as one JSON object.
+JSON = "spdelaw_attrs"
+#: Attribute with the strings of a variable, as a JSON list; the variable holds their numbers.
+STRINGS = "spdelaw_strings"
+
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Names with a meaning of their own to HDF5, NetCDF or xarray.
+_TAKEN = {
+    "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "add_offset",
+    "ancillary_variables", "bounds", "cell_measures", "coordinates", "dtype", "formula_terms",
+    "grid_mapping", "missing_value", "scale_factor", FORMAT, JSON, STRINGS,
+}  # fmt: skip
+
+
+def to_dataset(fields: xr.DataArray | xr.Dataset) -> xr.Dataset:
+    """Dataset with the same content; attributes of an array stay with the array."""
+    if isinstance(fields, xr.Dataset):
+        return fields
+    return fields.to_dataset(name=str(fields.name or FIELD))
+
+
+def encode(dataset: xr.Dataset) -> xr.Dataset:
+    """Dataset of numbers only, with attributes of text and numbers only."""
+    for name in [*dataset.variables, *dataset.dims]:
+        _check_name(name)
+    # What a file of another program said about its packing must not pack these values.
+    dataset = dataset.drop_encoding()
+    variables = {name: _encode(str(name), var) for name, var in dataset.variables.items()}
+    attrs = {**encode_attrs("dataset", dataset.attrs), FORMAT: VERSION}
+    coords = {name: variables.pop(name).compute() for name in dataset.coords}
+    return xr.Dataset(variables, coords, attrs)
+
+
+def decode(dataset: xr.Dataset) -> xr.Dataset:
+    """Undo ``encode``; files of other programs get plain attributes."""
+    version = dataset.attrs.get(FORMAT, VERSION)
+    if version != VERSION:
+        raise FileError(
+            f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}",
+            fix="the file is of a newer version: pip install -U spdelaw",
+        )  # fmt: skip
+    coords = {name: _decode(dataset[name].variable) for name in dataset.coords}
+    variables = {name: _decode(dataset[name].variable) for name in dataset.data_vars}
+    attrs = decode_attrs(dataset.attrs)
+    attrs.pop(FORMAT, None)
+    return xr.Dataset(variables, coords, attrs)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name and "/" not in name and name[0] not in "._":
+        return
+    raise DataError(
+        "name of a variable or dim", expected="text without '/' that starts with a letter",
+        got=repr(name), fix='rename it: data.rename("u")',
+    )  # fmt: skip
+
+
+def _encode(name: str, variable: xr.Variable) -> xr.Variable:
+    variable = variable.to_base_variable()
+    attrs = encode_attrs(name, variable.attrs)
+    if variable.dtype.kind in "iufb":
+        return xr.Variable(variable.dims, variable._data, attrs)
+    strings = variable.values
+    if strings.dtype.kind not in "UT" and not all(isinstance(s, str) for s in strings.flat):
+        raise DataError(
+            f"variable '{name}'", expected="numbers or strings", got=f"dtype {strings.dtype}",
+            fix=f'drop it: data.drop_vars("{name}"); for dates in time use as_fields(data)',
+        )  # fmt: skip
+    attrs[STRINGS] = json.dumps(strings.ravel().tolist())
+    return xr.Variable(variable.dims, np.arange(strings.size).reshape(strings.shape), attrs)
+
+
+def _decode(variable: xr.Variable) -> xr.Variable:
+    attrs = decode_attrs(variable.attrs)
+    text = attrs.pop(STRINGS, None)
+    data = variable._data if text is None else np.array(json.loads(text))[variable.values]
+    return xr.Variable(variable.dims, data, attrs, variable.encoding)
+
+
+def encode_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Text and numbers as they are, everything else in one JSON attribute."""
+    plain = plain_attrs(owner, attrs)
+    native = {name: value for name, value in plain.items() if _is_native(name, value)}
+    rest = {name: value for name, value in plain.items() if name not in native}
+    return {**native, JSON: json.dumps(rest, sort_keys=True)} if rest else native
+
+
+def plain_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes as text, numbers, lists, dicts, booleans and None, or a DataError."""
+    return {name: _plain(owner, name, value) for name, value in attrs.items()}
+
+
+def decode_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Undo ``encode_attrs``: text, numbers, lists, dicts, booleans and None."""
+    plain = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in attrs.items()}
+    rest = json.loads(plain.pop(JSON, "{}"))
+    return {**plain, **rest}
+
+
+def _is_native(name: str, value: Any) -> bool:
+    if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN or isinstance(value, bool):
+        return False
+    if isinstance(value, str):  # HDF5 ends text at a zero byte and knows no lone surrogates
+        return "\0" not in value and value.isprintable() | value.isascii()
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float) and bool(np.isfinite(value))
+
+
+def _plain(owner: str, name: object, value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(name, str):
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list | tuple):
+            return [_plain(owner, name, entry) for entry in value]
+        if isinstance(value, dict):
+            return {key: _plain(owner, key, entry) for key, entry in value.items()}
+    raise DataError(
+        f"attribute {name!r} of '{owner}'", expected="text, numbers, lists or dicts of them",
+        got=f"{type(name).__name__} -> {type(value).__name__}",
+        fix=f"store text instead, such as str(value), or remove it: attrs.pop({name!r})",
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""Fields from and to files, by suffix."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import _netcdf, _zarr
+from spdelaw.data._adapt import select
+from spdelaw.data._contract import canonical, check_values
+from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
+from spdelaw.data._layout import TIME, check_dims
+from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
+
+# HDF5 is not thread-safe under xarray: one thread at a time for input and output.
+_LOCK = threading.RLock()
+
+
+def read(
+    path: str | Path,
+    variable: str | None = None,
+    dims: str | Sequence[str] = ("x",),
+    *,
+    time_unit: str | None = None,
+    lazy: bool = False,
+    verify: bool = True,
+) -> xr.DataArray:
+    """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+
+    The result satisfies the contract of ``as_fields``. What ``write`` wrote comes back bit
+    for bit, attributes included, and its seal (SHA-256 of all bytes) is checked before
+    anything is parsed. Files of other programs may have none; there the checksums of their
+    chunks are all that protects them, and damage elsewhere can go unnoticed. Nothing is ever
+    unpickled.
+
+    Args:
+        path: file or directory; the suffix tells the format.
+        variable: name of the variable; by default the only one that fits.
+        dims: names of the spatial dims.
+        time_unit: unit of dates and durations, "days" by default.
+        lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
+            They are checked all the same, block by block.
+        verify: check the seal; False for a directory that was changed on purpose.
+
+    Returns:
+        Canonical fields ``(path, time, *dims)``.
+
+    Raises:
+        FileError: the file is missing, damaged, or not of this format.
+        DataError: the content breaks the contract.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> _ = write(fields, "fields.nc")
+        >>> read("fields.nc").identical(fields)
+        True
+    """
+    source, names = Path(path), check_dims(dims)
+    form = _format(source)
+    if lazy and form is not _zarr:
+        raise InputError(
+            "lazy", expected="a Zarr directory", got=str(source),
+            fix='write(fields, "fields.zarr") once, then read that lazily',
+        )  # fmt: skip
+    with _LOCK, _reading(source):
+        raw = form.open_raw(source, verify)
+        array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
+    fields = canonical(array, names, time_unit)
+    with _LOCK, _reading(source):  # lazy values are read only here
+        check_values(fields)
+    return fields
+
+
+def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
+    """Write fields to a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+
+    The file appears in one step: whatever happens, there is the old one or the new one,
+    complete and flushed to the disk. Values are compressed and every chunk carries a checksum
+    (Fletcher-32 in NetCDF, CRC-32C in Zarr); a seal covers the rest. Attributes that a file
+    cannot hold (dicts, lists, None, booleans) are stored as JSON. Lazy fields are
+    streamed; they are computed twice, once to check them and once to write them.
+
+    Args:
+        fields: fields, brought into canonical form before; or a Dataset with variables of
+            numbers, stored as it is.
+        path: file or directory; the suffix tells the format.
+        overwrite: whether an existing file may be replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        FileError: the place cannot be written.
+        DataError: the content breaks the contract or cannot be stored.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> fields.attrs["equation"] = {"name": "heat"}
+        >>> read(write(fields, "fields.nc")).attrs
+        {'equation': {'name': 'heat'}}
+    """
+    target = Path(path)
+    form = _format(target)
+    if not overwrite and target.exists():
+        raise FileError(
+            str(target), expected="a free name", got="an existing file",
+            fix="pass overwrite=True or choose another name",
+        )  # fmt: skip
+    dataset = encode(to_dataset(_checked(fields)))
+    with _LOCK, _writing(target):
+        form.save(dataset, target)
+    return target
+
+
+def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
+    if isinstance(fields, xr.Dataset):
+        if not fields.data_vars:
+            raise DataError(
+                "Dataset", expected="at least one variable", got="none", fix="add the fields"
+            )
+        return fields
+    fields = canonical(fields)
+    check_values(fields)
+    return fields
+
+
+def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+    with raw:
+        return _select(raw, variable, dims).load().drop_encoding()
+
+
+def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+    array = _select(raw, variable, dims)
+    return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
+
+
+def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+    dataset = decode(raw)
+    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims)
+
+
+def _dated(dataset: xr.Dataset) -> xr.Dataset:
+    """Dates of another program as dates, to be counted from the first of them."""
+    units = dataset[TIME].attrs.get("units", "") if TIME in dataset.coords else ""
+    if " since " not in str(units):
+        return dataset
+    try:
+        time = xr.decode_cf(dataset[[TIME]], decode_timedelta=False)[TIME]
+    except (ImportError, ValueError, OverflowError) as error:
+        raise DataError(
+            "coordinate 'time'", expected="dates that xarray can decode", got=f"{units!r}: {error}",
+            fix="pip install cftime, or open it with xarray.open_dataset(path, decode_times=False) "
+            "and pass it to as_fields",
+        ) from error  # fmt: skip
+    return dataset.assign_coords({TIME: time})
+
+
+def _format(path: Path) -> ModuleType:
+    for form in (_netcdf, _zarr):
+        if path.suffix.lower() in form.SUFFIXES:
+            return form
+    raise FileError(
+        str(path), expected=f"a suffix {', '.join((*_netcdf.SUFFIXES, *_zarr.SUFFIXES))}",
+        got=repr(path.suffix), fix="rename it after its format",
+    )  # fmt: skip
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SpdeLawError:
+        raise
+    except FileNotFoundError as error:
+        raise FileError(
+            str(path), expected="a file", got="none of this name",
+            fix=f"check the name; the folder is {path.absolute().parent}",
+        ) from error  # fmt: skip
+    except Exception as error:  # damaged files make the libraries raise almost anything
+        raise FileError(
+            str(path), expected="a readable file", got=f"{type(error).__name__}: {_line(error)}",
+            fix="restore it from a backup or write it again",
+        ) from error  # fmt: skip
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SpdeLawError:
+        raise
+    except Exception as error:  # disk full, quota, refused names: all end here
+        raise FileError(
+            str(path), expected="a place that can be written",
+            got=f"{type(error).__name__}: {_line(error)}",
+            fix="check free space and permissions; the old file, if any, is untouched",
+        ) from error  # fmt: skip
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0][:300]

@@ -1,0 +1,104 @@
+"""Names and layout of canonical fields: ``(path, time, *space)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from spdelaw.errors import DataError
+
+PATH = "path"
+TIME = "time"
+#: One dim for scattered points in more than one dimension; their coordinates lie along it.
+POINT = "point"
+#: Coordinate ``(path, time)`` with the times of each path when paths do not share them.
+PATH_TIME = "path_time"
+#: Name of fields that come without one.
+FIELD = "field"
+
+
+def check_dims(dims: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of the spatial dims as a tuple, refused when they clash with the contract's own."""
+    names = (dims,) if isinstance(dims, str) else tuple(dims)
+    reserved = {PATH, TIME, POINT, PATH_TIME}
+    fine = all(isinstance(name, str) and name not in reserved for name in names)
+    if not names or not fine or len(set(names)) < len(names):
+        raise DataError(
+            "dims",
+            expected=f"distinct names of spatial dims, other than {', '.join(sorted(reserved))}",
+            got=repr(dims),
+            fix='pass dims=("x",) or the names that the data use',
+        )
+    return names
+
+
+def infer_dims(fields: xr.DataArray) -> tuple[str, ...]:
+    """Spatial dims of fields: all but path and time, or the coordinates along ``point``."""
+    if POINT not in fields.dims:
+        return check_dims([str(dim) for dim in fields.dims if dim not in (PATH, TIME)])
+    along = [
+        str(name)
+        for name, coordinate in fields.coords.items()
+        if coordinate.dims == (POINT,) and name != POINT and coordinate.dtype.kind in "iuf"
+    ]
+    return check_dims(along)
+
+
+def arrange(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+    """Dims in canonical order, with a path dim; nothing is computed or copied."""
+    array = _points_on_a_line(array, dims)
+    space = (POINT,) if POINT in array.dims else dims
+    _check_names(array, space)
+    array = _with_path(array).transpose(PATH, TIME, *space)
+    for dim, size in array.sizes.items():
+        if size < 1:
+            raise DataError(
+                f"dim '{dim}'", expected="at least one entry", got="none",
+                fix="check the selection that led to these data",
+            )  # fmt: skip
+    return array if array.name is not None else array.rename(FIELD)
+
+
+def _points_on_a_line(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+    # In one dimension scattered points are a non-uniform grid, which is the simpler form.
+    if POINT not in array.dims or len(dims) > 1 or dims[0] in array.dims:
+        return array
+    if dims[0] not in array.coords or array[dims[0]].dims != (POINT,):
+        return array
+    return array.swap_dims({POINT: dims[0]}).drop_vars(POINT, errors="ignore")
+
+
+def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
+    got = f"dims {tuple(array.dims)}"
+    expected = f"dims ({PATH}, {TIME}, {', '.join(space)}) in any order, {PATH} optional"
+    missing = [dim for dim in (TIME, *space) if dim not in array.dims]
+    if missing:
+        raise DataError(
+            f"dim '{missing[0]}'", expected=expected, got=got,
+            fix=f'rename the dim that plays its part: data.rename(old="{missing[0]}"), '
+            "or name the spatial dims with dims=",
+        )  # fmt: skip
+    extra = [str(dim) for dim in array.dims if dim not in (PATH, TIME, *space)]
+    if extra:
+        raise DataError(
+            f"dim '{extra[0]}'", expected=expected, got=got, fix=_advice(array, extra[0])
+        )
+
+
+def _advice(array: xr.DataArray, dim: str) -> str:
+    if array.sizes[dim] == 1:
+        return f'remove it with data.squeeze("{dim}")'
+    if PATH not in array.dims:
+        return f'if its entries are realisations, data.rename({dim}="{PATH}")'
+    return f"choose one entry with data.isel({dim}=0)"
+
+
+def _with_path(array: xr.DataArray) -> xr.DataArray:
+    if PATH in array.dims:
+        return array
+    own_times = array.coords.get(PATH_TIME)
+    if own_times is None or own_times.dims != (TIME,):
+        return array.expand_dims(PATH)
+    array = array.drop_vars(PATH_TIME).expand_dims(PATH)
+    return array.assign_coords({PATH_TIME: own_times.variable.expand_dims(PATH)})

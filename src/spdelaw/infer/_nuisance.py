@@ -1,0 +1,116 @@
+"""Modes beyond the reported ones, where the grid cannot keep them apart.
+
+Noisy or gappy data: as many nuisance modes as leave a residual that is white in time.
+
+Complete, noise-free data are unforgiving, because every value counts and a model with too
+few modes is simply wrong. There the fields are first reduced to their leading principal
+components: what those leave over is below rounding for any practical purpose, the likelihood
+of the components is exact, and its conditioning is benign. The number of modes behind them is
+then chosen by likelihood, with a law of four numbers on a sample of the paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.model import collapse
+
+Array = np.ndarray
+
+#: Residuals less correlated than this from one time to the next count as white noise.
+WHITE = 0.05
+#: Residual energy below this share of the field's is left to the noise.
+NEGLIGIBLE = 1e-8
+#: Paths looked at.
+SAMPLE = 24
+#: Most modes in all: with one pattern for all paths, and with one a path.
+MOST_SHARED, MOST_OWN = 64, 20
+
+
+def needed_nuisance(
+    values: Array, times: Array, points: Array, domain: AbstractDomain, n_modes: int
+) -> tuple[int, float]:
+    """Number of nuisance modes, and the lag-one correlation of what is still left over.
+
+    Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
+    correlated over one step, there are modes in it.
+    """
+    sample = np.asarray(values[:SAMPLE])
+    t = times if times.ndim == 1 else times[:SAMPLE]
+    missing = np.isnan(sample)
+    energy = float(np.nansum(sample**2))
+    most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
+    total, correlation = n_modes, 0.0
+    for total in _ladder(n_modes, max(most, n_modes)):
+        phi = domain.eigenfunctions(points, total)
+        residual, left = _residual(sample, t, phi)
+        correlation = _lag_one(residual)
+        if left < NEGLIGIBLE * energy or correlation < WHITE:
+            break
+    return total - n_modes, correlation
+
+
+#: Principal components with less than this share of the first one's variance are dropped.
+COMPONENT_TOLERANCE = 1e-6
+#: Working noise variance of the components, relative to their least increment.
+COMPONENT_NOISE = 1e-5
+
+
+def principal_components(values: Array) -> tuple[Array, float] | None:
+    """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
+
+    None where the spectrum has no gap to rounding, that is, where there is noise.
+    """
+    step = max(1, values.shape[0] * values.shape[1] // 4000)
+    rows = values.reshape(-1, values.shape[-1])[::step]
+    _, s, directions = np.linalg.svd(rows, full_matrices=False)
+    share = (s / s[0]) ** 2
+    if share[int(0.7 * len(share))] > 1e-10:
+        return None
+    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
+    increments = np.diff(np.asarray(values[:SAMPLE]) @ keep, axis=1).var((0, 1))
+    return keep, float(COMPONENT_NOISE * increments.min())
+
+
+def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int:
+    """Integer in [least, most] with the largest score, by a ladder and then by bisection."""
+    scores: dict[int, float] = {}
+
+    def at(n: int) -> float:
+        if n not in scores:
+            scores[n] = score(n)
+        return scores[n]
+
+    rungs = _ladder(least, most)
+    best = max(rungs, key=at)
+    i = rungs.index(best)
+    low, high = rungs[max(i - 1, 0)], rungs[min(i + 1, len(rungs) - 1)]
+    while high - low > 2:
+        a, b = low + (high - low) // 3, high - (high - low) // 3
+        low, high = (low, b) if at(a) >= at(b) else (a, high)
+    return max(range(low, high + 1), key=at)
+
+
+def _ladder(n_modes: int, most: int) -> list[int]:
+    steps = [n_modes]
+    while steps[-1] < most:
+        steps.append(min(most, steps[-1] + max(4, steps[-1] // 2)))
+    return steps
+
+
+def _residual(values: Array, times: Array, phi: Array) -> tuple[Array, float]:
+    collapsed = collapse(values, times, phi)
+    estimate = np.empty((len(values), values.shape[1], phi.shape[1]))
+    for block in collapsed.blocks:
+        estimate[block.paths] = block.estimate.transpose(2, 0, 1)
+    return values - estimate @ phi.T, collapsed.misfit
+
+
+def _lag_one(residual: Array) -> float:
+    now, then = residual[:, :-1], residual[:, 1:]
+    both = ~np.isnan(now) & ~np.isnan(then)
+    power = np.where(both, now**2 + then**2, 0.0).sum()
+    return float(2.0 * np.where(both, now * then, 0.0).sum() / power) if power > 0 else 0.0

@@ -1,0 +1,166 @@
+"""Maximum of a smooth log-posterior in coordinates scaled to standard errors.
+
+Every coordinate is divided by a rough standard error, so that curvature is near one, steps
+are of natural size and a gradient of 1e-4 means one ten-thousandth of a standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from spdelaw.errors import ConvergenceError
+
+Array = np.ndarray
+Objective = Callable[[Array], tuple[float, Array]]
+
+#: Half the squared Newton step, in log-likelihood, that counts as converged.
+DECREMENT_TOLERANCE = 1e-4
+#: Step of the differences of the score, in standard errors.
+DIFFERENCE_STEP = 0.02
+
+
+class Optimum(NamedTuple):
+    """Maximum with its curvature.
+
+    Attributes:
+        x: coordinates, (p,).
+        value: log-posterior.
+        gradient: at the maximum, (p,).
+        information: minus the Hessian, (p, p).
+        n_evaluations: how often the objective was computed, the Hessian included.
+        decrement: log-likelihood that a further Newton step would gain.
+    """
+
+    x: Array
+    value: float
+    gradient: Array
+    information: Array
+    n_evaluations: int
+    decrement: float
+
+
+def maximise(
+    objective: Objective,
+    starts: list[Array],
+    scale: Array,
+    *,
+    polish: bool = True,
+    max_iterations: int = 300,
+) -> Optimum:
+    """Best maximum over the starts, polished by Newton steps, or `ConvergenceError`.
+
+    Without ``polish`` neither curvature nor convergence is looked at.
+    """
+    calls = [0]
+
+    def counted(x: Array) -> tuple[float, Array]:
+        calls[0] += 1
+        return objective(x)
+
+    best: tuple[float, Array] | None = None
+    for start in starts:
+        x, value = _quasi_newton(counted, start, scale, max_iterations)
+        if np.isfinite(value) and (best is None or value > best[0]):
+            best = (value, x)
+    if best is None:
+        raise _no_maximum("no start with a finite likelihood")
+    if not polish:
+        flat = np.diag(1.0 / scale**2)
+        return Optimum(best[1], best[0], np.zeros(len(scale)), flat, calls[0], np.nan)
+    x, value, gradient, information = _polish(counted, best[1], scale)
+    decrement = _decrement(gradient, information, scale)
+    if not decrement < DECREMENT_TOLERANCE:
+        raise _no_maximum(f"a point from which {decrement:.2g} more could be gained")
+    return Optimum(x, value, gradient, information, calls[0], decrement)
+
+
+def _quasi_newton(
+    objective: Objective, start: Array, scale: Array, max_iterations: int
+) -> tuple[Array, float]:
+    def negative(u: Array) -> tuple[float, Array]:
+        # A trial step may overflow; a huge value sends the line search back.
+        with np.errstate(all="ignore"):
+            try:
+                value, gradient = objective(start + scale * u)
+            except (np.linalg.LinAlgError, FloatingPointError):
+                return 1e300, np.zeros_like(u)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return 1e300, np.zeros_like(u)
+        return -value, -gradient * scale
+
+    result = optimize.minimize(
+        negative, np.zeros(len(start)), jac=True, method="BFGS",
+        options={"gtol": 1e-4, "maxiter": max_iterations},
+    )  # fmt: skip
+    return start + scale * result.x, -float(result.fun)
+
+
+def _polish(
+    objective: Objective, x: Array, scale: Array, rounds: int = 6
+) -> tuple[Array, float, Array, Array]:
+    """Newton steps with the differenced score as Hessian, until a step gains nothing."""
+    value, gradient = objective(x)
+    for _ in range(rounds):
+        information = difference_information(objective, x, scale)
+        x, value, gradient = _newton_steps(objective, x, value, gradient, information, scale)
+        if _decrement(gradient, information, scale) < 1e-6:
+            break
+    return x, value, gradient, information
+
+
+def _newton_steps(
+    objective: Objective, x: Array, value: float, gradient: Array, information: Array, scale: Array
+) -> tuple[Array, float, Array]:
+    """Up to three steps with one Hessian; a step that loses is halved."""
+    for _ in range(3):
+        if _decrement(gradient, information, scale) < 1e-8:
+            break
+        step = _newton_step(gradient, information, scale)
+        for _ in range(4):
+            trial, slope = objective(x + step)
+            if np.isfinite(trial) and trial >= value - 1e-12 * abs(value):
+                x, value, gradient = x + step, trial, slope
+                break
+            step = 0.5 * step
+        else:
+            break
+    return x, value, gradient
+
+
+def difference_information(objective: Objective, x: Array, scale: Array) -> Array:
+    """``-d2 log p`` by central differences of the analytic score; symmetric (p, p)."""
+    columns = []
+    for i in range(len(x)):
+        step = np.zeros_like(x)
+        step[i] = DIFFERENCE_STEP * scale[i]
+        up, down = objective(x + step)[1], objective(x - step)[1]
+        columns.append((down - up) / (2.0 * step[i]))
+    information = np.array(columns).reshape(len(x), len(x))
+    return 0.5 * (information + information.T)
+
+
+def _newton_step(gradient: Array, information: Array, scale: Array) -> Array:
+    """Newton step on the directions that carry information, at most three standard errors."""
+    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    usable = values > 1e-6 * max(values.max(initial=0.0), 1e-12)
+    part = vectors[:, usable]
+    step = part @ ((part.T @ (scale * gradient)) / values[usable])
+    return scale * step * min(1.0, 3.0 / max(np.abs(step).max(initial=0.0), 1e-300))
+
+
+def _decrement(gradient: Array, information: Array, scale: Array) -> float:
+    return float(0.5 * gradient @ _newton_step(gradient, information, scale))
+
+
+def _no_maximum(got: str) -> ConvergenceError:
+    return ConvergenceError(
+        "fit",
+        expected="a maximum of the likelihood",
+        got=got,
+        fix="fit fewer modes, fix or tie parameters (drift='parametric'), give a prior, or check "
+        "the unit of time",
+    )

@@ -1,0 +1,180 @@
+"""A likelihood, a layout of coordinates, what is fixed and what is believed: one maximisation.
+
+The free vector ``x`` maps to the full vector of coordinates by ``full = base + A x``. Fixed
+coordinates have no column in ``A``; the initial mean, in which the log-likelihood is exactly
+quadratic, enters through the eigenvectors of its information, so that directions the data
+cannot see drop out instead of breaking the conditioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.infer._layout import Layout
+from spdelaw.infer._optimise import Optimum, maximise
+from spdelaw.infer._starts import Rough
+from spdelaw.model import Evaluation, Parameters
+
+Array = np.ndarray
+Evaluate = Callable[[Parameters], Evaluation]
+
+#: Directions of the initial mean with less than this share of the largest information drop out.
+INITIAL_TOLERANCE = 1e-9
+
+
+class Problem(NamedTuple):
+    """Everything a maximisation needs."""
+
+    layout: Layout
+    evaluate: Evaluate
+    start: Array
+    scale: Array
+    fixed: dict[int, float]
+    priors: list[tuple[int, Any]]
+    initial_mean: Array
+
+
+class Solution(NamedTuple):
+    """Estimate in the full vector, with the covariance of its coordinates.
+
+    Attributes:
+        parameters: the state-space parameters at the estimate.
+        full: coordinates, (p,).
+        covariance: of the coordinates, zero where fixed, (p, p).
+        log_likelihood: at the estimate, without priors.
+        n_free: number of free coordinates.
+        optimum: the maximiser's own report.
+    """
+
+    parameters: Parameters
+    full: Array
+    covariance: Array
+    log_likelihood: float
+    n_free: int
+    optimum: Optimum
+
+
+def solve(
+    problem: Problem, starts: list[Array] | None = None, *, polish: bool = True
+) -> Solution:
+    """Maximise and turn curvature into covariance; ``polish=False`` leaves out the curvature."""
+    base, columns, scale = _coordinates(problem)
+    layout = problem.layout
+
+    def objective(x: Array) -> tuple[float, Array]:
+        full = base + columns @ x
+        parameters = layout.unpack(full, problem.initial_mean)
+        evaluation = problem.evaluate(parameters)
+        value = float(evaluation.log_likelihood.sum())
+        gradient = layout.score(full, parameters, evaluation)
+        for position, prior in problem.priors:
+            term, slope = prior.log_density(full[position], bool(layout.is_log[position]))
+            value += term
+            gradient[position] += slope
+        return value, columns.T @ gradient
+
+    zero = np.zeros(columns.shape[1])
+    shifts = [columns.T @ (start - base) for start in starts or []]
+    optimum = maximise(objective, [zero, *shifts], scale, polish=polish)
+    full = base + columns @ optimum.x
+    parameters = layout.unpack(full, problem.initial_mean)
+    covariance = columns @ _inverse(optimum.information, scale) @ columns.T
+    log_likelihood = optimum.value - sum(
+        prior.log_density(full[i], bool(layout.is_log[i]))[0] for i, prior in problem.priors
+    )
+    return Solution(
+        parameters, full, covariance, log_likelihood, columns.shape[1], optimum
+    )
+
+
+def _coordinates(problem: Problem) -> tuple[Array, Array, Array]:
+    """Base point, columns ``A`` and the scale of the free vector."""
+    layout = problem.layout
+    size = len(layout.names)
+    base = problem.start.copy()
+    for position, value in problem.fixed.items():
+        base[position] = value
+    mean = layout.slices["initial_mean"]
+    plain = [i for i in range(size) if i not in problem.fixed and not mean.start <= i < mean.stop]
+    identity = np.eye(size)
+    columns, scales = [identity[:, plain]], [problem.scale[plain]]
+    free_mean = [i for i in range(mean.start, mean.stop) if i not in problem.fixed]
+    if free_mean:
+        step, directions = _initial_directions(problem, base, np.array(free_mean))
+        base[free_mean] += step
+        columns.append(identity[:, free_mean] @ directions)
+        scales.append(np.ones(directions.shape[1]))
+    return base, np.hstack(columns), np.concatenate(scales)
+
+
+def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Array, Array]:
+    """One exact Newton step in the initial mean, and directions of unit information."""
+    layout = problem.layout
+    parameters = layout.unpack(base, problem.initial_mean)
+    evaluation = problem.evaluate(parameters)
+    at = free - layout.slices["initial_mean"].start
+    information = evaluation.initial_information[np.ix_(at, at)].copy()
+    gradient = evaluation.by_initial_mean[at].copy()
+    for position, prior in problem.priors:
+        for i in np.flatnonzero(free == position):
+            information[i, i] += 1.0 / prior.std**2
+            gradient[i] += prior.log_density(base[position], False)[1]
+    values, vectors = np.linalg.eigh(information)
+    seen = values > INITIAL_TOLERANCE * values.max()
+    directions = vectors[:, seen] / np.sqrt(values[seen])
+    return directions @ (directions.T @ gradient), directions
+
+
+def _inverse(information: Array, scale: Array) -> Array:
+    """Inverse information; directions without information get infinite variance as 1e12."""
+    scaled = scale[:, None] * information * scale
+    values, vectors = np.linalg.eigh(scaled)
+    floor = 1e-10 * max(values.max(initial=0.0), 1e-12)
+    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 1e12)
+    return scale[:, None] * ((vectors * inverse) @ vectors.T) * scale
+
+
+def starting_vector(
+    layout: Layout, rough: Rough, observation_std: float, initial_mean: Array, spread: Array
+) -> Array:
+    """Full vector near rough estimates."""
+    full = np.zeros(len(layout.names))
+    s = layout.slices
+    full[s["drift"]] = layout.drift.start(rough.eigenvalues)
+    full[s["noise"]] = layout.noise.start(rough.noise_variance)
+    full[s["observation"]] = np.log(max(observation_std, 1e-150))
+    if layout.sizes["initial_variance"]:
+        full[s["initial_variance"]] = np.log(np.maximum(spread, 1e-6 * rough.energy + 1e-300))
+    if layout.sizes["initial_mean"]:
+        full[s["initial_mean"]] = initial_mean
+    return full
+
+
+def starting_scale(
+    layout: Layout, full: Array, rough: Rough, n_paths: int, n_steps: int, span: float, count: float
+) -> Array:
+    """Rough standard errors of the coordinates from the information of noise-free paths.
+
+    Per mode the information on ``log q`` is half the number of transitions, on ``log lambda``
+    about ``lambda^2 E c^2 span / q`` a path.
+    """
+    s = layout.slices
+    lam, q = rough.eigenvalues, rough.noise_variance
+    by_lambda = np.maximum(n_paths * span * lam**2 * rough.energy / q, 1.0)
+    by_q = np.full(len(q), 0.5 * max(n_paths * n_steps, 2))
+    scale = np.ones(len(layout.names))
+    phi, psi = full[s["drift"]], full[s["noise"]]
+    scale[s["drift"]] = _scale_of(layout.drift.jacobian(phi), layout.drift.values(phi), by_lambda)
+    scale[s["noise"]] = _scale_of(layout.noise.jacobian(psi), layout.noise.values(psi), by_q)
+    scale[s["observation"]] = 1.0 / np.sqrt(max(2.0 * count / max(layout.n_noise, 1), 1.0))
+    scale[s["initial_variance"]] = np.sqrt(2.0 / max(n_paths, 2))
+    return scale
+
+
+def _scale_of(jacobian: Array, values: Array, information: Array) -> Array:
+    logs = jacobian / values[:, None]
+    total = (information[:, None] * logs**2).sum(0)
+    return 1.0 / np.sqrt(np.maximum(total, 1e-2))

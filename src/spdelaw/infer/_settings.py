@@ -1,0 +1,88 @@
+"""Settings of a fit, checked once at the door."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spdelaw.errors import InputError
+
+INITIAL = ("auto", "deterministic", "gaussian", "stationary")
+OBSERVATION = ("auto", "none", "estimate", "per_point")
+STRUCTURES = ("diagonal", "parametric")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How the exact engine fits; see `spdelaw.fit` for their meaning."""
+
+    observation_noise: Any = "auto"
+    initial: str = "auto"
+    drift: str = "diagonal"
+    noise: str = "diagonal"
+    nuisance: int | str = "auto"
+    fixed: Mapping[str, Any] | None = None
+    priors: Mapping[str, Any] | None = None
+    level: float = 0.95
+    bootstrap: int = 0
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every setting before any work."""
+        _one_of("initial", self.initial, INITIAL)
+        _one_of("drift", self.drift, STRUCTURES)
+        _one_of("noise", self.noise, STRUCTURES)
+        if isinstance(self.observation_noise, str):
+            _one_of("observation_noise", self.observation_noise, OBSERVATION)
+        else:
+            _check_known_noise(self.observation_noise)
+        if self.nuisance != "auto":
+            _whole("nuisance", self.nuisance, 0)
+        _whole("bootstrap", self.bootstrap, 0)
+        _whole("threads", self.threads, 1)
+        _whole("seed", self.seed, 0)
+        if not (isinstance(self.level, float) and 0 < self.level < 1):
+            raise InputError(
+                "level", expected="a probability between 0 and 1", got=repr(self.level),
+                fix="pass level=0.95",
+            )  # fmt: skip
+
+    @property
+    def known_variance(self) -> float | np.ndarray | None:
+        """Observation variance where it is given, 0 for "none", None where unknown."""
+        if isinstance(self.observation_noise, str):
+            return 0.0 if self.observation_noise == "none" else None
+        variance = np.asarray(self.observation_noise, float) ** 2
+        return float(variance) if variance.ndim == 0 else variance
+
+
+def _one_of(what: str, value: Any, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise InputError(
+            what, expected=f"one of {words}", got=repr(value), fix=f"pass {what}={words[0]!r}"
+        )
+
+
+def _whole(what: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(
+            what, expected=f"an integer of at least {least}", got=repr(value),
+            fix=f"pass {what}={least}",
+        )  # fmt: skip
+
+
+def _check_known_noise(value: Any) -> None:
+    try:
+        std = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        std = np.array(np.nan)
+    if std.ndim > 1 or not np.isfinite(std).all() or (std < 0).any() or (std.ndim and (std == 0).any()):
+        raise InputError(
+            "observation_noise",
+            expected=f"one of {OBSERVATION}, a standard deviation, or one a point",
+            got=repr(value), fix="pass observation_noise='auto'",
+        )  # fmt: skip

@@ -1,0 +1,29 @@
+"""STATE: the coefficients given the parameters, and the likelihood of what was observed."""
+
+from spdelaw.model._collapse import Block, Collapsed, collapse
+from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
+from spdelaw.model._parameters import InitialKind, Parameters
+from spdelaw.model._statistics import (
+    Statistics,
+    collect,
+    evaluate_statistics,
+    white_noise_z,
+)
+
+__all__ = [
+    "Block",
+    "Collapsed",
+    "Evaluation",
+    "InitialKind",
+    "Moments",
+    "Parameters",
+    "Statistics",
+    "collapse",
+    "collect",
+    "evaluate_likelihood",
+    "evaluate_statistics",
+    "transition_log_likelihood",
+    "transition_score",
+    "white_noise_z",
+]

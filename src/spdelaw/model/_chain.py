@@ -1,0 +1,181 @@
+"""Gaussian chains: a Markov prior over the states, collapsed observations, exact posterior.
+
+The states ``c_1, ..., c_T`` (vectors of N modes) have the prior
+
+    c_1 ~ N(m, v),    c_{t+1} | c_t ~ N(a_t c_t, omega_t)    (all diagonal over modes)
+
+and the observations of time t enter as ``-1/2 c' G_t c + b_t' c`` with ``G = Phi' R^-1 Phi``,
+``b = Phi' R^-1 y``. The posterior precision is block tridiagonal with diagonal blocks
+
+    S_t = G_t + 1/omega_{t-1} + a_t^2 / omega_t        and off-diagonal blocks  -a_t / omega_t,
+
+so one sweep of block elimination forward (the information filter) and one backward (the
+Rauch-Tung-Striebel smoother) give everything. Elimination keeps each block symmetric positive
+definite by construction, as a Joseph or square-root form would, at the price of a single
+inverse a step. Nothing depends on the number of points behind ``G`` and ``b``.
+
+Two kernels share the formulas: `dense` for modes coupled by their observations, ``G``
+(T, N, N, B), and `diagonal` for modes that are not, ``G`` (T, N, B). B is 1 where all paths
+share their pattern, else the number of paths.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.model._batched import apply, invert, multiply
+
+Array = np.ndarray
+
+
+class Prior(NamedTuple):
+    """Markov prior; shapes (N, B), (N, B or P), (T - 1, N, B), (T - 1, N, B)."""
+
+    variance: Array
+    mean: Array
+    factor: Array
+    noise: Array
+
+
+class Posterior(NamedTuple):
+    """Posterior of the chain.
+
+    Attributes:
+        mean: ``E[c_t | y]``, (T, N, P).
+        variance: diagonal of ``Cov(c_t | y)``, (T, N, B).
+        lag_covariance: diagonal of ``Cov(c_t, c_{t+1} | y)``, (T - 1, N, B).
+        gram_trace: ``sum_t tr(G_t Cov(c_t | y))``, (B,).
+        first_covariance: ``Cov(c_1 | y)``, (N, N, B), or (N, B) from the diagonal kernel.
+        log_determinant: ``log |S| - log |prior precision|``, (B,).
+    """
+
+    mean: Array
+    variance: Array
+    lag_covariance: Array
+    gram_trace: Array
+    first_covariance: Array
+    log_determinant: Array
+
+
+class Sweep(NamedTuple):
+    """Result of the forward elimination: blocks ``V_t = S_t'^-1``, vectors ``b_t'``."""
+
+    inverse: Array
+    vector: Array
+    coupling: Array
+    log_determinant: Array
+
+
+def node_precision(prior: Prior) -> Array:
+    """Diagonal of the prior precision's diagonal blocks; (T, N, B)."""
+    own = np.concatenate([1.0 / prior.variance[None], 1.0 / prior.noise])
+    own[:-1] += prior.factor**2 / prior.noise
+    return own
+
+
+def prior_log_determinant(prior: Prior) -> Array:
+    """``log |prior precision| = -sum log v - sum log omega``; (B,)."""
+    return -np.log(prior.variance).sum(0) - np.log(prior.noise).sum((0, 1))
+
+
+# -- modes coupled by their observations ------------------------------------------------
+
+
+def sweep_dense(gram: Array, vector: Array, prior: Prior) -> Sweep:
+    """Forward elimination, ``S_t' = S_t - D V_{t-1} D`` with ``D = a / omega``."""
+    n_times, n_modes = gram.shape[:2]
+    batch = max(gram.shape[-1], prior.noise.shape[-1], prior.variance.shape[-1])
+    inverse = np.empty((n_times, n_modes, n_modes, batch))
+    vectors = np.empty(np.broadcast_shapes(vector.shape, (n_times, n_modes, batch)))
+    own, d = node_precision(prior), prior.factor / prior.noise
+    log_determinant = -prior_log_determinant(prior)
+    carry: Array | float = 0.0
+    first = prior.mean / prior.variance
+    index = np.arange(n_modes)
+    for t in range(n_times):
+        block = gram[t] - carry
+        if block.shape[-1] != batch:
+            block = np.repeat(block, batch, axis=-1)
+        block[index, index] += own[t]
+        inverse[t], logs = invert(block)
+        log_determinant = log_determinant + logs
+        if t == 0:
+            vectors[t] = vector[t] + first
+        else:
+            vectors[t] = vector[t] + d[t - 1] * apply(inverse[t - 1], vectors[t - 1])
+        if t + 1 < n_times:
+            carry = d[t][:, None] * inverse[t] * d[t][None]
+    return Sweep(inverse, vectors, d, log_determinant)
+
+
+def mean_dense(sweep: Sweep) -> Array:
+    """Back substitution, ``c_t = V_t (b_t' + D c_{t+1})``; (T, N, P)."""
+    mean = np.empty_like(sweep.vector)
+    mean[-1] = apply(sweep.inverse[-1], sweep.vector[-1])
+    for t in range(len(mean) - 2, -1, -1):
+        mean[t] = apply(sweep.inverse[t], sweep.vector[t] + sweep.coupling[t] * mean[t + 1])
+    return mean
+
+
+def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
+    """``Cov_t = V + V D Cov_{t+1} D V``; full blocks (T, N, N, B), lag diagonals."""
+    covariance = np.empty_like(sweep.inverse)
+    lag = np.empty((len(covariance) - 1, *covariance.shape[2:]))
+    covariance[-1] = sweep.inverse[-1]
+    for t in range(len(covariance) - 2, -1, -1):
+        gain = sweep.inverse[t] * sweep.coupling[t]
+        cross = multiply(gain, covariance[t + 1])
+        lag[t] = np.einsum("iib->ib", cross)
+        covariance[t] = sweep.inverse[t] + multiply(cross, np.swapaxes(gain, 0, 1))
+    return covariance, lag
+
+
+def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """Posterior of coupled modes."""
+    sweep = sweep_dense(gram, vector, prior)
+    covariance, lag = covariances_dense(sweep)
+    return Posterior(
+        mean=mean_dense(sweep),
+        variance=np.einsum("tiib->tib", covariance),
+        lag_covariance=lag,
+        gram_trace=np.einsum("tijb,tijb->b", *np.broadcast_arrays(gram, covariance)),
+        first_covariance=covariance[0],
+        log_determinant=sweep.log_determinant,
+    )
+
+
+# -- modes on their own -------------------------------------------------------------------
+
+
+def sweep_diagonal(gram: Array, vector: Array, prior: Prior) -> Sweep:
+    """The same elimination, one number a mode."""
+    own, d = node_precision(prior), prior.factor / prior.noise
+    block = np.empty(np.broadcast_shapes(gram.shape, own.shape))
+    vectors = np.empty(np.broadcast_shapes(vector.shape, own.shape))
+    block[0] = gram[0] + own[0]
+    vectors[0] = vector[0] + prior.mean / prior.variance
+    for t in range(1, len(block)):
+        gain = d[t - 1] / block[t - 1]
+        block[t] = gram[t] + own[t] - gain * d[t - 1]
+        np.multiply(gain, vectors[t - 1], out=vectors[t])
+        vectors[t] += vector[t]
+    logs = np.log(block).sum((0, 1)) - prior_log_determinant(prior)
+    return Sweep(1.0 / block, vectors, d, logs)
+
+
+def diagonal(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """Posterior of uncoupled modes."""
+    sweep = sweep_diagonal(gram, vector, prior)
+    v, d = sweep.inverse, sweep.coupling
+    mean = v * sweep.vector
+    variance = v.copy()
+    gain = v[:-1] * d
+    lag = np.empty(gain.shape)
+    for t in range(len(v) - 2, -1, -1):
+        mean[t] += gain[t] * mean[t + 1]
+        lag[t] = gain[t] * variance[t + 1]
+        variance[t] += gain[t] * lag[t]
+    trace = (gram * variance).sum((0, 1))
+    return Posterior(mean, variance, lag, trace, variance[0], sweep.log_determinant)

@@ -1,0 +1,184 @@
+"""Observations collapsed onto the modes, once, before any likelihood is computed.
+
+At one time of one path, ``y = Phi c + e`` with ``e ~ N(0, r W^-1)``. The likelihood of ``c``
+needs only
+
+    G = Phi' W Phi,   b = Phi' W y,   c_hat = G^+ b,   RSS = (y - Phi c_hat)' W (y - Phi c_hat),
+
+because ``(y - Phi c)' W (y - Phi c) = RSS + (c - c_hat)' G (c - c_hat)``. After this the cost
+does not depend on the number of points. Writing the misfit around ``c_hat`` keeps all digits
+where the noise is small; ``y'y - 2 b'c + c'G c`` would lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.model._batched import LAPACK_SIZE, invert
+
+Array = np.ndarray
+
+#: Off-diagonal entries of G below this share of the diagonal count as zero.
+DIAGONAL_TOLERANCE = 1e-10
+#: Patterns are worked off one by one while each serves at least this many paths.
+PATHS_PER_PATTERN = 4
+#: Bytes of G in one block of paths with patterns of their own.
+BLOCK_BYTES = 40e6
+
+
+class Block(NamedTuple):
+    """Paths that are worked on together.
+
+    Attributes:
+        paths: their indices, (P,).
+        times: (T, 1) where shared, else (T, P).
+        gram: ``G``, (T, N, N, B), or its diagonal (T, N, B); B is 1 where shared.
+        vector: ``b``, (T, N, P).
+        estimate: ``c_hat``, (T, N, P).
+        misfit: ``RSS`` summed over times, (P,).
+        count: observed values, (P,).
+    """
+
+    paths: Array
+    times: Array
+    gram: Array
+    vector: Array
+    estimate: Array
+    misfit: Array
+    count: Array
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the observations leave the modes uncoupled."""
+        return self.gram.ndim == 3
+
+
+class Collapsed(NamedTuple):
+    """All paths of a data set in blocks."""
+
+    blocks: tuple[Block, ...]
+    n_paths: int
+    n_modes: int
+
+    @property
+    def count(self) -> float:
+        """Observed values in all."""
+        return float(sum(block.count.sum() for block in self.blocks))
+
+    @property
+    def misfit(self) -> float:
+        """Residual sum of squares in all."""
+        return float(sum(block.misfit.sum() for block in self.blocks))
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether no block couples its modes."""
+        return all(block.is_diagonal for block in self.blocks)
+
+
+def collapse(
+    values: Array, times: Array, eigenfunctions: Array, weights: Array | None = None
+) -> Collapsed:
+    """Collapse fields (P, T, M) with NaN for missing onto the columns of ``Phi`` (M, N).
+
+    Args:
+        values: fields; NaN where nothing was observed.
+        times: (T,), or (P, T) where each path has its own.
+        eigenfunctions: ``Phi``, (M, N).
+        weights: relative precision of each point, (M,).
+    """
+    n_paths, n_modes = len(values), eigenfunctions.shape[1]
+    w = np.ones(len(eigenfunctions)) if weights is None else np.asarray(weights, float)
+    blocks = [
+        _block(values, times, eigenfunctions, w, paths, shared)
+        for paths, shared in _groups(values, times, n_modes)
+    ]
+    return Collapsed(tuple(blocks), n_paths, n_modes)
+
+
+def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, bool]]:
+    """Index sets of paths to be worked on together, and whether they share one pattern."""
+    everything = np.arange(len(values))
+    seen = ~np.isnan(values)
+    if times.ndim == 1 and seen.all():
+        yield everything, True
+        return
+    keys = np.packbits(seen.reshape(len(seen), -1), axis=1)
+    if times.ndim == 2:
+        own = np.ascontiguousarray(times, float)
+        keys = np.hstack([keys, own.view(np.uint8).reshape(len(own), -1)])
+    _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    which = which.reshape(-1)
+    if len(values) >= PATHS_PER_PATTERN * len(counts) or len(values) == 1:
+        for pattern in range(len(counts)):
+            yield np.flatnonzero(which == pattern), True
+        return
+    step = max(1, int(BLOCK_BYTES / (8 * values.shape[1] * n_modes**2)))
+    for start in range(0, len(values), step):
+        yield everything[start : start + step], False
+
+
+def _block(
+    values: Array, times: Array, phi: Array, w: Array, paths: Array, shared: bool
+) -> Block:
+    y = values[paths]
+    seen = ~np.isnan(y)
+    t = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
+    y = np.where(seen, y, 0.0)
+    vector = (y @ (w[:, None] * phi)).transpose(1, 2, 0)
+    gram = _gram(seen[:1] if shared else seen, phi, w)
+    if _nearly_diagonal(gram):
+        gram = np.einsum("tiib->tib", gram).copy()
+        estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
+    else:
+        estimate = _least_squares(gram, vector)
+    residual = np.where(seen, y - estimate.transpose(2, 0, 1) @ phi.T, 0.0)
+    misfit = np.einsum("ptm,ptm,m->p", residual, residual, w)
+    return Block(paths, t, gram, vector, estimate, misfit, seen.sum((1, 2)).astype(float))
+
+
+def _gram(seen: Array, phi: Array, w: Array) -> Array:
+    """``Phi' W Phi`` over the observed points: (T, N, N, B), by one product over pairs."""
+    n = phi.shape[1]
+    i, j = np.tril_indices(n)
+    pairs = (w[:, None] * phi[:, i]) * phi[:, j]
+    packed = (seen.astype(float) @ pairs).transpose(1, 2, 0)
+    gram = np.empty((packed.shape[0], n, n, packed.shape[2]))
+    gram[:, i, j] = packed
+    gram[:, j, i] = packed
+    return gram
+
+
+def _nearly_diagonal(gram: Array) -> bool:
+    diagonal = np.einsum("tiib->tib", gram)
+    off = np.abs(gram).sum() - np.abs(diagonal).sum()
+    return bool(off <= DIAGONAL_TOLERANCE * diagonal.sum())
+
+
+def _least_squares(gram: Array, vector: Array) -> Array:
+    """``c_hat = G^+ b``, by the inverse where it exists and eigenvectors where it does not."""
+    n_times, n, _, batch = gram.shape
+    out = np.empty(vector.shape)
+    for t in range(n_times):
+        scale = np.einsum("iib->ib", gram[t])
+        regular = _well_conditioned(gram[t], scale)
+        if regular.all() and batch > 1 and n < LAPACK_SIZE:
+            out[t] = np.einsum("ijb,jb->ib", invert(gram[t])[0], vector[t])
+            continue
+        stack = np.moveaxis(gram[t], -1, 0)
+        pseudo = np.linalg.pinv(stack, rcond=1e-13, hermitian=True)
+        out[t] = np.einsum("bij,jp->ip", pseudo, vector[t]) if batch == 1 else np.einsum(
+            "bij,jb->ib", pseudo, vector[t]
+        )
+    return out
+
+
+def _well_conditioned(gram: Array, scale: Array) -> Array:
+    """Whether the smallest pivot of each matrix, scaled to a unit diagonal, is above 1e-6."""
+    if (scale <= 0).any():
+        return np.zeros(gram.shape[-1], bool)
+    unit = gram / np.sqrt(scale[:, None] * scale[None])
+    return np.linalg.eigvalsh(np.moveaxis(unit, -1, 0))[:, 0] > 1e-6

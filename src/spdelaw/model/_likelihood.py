@@ -1,0 +1,227 @@
+"""Log-likelihood of collapsed observations with its exact score.
+
+For one path with n observed values,
+
+    log p(y) = -1/2 [ n log(2 pi r) + log|S| - log|S_prior| + prior energy + misfit / r ],
+
+both energies taken at the smoothed mean, where they are a sum of squares without
+cancellation. The score follows from the smoother's moments by Fisher's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.model._chain import Posterior, Prior, dense, diagonal
+from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._moments import Moments, transition_score
+from spdelaw.model._parameters import Parameters, chain_prior
+
+Array = np.ndarray
+
+
+class Evaluation(NamedTuple):
+    """Log-likelihood per path and the gradient of its sum.
+
+    Attributes:
+        log_likelihood: (P,).
+        by_eigenvalue, by_noise_variance: (N,), with the initial variance held.
+        by_initial_mean, by_initial_variance: (N,).
+        by_observation_variance: one number.
+        initial_information: ``-d2 log p / d m0 d m0'``, (N, N); constant in ``m0``.
+    """
+
+    log_likelihood: Array
+    by_eigenvalue: Array
+    by_noise_variance: Array
+    by_initial_mean: Array
+    by_initial_variance: Array
+    by_observation_variance: float
+    initial_information: Array
+
+
+def evaluate_likelihood(
+    collapsed: Collapsed, parameters: Parameters, *, use_misfit: bool = True, threads: int = 1
+) -> Evaluation:
+    """Likelihood and score of all paths.
+
+    ``use_misfit=False`` is the likelihood of the collapsed estimates alone: what lies outside
+    the modes, be it noise or further modes, then says nothing about the noise.
+    """
+
+    def one(block: Block) -> Evaluation:
+        return _evaluate_block(block, parameters, use_misfit)
+
+    parts = in_threads(one, collapsed.blocks, threads)
+    log_likelihood = np.empty(collapsed.n_paths)
+    for block, part in zip(collapsed.blocks, parts, strict=True):
+        log_likelihood[block.paths] = part.log_likelihood
+    sums = [sum(values) for values in zip(*(part[1:] for part in parts), strict=True)]
+    return Evaluation(log_likelihood, *sums)
+
+
+def in_threads(function: Callable, items: tuple, threads: int) -> list:
+    """Map over independent blocks; NumPy releases the interpreter lock inside its loops."""
+    if threads <= 1 or len(items) <= 1:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
+
+
+def posterior(block: Block, parameters: Parameters) -> tuple[Posterior, Prior]:
+    """Posterior of the block's free states."""
+    prior = chain_prior(parameters, block.times)
+    start = _n_fixed(parameters)
+    r = parameters.observation_variance
+    kernel = diagonal if block.is_diagonal else dense
+    return kernel(block.gram[start:] / r, block.vector[start:] / r, prior), prior
+
+
+def _n_fixed(parameters: Parameters) -> int:
+    return 1 if parameters.initial_kind == "deterministic" else 0
+
+
+def smoothed_mean(post: Posterior, parameters: Parameters) -> Array:
+    """``E[c_t | y]`` at all times, the fixed initial state included; (T, N, P)."""
+    if not _n_fixed(parameters):
+        return post.mean
+    fixed = np.broadcast_to(parameters.initial_mean[:, None], post.mean.shape[1:])
+    return np.concatenate([fixed[None], post.mean])
+
+
+def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> Evaluation:
+    post, prior = posterior(block, parameters)
+    r = float(parameters.observation_variance)
+    mean = smoothed_mean(post, parameters)
+    misfit = _quadratic(block.gram, block.estimate - mean)
+    count = _collapsed_count(block)
+    if use_misfit:
+        misfit, count = misfit + block.misfit, block.count
+    energy = _prior_energy(post.mean, prior) + misfit / r
+    log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy)
+    if not use_misfit:
+        # Density of c_hat instead of y: the Gram matrix is the Jacobian of the change.
+        log_likelihood = log_likelihood + 0.5 * _log_gram(block)
+    n_paths = len(block.paths)
+    by_r = 0.5 * (
+        (misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r
+    )
+    return Evaluation(
+        log_likelihood,
+        *_by_spectra(block, parameters, mean, post),
+        *_by_initial(block, parameters, post, prior),
+        float(by_r),
+        _initial_information(block, parameters, post, prior),
+    )
+
+
+def over_paths(values: Array, n_paths: int) -> Array:
+    """Sum over the last axis, which is 1 where all paths share the value."""
+    return values.sum(-1) * (n_paths if values.shape[-1] == 1 else 1)
+
+
+def _quadratic(gram: Array, error: Array) -> Array:
+    """``sum_t e' G e`` for each path; (P,)."""
+    if gram.ndim == 3:
+        return np.einsum("tnp,tnp->p", gram * error, error)
+    if gram.shape[-1] == 1:
+        return np.einsum("tnp,tnp->p", gram[..., 0] @ error, error)
+    return np.einsum("tnp,tnp->p", np.einsum("tijp,tjp->tip", gram, error), error)
+
+
+def _prior_energy(mean: Array, prior: Prior) -> Array:
+    first = (mean[0] - prior.mean) ** 2 / prior.variance
+    step = (mean[1:] - prior.factor * mean[:-1]) ** 2 / prior.noise
+    return first.sum(0) + step.sum((0, 1))
+
+
+def _collapsed_count(block: Block) -> Array:
+    """Numbers of estimates ``c_hat`` that the data determine."""
+    if block.is_diagonal:
+        n = (block.gram > 0).sum((0, 1))
+    else:
+        n = (np.einsum("tiib->tib", block.gram) > 0).sum((0, 1))
+    return np.broadcast_to(n, len(block.paths)).astype(float)
+
+
+def _log_gram(block: Block) -> Array:
+    if block.is_diagonal:
+        return np.log(np.where(block.gram > 0, block.gram, 1.0)).sum((0, 1))
+    sign, logs = np.linalg.slogdet(np.moveaxis(block.gram, -1, 1))
+    return np.where(sign > 0, logs, 0.0).sum(0)
+
+
+def _by_spectra(
+    block: Block, parameters: Parameters, mean: Array, post: Posterior
+) -> tuple[Array, Array]:
+    """Transition score at the smoother's moments (Fisher's identity)."""
+    lam, q = parameters.eigenvalues, parameters.noise_variance
+    start, n_paths = _n_fixed(parameters), len(block.paths)
+    if block.times.shape[1] == 1:
+        square = (mean**2).sum(-1)
+        square[start:] += over_paths(post.variance, n_paths)
+        cross = (mean[:-1] * mean[1:]).sum(-1)
+        cross[start:] += over_paths(post.lag_covariance, n_paths)
+        return transition_score(
+            Moments(square, cross, n_paths), np.diff(block.times, axis=0), lam, q
+        )
+    square, cross = mean**2, mean[:-1] * mean[1:]
+    square[start:] += post.variance
+    cross[start:] += post.lag_covariance
+    dt = np.diff(block.times, axis=0)[:, None, :]
+    score = transition_score(Moments(square, cross, 1.0), dt, lam[:, None], q[:, None])
+    return score[0].sum(-1), score[1].sum(-1)
+
+
+def _by_initial(
+    block: Block, parameters: Parameters, post: Posterior, prior: Prior
+) -> tuple[Array, Array]:
+    """Gradient by ``m0`` and ``v0``; each (N,)."""
+    error = post.mean[0] - prior.mean
+    pull = error / prior.variance
+    n_paths = len(block.paths)
+    if parameters.initial_kind == "deterministic":
+        factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
+        at_start = block.estimate[0] - parameters.initial_mean[:, None]
+        observed = _apply_gram(block.gram[0], at_start) / parameters.observation_variance
+        return (factor * pull + observed).sum(-1), np.zeros(len(pull))
+    v = prior.variance
+    spread = (error**2 / v**2).sum(-1) + over_paths(post.variance[0] / v**2 - 1.0 / v, n_paths)
+    return pull.sum(-1), 0.5 * spread
+
+
+def _apply_gram(gram: Array, x: Array) -> Array:
+    if gram.ndim == 2:
+        return gram * x
+    return gram[..., 0] @ x if gram.shape[-1] == 1 else np.einsum("ijp,jp->ip", gram, x)
+
+
+def _initial_information(
+    block: Block, parameters: Parameters, post: Posterior, prior: Prior
+) -> Array:
+    """``K = a0^2/omega0 + G_0 - D Cov(c_1 | y) D`` summed over paths, or its Gaussian twin."""
+    n_paths = len(block.paths)
+    if parameters.initial_kind == "deterministic":
+        factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
+        d = factor / prior.variance
+        own, gram = factor * d, _as_matrix(block.gram[0]) / parameters.observation_variance
+    else:
+        d = 1.0 / prior.variance
+        own, gram = d, np.zeros((1, 1, 1))
+    covariance = _as_matrix(post.first_covariance)
+    known = d[:, None] * covariance * d[None]
+    total = over_paths(gram, n_paths) - over_paths(known, n_paths)
+    return total + np.diag(over_paths(own, n_paths))
+
+
+def _as_matrix(x: Array) -> Array:
+    """Diagonal (N, B) to matrix (N, N, B); matrices pass."""
+    if x.ndim == 3:
+        return x
+    out = np.zeros((len(x), *x.shape))
+    out[np.arange(len(x)), np.arange(len(x))] = x
+    return out

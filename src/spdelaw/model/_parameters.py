@@ -1,0 +1,53 @@
+"""The numbers that fix the law of the coefficients and of their observation."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import transition
+from spdelaw.model._chain import Prior
+
+Array = np.ndarray
+InitialKind = Literal["deterministic", "gaussian", "stationary"]
+
+
+class Parameters(NamedTuple):
+    """Parameters of the state-space model of N modes.
+
+    Attributes:
+        eigenvalues: ``lambda``, (N,).
+        noise_variance: ``q``, (N,).
+        initial_mean: ``m0``, (N,).
+        initial_variance: ``v0``, (N,); zero for a deterministic initial state.
+        observation_variance: ``r``, one number, or one a point.
+        initial_kind: "deterministic", "gaussian" or "stationary".
+    """
+
+    eigenvalues: Array
+    noise_variance: Array
+    initial_mean: Array
+    initial_variance: Array
+    observation_variance: Array
+    initial_kind: InitialKind = "deterministic"
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes N."""
+        return len(self.eigenvalues)
+
+
+def chain_prior(parameters: Parameters, times: Array) -> Prior:
+    """Markov prior of the free states at ``times`` (T, 1) or (T, P).
+
+    A deterministic initial state is no random variable: the chain starts at the second time,
+    with mean ``a_0 m0`` and variance ``omega_0``.
+    """
+    lam, q = parameters.eigenvalues[:, None], parameters.noise_variance[:, None]
+    a, omega = transition(lam, q, np.diff(times, axis=0)[:, None, :])
+    mean = parameters.initial_mean[:, None]
+    if parameters.initial_kind == "deterministic":
+        return Prior(omega[0], a[0] * mean, a[1:], omega[1:])
+    variance = np.broadcast_to(parameters.initial_variance[:, None], omega.shape[1:])
+    return Prior(variance, mean, a, omega)

@@ -1,0 +1,21 @@
+"""SHOW: figures and tables.
+
+Figures need the extra ``report``; importing this package does not load it.
+"""
+
+from spdelaw.report._fields import plot_fields
+from spdelaw.report._moments import Verdict, compare_moments, verdict
+from spdelaw.report._spectrum import plot_energy_spectrum
+from spdelaw.report._style import require_figures, save_figure
+from spdelaw.report._variance import plot_variance
+
+__all__ = [
+    "Verdict",
+    "compare_moments",
+    "plot_energy_spectrum",
+    "plot_fields",
+    "plot_variance",
+    "require_figures",
+    "save_figure",
+    "verdict",
+]

@@ -1,0 +1,108 @@
+"""A few paths as space-time images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.equation import SpectralSPDE
+from spdelaw.errors import DataError, InputError
+from spdelaw.report._paths import as_paths
+from spdelaw.report._style import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Perceptually uniform, and read the same with every common form of colour blindness.
+ONE_SIGN, TWO_SIGNS = "viridis", "RdBu_r"
+#: Share of values beyond the colour scale, so that one spike does not flatten the rest.
+BEYOND = 0.002
+
+
+def plot_fields(
+    fields: xr.DataArray, equation: SpectralSPDE | None = None, *, n_paths: int = 3
+) -> Figure:
+    """Draw the first paths over time and space on one colour scale; NaN is grey.
+
+    With the equation two more panels compare the mean of all paths with its closed form.
+
+    Args:
+        fields: DataArray (path, time, x).
+        equation: adds the two panels of the mean.
+        n_paths: how many paths to draw.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import plot_fields
+        >>> fields = sl.simulate(sl.catalogue.heat(n_modes=4), n_paths=2, seed=0)
+        >>> [ax.get_title("left") for ax in plot_fields(fields).axes[:2]]
+        ['path 0', 'path 1']
+    """
+    fields = _check(fields, n_paths)
+    panels = _panels(fields, equation, n_paths)
+    scale = _colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
+    with style():
+        figure = new_figure(1.0 + 1.75 * len(panels), 2.4)
+        row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for ax, (title, panel) in zip(row, panels.items(), strict=True):
+            image = _draw(ax, panel, scale)
+            ax.set(title=title, xlabel="time")
+        row[0].set_ylabel(str(fields.dims[-1]))
+        row[0].locator_params(axis="x", nbins=2)
+        bar = figure.colorbar(image, ax=list(row), extend="both", pad=0.01, aspect=25)
+        bar.outline.set_visible(False)
+        bar.set_label(str(fields.name or "field"))
+    return figure
+
+
+def _check(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
+    fields = as_paths(fields)
+    if n_paths < 1:
+        raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
+    if not np.isfinite(fields[:n_paths]).any():
+        raise DataError(
+            "fields", expected="at least one value to draw", got="NaN only",
+            fix="check the file, or select other paths",
+        )  # fmt: skip
+    return fields
+
+
+def _panels(
+    fields: xr.DataArray, equation: SpectralSPDE | None, n_paths: int
+) -> dict[str, xr.DataArray]:
+    names = fields["path"].values
+    panels = {f"path {names[i]}": fields[i] for i in range(min(n_paths, len(fields)))}
+    if equation is not None:
+        grid = fields[fields.dims[-1]].values
+        panels[f"mean of {len(fields)} paths"] = fields.mean("path")
+        panels["mean, closed form"] = equation.mean(fields["time"].values, grid)
+    return panels
+
+
+def _colour_scale(values: np.ndarray) -> dict[str, Any]:
+    values = values[np.isfinite(values)]
+    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    # Centred at zero only where both sides are in use: else half of the colours is wasted.
+    if low < 0 < high and min(-low, high) > 0.5 * max(-low, high):
+        reach = max(-low, high)
+        return {"cmap": TWO_SIGNS, "vmin": -reach, "vmax": reach}
+    return {"cmap": ONE_SIGN, "vmin": low, "vmax": high if high > low else low + 1.0}
+
+
+def _draw(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
+    time, x = (panel[d].values for d in panel.dims)
+    ax.set_facecolor("#BDBDBD")
+    ax.grid(False)
+    # Cells around the points: true for irregular times and grids; pixels keep files small.
+    return ax.pcolormesh(
+        _edges(time), _edges(x), np.ma.masked_invalid(panel.values.T), rasterized=True, **scale
+    )
+
+
+def _edges(points: np.ndarray) -> np.ndarray:
+    if len(points) == 1:
+        return points[0] + np.array([-0.5, 0.5])
+    middle = 0.5 * (points[1:] + points[:-1])
+    return np.concatenate([points[:1], middle, points[-1:]])

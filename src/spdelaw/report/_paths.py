@@ -1,0 +1,43 @@
+"""The one check of fields that every figure and table makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+from spdelaw.errors import DataError
+
+
+def as_paths(
+    fields: Any, space: tuple[str, ...] | None = None, *, at_least: int = 1
+) -> xr.DataArray:
+    """Fields as (path, time, x) with enough paths on common times, or raise `DataError`.
+
+    Args:
+        fields: DataArray with these dims in any order.
+        space: the spatial dims of a domain; None takes whatever one dim there is.
+        at_least: how many paths are needed.
+    """
+    dims = tuple(fields.dims) if isinstance(fields, xr.DataArray) else ()
+    space = tuple(str(d) for d in dims if d not in ("path", "time")) if space is None else space
+    wanted = ("path", "time", *space)
+    if len(space) != 1 or set(dims) != set(wanted):
+        raise DataError(
+            "fields", expected=f"a DataArray with dims {wanted if space else '(path, time, x)'}",
+            got=f"dims {dims}" if dims else type(fields).__name__,
+            fix="pass the result of sl.simulate, sl.read or sl.as_fields",
+        )  # fmt: skip
+    missing = [d for d in wanted[1:] if d not in fields.coords]
+    if missing or "path_time" in fields.coords:
+        raise DataError(
+            "fields", expected="coordinates time and space that all paths share",
+            got=f"no coordinate {missing[0]}" if missing else "times of their own for each path",
+            fix="fields.assign_coords(...)" if missing else "select paths with common times",
+        )  # fmt: skip
+    if fields.sizes["path"] < at_least:
+        raise DataError(
+            "fields", expected=f"at least {at_least} paths", got=str(fields.sizes["path"]),
+            fix="pass more paths; a sample moment needs them",
+        )  # fmt: skip
+    return fields.transpose(*wanted)

@@ -1,0 +1,161 @@
+"""The door itself: help, version, usage errors, signals, imports."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import spdelaw as sl
+from spdelaw.cli import app
+from spdelaw.cli._errors import one_line_errors
+
+
+def test_version(run):
+    assert run("--version").stdout == f"spdelaw {sl.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["demo", "simulate", "info"])
+def test_help_has_examples_and_the_shared_options(run, command):
+    text = run(command, "--help").stdout
+    assert f"spdelaw {command} " in text.split("Example")[1]
+    assert "--json" in text
+    assert "--quiet" in text
+
+
+def test_help_lists_the_commands(run):
+    text = run("--help").stdout
+    assert all(name in text for name in ("demo", "simulate", "info", "--version"))
+
+
+@pytest.mark.parametrize(
+    "args", [["nonsense"], ["simulate", "heat"], ["info", "--bogus"], ["simulate", "--paths", "x"]]
+)
+def test_usage_errors_exit_with_2(folder, args):
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_exit_codes_of_the_process(shell):
+    good = shell("simulate", "heat", "--paths", 3, "--modes", 4, "--out", "a.nc", "--quiet")
+    assert (good.returncode, good.stdout, good.stderr) == (0, "", "")
+    bad = shell("simulate", "heta", "--out", "b.nc")
+    assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (2, "", 1)
+    assert "did you mean heat?" in bad.stderr
+    assert shell("simulate", "heat").returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("name", ["big.nc", "big.zarr"])
+def test_interrupt_leaves_nothing_behind(folder, name):
+    args = ["simulate", "heat", "--paths", "8000", "--points", "51", "--out", name]
+    code = "from spdelaw.cli import main; print(flush=True); main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *args],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    process.stdout.readline()  # imports are done, work begins
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr in ("error: interrupted, nothing was half-written\n", "")  # "" on a slow start
+    assert list(folder.iterdir()) == []
+
+
+INTERRUPTS = """
+import os, signal, time
+from spdelaw.cli._interrupt import deferred_interrupts, kept_interrupts
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+try:
+    with deferred_interrupts() as check:
+        press(); print("held"); check(); print("wrong")
+except KeyboardInterrupt:
+    print("checked")
+try:
+    with deferred_interrupts():
+        press(); print("held"); press(); print("wrong")
+except KeyboardInterrupt:
+    print("twice")
+try:
+    with deferred_interrupts():
+        press(); print("held")
+    print("wrong")
+except KeyboardInterrupt:
+    print("ended")
+
+class Deaf:
+    def __del__(self):
+        press(); time.sleep(0.1)
+
+try:
+    with kept_interrupts():
+        Deaf(); print("lost"); [time.sleep(0.01) for _ in range(500)]; print("wrong")
+except KeyboardInterrupt:
+    print("again")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_interrupts_are_held_back_and_never_lost():
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTS], capture_output=True, text=True, timeout=60
+    )
+    assert run.stderr == ""
+    assert " ".join(run.stdout.split()) == "held checked held twice held ended lost again"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (sl.errors.InputError("a", expected="b", got="c\nd", fix="e"), 2, "got c d. Fix: e"),
+        (
+            MemoryError("Unable to allocate 9 TiB"),
+            2,
+            "not enough memory (Unable to allocate 9 TiB)",
+        ),
+        (PermissionError(13, "Permission denied", "x.nc"), 2, "x.nc: Permission denied"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_become_one_line(capsys, error, code, message):
+    with pytest.raises(typer.Exit) as caught, one_line_errors():
+        raise error
+    assert caught.value.exit_code == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_defect_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError), one_line_errors():
+        raise ZeroDivisionError
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_become_one_line(capsys):
+    import warnings
+
+    with one_line_errors():
+        warnings.warn("3 % is\naliased", sl.errors.AliasingWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: 3 % is aliased\n"
+
+
+def test_the_shell_loads_nothing_heavy():
+    code = (
+        "import sys, spdelaw.cli;"
+        "print(*sorted({'matplotlib', 'torch', 'plotly', 'dask', 'zarr'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""

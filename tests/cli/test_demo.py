@@ -1,0 +1,77 @@
+"""spdelaw demo, end to end on a small size."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from spdelaw.cli import app
+from spdelaw.cli._regimes import REGIMES, Errors, mean_predictor
+from spdelaw.report import Verdict
+from spdelaw.simulate import simulate
+
+pytest.importorskip("matplotlib")
+
+FIGURES = {f"regime-{r}-{what}.png" for r in "ab" for what in ("fields", "variance", "spectrum")}
+
+
+def test_demo_from_end_to_end(run, run_json, folder):
+    document = run_json("demo", "--paths", 60, "--out", "demo")
+    assert {p.name for p in (folder / "demo").iterdir()} == FIGURES
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in (folder / "demo").iterdir())
+    assert [r["regime"] for r in document["regimes"]] == ["A", "B"]
+    for regime in document["regimes"]:
+        assert regime["verdict"]["agrees"]
+        assert np.shape(regime["moments"]["variance_z"]) == (3, regime["n_modes"])
+        assert {p.split("/")[-1] for p in regime["figures"]} <= FIGURES
+    text = run("demo", "--paths", 20).stdout  # again, into the same folder
+    assert text.count("agrees with the closed form") == 2
+    assert "false-alarm rate 0.0001" in text
+    assert text.count("tier 'predict'") == 2
+    assert "SV&NN" in text
+    assert "DeepONet" in text
+    assert all(name in text for name in FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("regime", "expected"),
+    [(REGIMES[0], Errors(0.2175, 0.756)), (REGIMES[1], Errors(0.478, 0.315))],
+    ids="AB",
+)
+def test_the_mean_predicts_as_well_as_the_published_baselines(regime, expected):
+    """Spread over test paths is 0.07 and 0.27 in rel L2: five standard errors of 300 paths."""
+    got = mean_predictor(simulate(regime.equation, 300, seed=1), regime.equation)
+    spread = {"A": 0.07, "B": 0.27}[regime.letter]
+    assert abs(got.relative_l2 - expected.relative_l2) < 5 * spread / np.sqrt(300)
+    assert got.rmse == pytest.approx(expected.rmse, rel=0.15)
+
+
+def test_mean_predictor_on_a_case_by_hand():
+    e = REGIMES[1].make(2)
+    fields = simulate(e, 3, times=[0.0, 0.5, 1.0], grid=[0.5, 1.0], seed=0)
+    x, m = fields.values[:, 1:], e.mean([0.5, 1.0], [0.5, 1.0]).values
+    ratio = np.sqrt(((x - m) ** 2).sum((1, 2)) / (x**2).sum((1, 2)))
+    got = mean_predictor(fields, e)
+    assert got.relative_l2 == pytest.approx(ratio.mean())
+    assert got.rmse == pytest.approx(np.sqrt(((x - m) ** 2).mean()))
+
+
+def test_a_law_that_is_off_gives_exit_code_1(folder, monkeypatch):
+    from typer.testing import CliRunner
+
+    monkeypatch.setattr("spdelaw.cli._demo._draw", lambda *_: [])
+    monkeypatch.setattr("spdelaw.report.verdict", lambda _: Verdict(False, 9.0, 4.0, 10, 1e-4))
+    result = CliRunner().invoke(app, ["demo", "--paths", "3"])
+    assert result.exit_code == 1
+    assert result.stdout.count("DOES NOT AGREE") == 2
+
+
+def test_bad_input(fails, folder, monkeypatch):
+    (folder / "file").write_text("")
+    assert "folder" in fails("demo", "--out", "file")
+    assert "folder" in fails("demo", "--out", "file/below")
+    assert "at least 2" in fails("demo", "--paths", 1)
+    assert "positive" in fails("demo", "--paths", 0)
+    assert "seed" in fails("demo", "--seed", -1)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'spdelaw[report]'" in fails("demo")

@@ -1,0 +1,330 @@
+"""Damaged and malformed files: one clear error, or the very same values; never other values."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+
+from spdelaw.data import read, write
+from spdelaw.data._seal import LIST
+from spdelaw.errors import DataError, FileError, SpdeLawError
+from tests.data.builders import fields, values, with_path_times
+
+SEAL_BYTES = 81
+
+
+@pytest.fixture(scope="module")
+def original():
+    return with_path_times(4).assign_attrs(equation={"lambda": [1.0, 4.0]})
+
+
+@pytest.fixture(scope="module")
+def sealed(original, tmp_path_factory):
+    return write(original, tmp_path_factory.mktemp("nc") / "f.nc").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def store(original, tmp_path_factory):
+    return write(original, tmp_path_factory.mktemp("zarr") / "f.zarr")
+
+
+def flipped(content, byte, bit):
+    changed = bytearray(content)
+    changed[byte] ^= 1 << bit
+    return bytes(changed)
+
+
+def outcome(path, original):
+    """'error' or 'same'; anything else is a silent change."""
+    try:
+        back = read(path)
+    except SpdeLawError:
+        return "error"
+    return "same" if back.identical(original) else "changed"
+
+
+# ---------------------------------------------------------------- NetCDF
+
+
+def test_no_flipped_bit_changes_anything_in_silence(tmp_path, original, sealed):
+    path = tmp_path / "f.nc"
+    rng = np.random.default_rng(0)
+    outcomes = {"error": 0, "same": 0}
+    for byte in rng.choice(len(sealed), 1500, replace=False):
+        path.write_bytes(flipped(sealed, byte, rng.integers(8)))
+        outcomes[outcome(path, original)] += 1
+    # Only in the words of the seal, 17 of its bytes, does a flip do no harm.
+    assert outcomes["same"] <= 17
+    assert outcomes["error"] >= 1500 - 17
+
+
+def test_the_seal_itself(tmp_path, original, sealed):
+    path = tmp_path / "f.nc"
+    for byte in range(len(sealed) - SEAL_BYTES, len(sealed)):
+        path.write_bytes(flipped(sealed, byte, byte % 8))
+        assert outcome(path, original) in ("same", "error")
+
+
+def test_a_flip_that_sends_hdf5_into_an_endless_loop_is_found_before(tmp_path, sealed):
+    # The size of an entry of the global heap: HDF5 walks the heap by it, for ever if it is wrong.
+    heaps = [i for i in range(len(sealed)) if sealed[i : i + 4] == b"GCOL"]
+    assert heaps
+    for heap in heaps:
+        for byte in range(heap, heap + 40):
+            (tmp_path / "f.nc").write_bytes(flipped(sealed, byte, 0))
+            with pytest.raises(FileError, match="other bytes"):
+                read(tmp_path / "f.nc")
+
+
+def test_chunks_are_protected_without_a_seal(tmp_path, original, sealed):
+    path = tmp_path / "f.nc"
+    path.write_bytes(sealed[:-SEAL_BYTES])
+    assert outcome(path, original) == "same"
+    with h5py.File(path) as file:
+        chunks = [file[name].id.get_chunk_info(0) for name in ("field", "time", "x", "path_time")]
+    for chunk in chunks:
+        for byte in range(chunk.byte_offset, chunk.byte_offset + chunk.size, 7):
+            path.write_bytes(flipped(sealed[:-SEAL_BYTES], byte, byte % 8))
+            assert outcome(path, original) == "error"
+
+
+def test_truncated_anywhere(tmp_path, original, sealed):
+    path = tmp_path / "f.nc"
+    for size in [*range(0, len(sealed), 211), *range(len(sealed) - 100, len(sealed))]:
+        path.write_bytes(sealed[:size])
+        allowed = {"error"} if size < len(sealed) - SEAL_BYTES else {"error", "same"}
+        assert outcome(path, original) in allowed
+
+
+def test_bytes_appended_or_exchanged(tmp_path, original, sealed):
+    path = tmp_path / "f.nc"
+    path.write_bytes(sealed + b"more")
+    assert outcome(path, original) == "same"
+    half = len(sealed) // 2
+    path.write_bytes(sealed[half:] + sealed[:half])
+    assert outcome(path, original) == "error"
+    path.write_bytes(sealed[:half] + b"\xa5" * 64 + sealed[half + 64 :])
+    assert outcome(path, original) == "error"
+
+
+def test_changed_by_another_program_on_purpose(tmp_path, sealed):
+    path = tmp_path / "f.nc"
+    path.write_bytes(sealed)
+    with h5py.File(path, "r+") as file:
+        file["x"][0] = -9.0
+    assert read(path).x[0] == -9.0
+
+
+# ---------------------------------------------------------------- Zarr
+
+
+def copied(store, tmp_path):
+    target = tmp_path / "f.zarr"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(store, target)
+    return target
+
+
+def all_files(store):
+    return sorted(p.relative_to(store) for p in store.rglob("*") if p.is_file())
+
+
+def delete(file):
+    file.unlink()
+
+
+def empty(file):
+    file.write_bytes(b"")
+
+
+def halve(file):
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize("damage", [delete, empty, halve])
+def test_no_damage_to_a_zarr_file_changes_anything(tmp_path, store, original, damage):
+    for name in all_files(store):
+        target = copied(store, tmp_path)
+        damage(target / name)
+        allowed = {"same"} if damage is delete and name.name == LIST else {"error"}
+        assert outcome(target, original) in allowed, name
+
+
+def test_no_flipped_bit_in_zarr_changes_anything(tmp_path, store, original):
+    rng = np.random.default_rng(0)
+    target = copied(store, tmp_path)
+    for name in all_files(store):
+        content = (target / name).read_bytes()
+        for byte in rng.choice(len(content), min(len(content), 25), replace=False):
+            (target / name).write_bytes(flipped(content, byte, rng.integers(8)))
+            assert outcome(target, original) == "error", (name, byte)
+        (target / name).write_bytes(content)
+    assert outcome(target, original) == "same"
+
+
+def test_zarr_chunks_are_protected_without_a_seal(tmp_path, store, original):
+    target = copied(store, tmp_path)
+    (target / "field" / LIST).unlink()
+    chunk = target / "field" / "c" / "0" / "0" / "0"
+    content = chunk.read_bytes()
+    for byte in range(0, len(content), 11):
+        chunk.write_bytes(flipped(content, byte, byte % 8))
+        assert outcome(target, original) == "error"
+
+
+def test_damage_shows_in_lazy_reading_too(tmp_path, store):
+    target = copied(store, tmp_path)
+    chunk = target / "field" / "c" / "0" / "0" / "0"
+    chunk.write_bytes(flipped(chunk.read_bytes(), 20, 3))
+    with pytest.raises(FileError, match=r"other bytes in field/c/0/0/0"):
+        read(target, lazy=True)
+    with pytest.raises(FileError):
+        read(target, lazy=True, verify=False)
+
+
+def test_files_added_to_a_zarr_directory(tmp_path, store, original):
+    target = copied(store, tmp_path)
+    (target / "field" / ".DS_Store").write_text("")
+    assert outcome(target, original) == "same"
+    (target / "field" / "c" / "0" / "0" / "9").write_bytes(b"stray")
+    with pytest.raises(FileError, match="field/c/0/0/9 added"):
+        read(target)
+
+
+def test_changed_on_purpose_can_be_read_without_verification(tmp_path, store, original):
+    target = copied(store, tmp_path)
+    metadata = json.loads((target / "zarr.json").read_text())
+    metadata["attributes"]["title"] = "edited"
+    (target / "zarr.json").write_text(json.dumps(metadata))
+    with pytest.raises(FileError, match="verify=False"):
+        read(target)
+    assert read(target, verify=False).identical(original)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path):
+    (tmp_path / "f.zarr" / "u").mkdir(parents=True)
+    (tmp_path / "f.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "f.zarr" / "u" / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["time"]}')
+    array = {
+        "zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C",
+        "fill_value": None, "compressor": None, "filters": [{"id": "pickle", "protocol": 5}],
+    }  # fmt: skip
+    (tmp_path / "f.zarr" / "u" / ".zarray").write_text(json.dumps(array))
+    with pytest.raises(FileError, match="pickled"):
+        read(tmp_path / "f.zarr")
+
+
+def test_the_word_pickle_in_an_attribute_is_harmless(tmp_path):
+    data = fields().assign_attrs(name="pickle", history={"id": "pickle"})
+    assert read(write(data, tmp_path / "f.zarr")).identical(data)
+
+
+# ---------------------------------------------------------------- malformed
+
+
+NOT_A_FILE = {
+    "missing": (lambda path: None, "none of this name"),
+    "empty": (lambda path: path.write_bytes(b""), "a NetCDF file"),
+    "text": (lambda path: path.write_text("time,x\n0,1\n"), "starts with b'time,x"),
+    "directory": (lambda path: path.mkdir(), "IsADirectory"),
+    "only the signature": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "OSError"),
+    "only the classic signature": (lambda path: path.write_bytes(b"CDF\x01"), ""),
+    "signature and zeros": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(4096)), "OSError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_A_FILE)
+def test_not_a_netcdf_file(case, tmp_path):
+    make, text = NOT_A_FILE[case]
+    make(tmp_path / "f.nc")
+    with pytest.raises(FileError) as caught:
+        read(tmp_path / "f.nc")
+    assert text in str(caught.value)
+
+
+def test_not_a_zarr_directory(tmp_path):
+    for make, text in (
+        (lambda path: None, "no such directory"),
+        (lambda path: path.mkdir(), "without Zarr metadata"),
+        (lambda path: (path / "zarr.json").write_text("{"), "JSONDecodeError"),
+        (lambda path: (path / "zarr.json").write_text("{}"), ""),
+    ):
+        make(tmp_path / "f.zarr")
+        with pytest.raises(SpdeLawError) as caught:
+            read(tmp_path / "f.zarr")
+        assert text in str(caught.value)
+    (tmp_path / "g.zarr").write_text("a file")
+    with pytest.raises(FileError):
+        read(tmp_path / "g.zarr")
+
+
+def test_newer_files_ask_for_an_update(tmp_path):
+    data = fields().to_dataset().assign_attrs(spdelaw_format=99)
+    data.to_netcdf(tmp_path / "f.nc", engine="h5netcdf")
+    with pytest.raises(FileError, match="newer version"):
+        read(tmp_path / "f.nc")
+
+
+def twice(data):
+    return data.assign_coords(time=[0.0, 1, 1, 2, 3])
+
+
+MALFORMED = {
+    "wrong dims": (lambda: fields().rename(x="lon"), "dim 'x'"),
+    "another dim": (lambda: fields().expand_dims(level=2), "dim 'level'"),
+    "all missing": (lambda: fields() * np.nan, "values"),
+    "infinite": (lambda: fields().where(fields() < 2, np.inf), "values"),
+    "duplicate times": (lambda: twice(fields()), "coordinate 'time'"),
+    "unsorted times": (lambda: fields().isel(time=[0, 2, 1, 3, 4]), "coordinate 'time'"),
+    "missing times": (lambda: fields().drop_vars("time"), "coordinate 'time'"),
+    "strings": (lambda: fields().astype(str), "values"),
+    "strings as times": (lambda: fields().assign_coords(time=list("abcde")), "coordinate 'time'"),
+    "duplicate points": (lambda: fields().assign_coords(x=[0.0, 1, 1, 2]), "coordinate 'x'"),
+    "bool": (lambda: fields() > 1, "values"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:The data type")  # zarr on strings, which we do not write
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+@pytest.mark.parametrize("case", MALFORMED)
+def test_content_that_breaks_the_contract(case, suffix, tmp_path):
+    make, what = MALFORMED[case]
+    dataset, path = make().rename("u").to_dataset(), tmp_path / f"f{suffix}"
+    if suffix == ".nc":
+        dataset.to_netcdf(path, engine="h5netcdf")
+    else:
+        dataset.to_zarr(path, consolidated=False)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert caught.value.what == what
+
+
+@pytest.mark.parametrize("suffix", [".h5", ".zarr"])
+def test_complex_values(suffix, tmp_path):
+    path = tmp_path / f"f{suffix}"
+    dataset = (fields() + 1j).to_dataset(name="u")
+    if suffix == ".h5":
+        dataset.to_netcdf(path, engine="h5netcdf", invalid_netcdf=True)
+    else:
+        dataset.to_zarr(path, consolidated=False)
+    with pytest.raises(DataError, match="complex"):
+        read(path)
+
+
+def test_hdf5_without_named_dims(tmp_path):
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["u"] = values()
+    with pytest.raises(DataError, match="phony_dim"):
+        read(tmp_path / "f.h5")
+
+
+def test_several_variables_without_a_choice(tmp_path):
+    dataset = xr.Dataset({"u": fields(), "v": fields()})
+    with pytest.raises(DataError, match="one of u, v"):
+        read(write(dataset, tmp_path / "f.nc"))

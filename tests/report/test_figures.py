@@ -1,0 +1,244 @@
+"""Figures: what is drawn is what was computed, and nothing of the process changes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import spdelaw as sl
+from spdelaw.errors import AliasingWarning, DataError, FileError, InputError, MissingExtraError
+from spdelaw.report import plot_energy_spectrum, plot_fields, plot_variance, save_figure
+from spdelaw.report._estimates import averaged_variance
+
+matplotlib = pytest.importorskip("matplotlib")
+
+#: Sums of a few hundred doubles.
+ROUNDING = 1e-10
+
+
+@pytest.fixture(scope="module")
+def heat():
+    return sl.catalogue.heat(n_modes=6)
+
+
+@pytest.fixture(scope="module")
+def fields(heat):
+    return sl.simulate(heat, 40, seed=0)
+
+
+def line(ax, label):
+    (found,) = [a for a in ax.get_lines() if a.get_label() == label]
+    return found.get_xydata()
+
+
+# ------------------------------------------------------------------ fields
+
+
+def test_fields_draws_the_paths_and_both_means(heat, fields):
+    figure = plot_fields(fields, heat, n_paths=2)
+    *panels, bar = figure.axes
+    titles = ["path 0", "path 1", "mean of 40 paths", "mean, closed form"]
+    assert [ax.get_title("left") for ax in panels] == titles
+    drawn = [ax.collections[0].get_array() for ax in panels]
+    grid = fields.x.values
+    expected = [fields[0], fields[1], fields.mean("path"), heat.mean(fields.time.values, grid)]
+    for got, want in zip(drawn, expected, strict=True):
+        np.testing.assert_array_equal(got, want.values.T)
+    limits = {ax.collections[0].get_clim() for ax in panels}
+    assert len(limits) == 1, "panels share one colour scale"
+    assert bar.get_ylabel() == "field"
+
+
+def test_fields_cells_lie_around_irregular_points(heat):
+    t = [0.0, 0.1, 0.5, 1.0]
+    figure = plot_fields(sl.simulate(heat, 1, times=t, seed=0))
+    edges = figure.axes[0].collections[0].get_coordinates()
+    np.testing.assert_allclose(edges[0, :, 0], [0.0, 0.05, 0.3, 0.75, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "name"), [(-1.0, 1.0, "RdBu_r"), (0.0, 3.0, "viridis"), (-0.1, 3.0, "viridis")]
+)
+def test_fields_centres_colours_only_for_two_signs(low, high, name):
+    values = np.linspace(low, high, 60).reshape(1, 6, 10)
+    coords = {"path": [0], "time": np.arange(6.0), "x": np.arange(10.0)}
+    image = plot_fields(xr.DataArray(values, coords, ("path", "time", "x"))).axes[0].collections[0]
+    assert image.get_cmap().name == name
+    if name == "RdBu_r":
+        assert sum(image.get_clim()) == 0
+
+
+def test_fields_leaves_missing_values_out(fields):
+    holes = fields.where(fields.x > 1)
+    image = plot_fields(holes, n_paths=1).axes[0].collections[0]
+    np.testing.assert_array_equal(np.ma.getmaskarray(image.get_array()), holes[0].isnull().T)
+
+
+def test_constant_fields_and_one_time_can_be_drawn(fields, tmp_path):
+    save_figure(plot_fields(xr.zeros_like(fields)), tmp_path / "zero.png")
+    save_figure(plot_fields(fields.isel(time=[3])), tmp_path / "one.png")
+
+
+# ------------------------------------------------------------------ variance
+
+
+def test_variance_on_an_interval_is_the_mean_over_modes(heat, fields):
+    """On the regular grid the rule is exact: ``1/|D| sum_n Var c_n``."""
+    figure = plot_variance(fields, heat)
+    (ax,) = figure.axes
+    exact = heat.variance().sum("mode").values / np.pi
+    c = heat.domain.analyse(fields, heat.n_modes)
+    sample = c.var("path", ddof=1).sum("mode").values / np.pi
+    np.testing.assert_allclose(line(ax, "closed form")[:, 1], exact, atol=ROUNDING)
+    np.testing.assert_allclose(line(ax, "40 paths")[:, 1], sample, atol=ROUNDING)
+    np.testing.assert_array_equal(line(ax, "40 paths")[:, 0], fields.time)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    low, high = averaged_variance(fields, heat.domain).interval()
+    assert (band.min(), band.max()) == (low.min(), high.max())
+    assert "|D|" in ax.get_title("left")
+
+
+def test_variance_on_the_line_says_what_it_integrates():
+    e = sl.catalogue.ornstein_uhlenbeck(n_modes=4)
+    fields = sl.simulate(e, 30, times=[0.5, 1.0], seed=0)
+    (ax,) = plot_variance(fields, e).axes
+    x = fields.x.values
+    density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    exact = np.trapezoid(e.variance([0.5, 1.0], x).values * density, x, axis=1)
+    np.testing.assert_allclose(line(ax, "closed form")[:, 1], exact, rtol=ROUNDING)
+    assert "over the grid" in ax.get_title("left")
+
+
+def test_band_of_the_variance_covers_the_closed_form(heat):
+    """Coverage over 200 ensembles; binomial bounds at 1e-4 two-sided."""
+    exact = float(heat.variance([0.5]).sum() / np.pi)
+    fields = sl.simulate(heat, 200 * 50, times=[0.5], seed=1)
+    inside = 0
+    for i in range(200):
+        low, high = averaged_variance(fields[50 * i : 50 * (i + 1)], heat.domain).interval()
+        inside += int(low[0] <= exact <= high[0])
+    assert 170 <= inside <= 199  # for a coverage of 0.93, that of 50 skewed paths, to 0.95
+
+
+def test_variance_takes_missing_values(heat, fields):
+    rng = np.random.default_rng(0)
+    holes = fields.where(rng.random(fields.shape) > 0.3)
+    (ax,) = plot_variance(holes, heat).axes
+    pointwise = holes.var("path", ddof=1).values
+    expected = pointwise @ heat.domain.grid_weights(fields.x.values) / np.pi
+    np.testing.assert_allclose(line(ax, "40 paths")[:, 1], expected, atol=ROUNDING)
+
+
+# ------------------------------------------------------------------ spectrum
+
+
+def test_spectrum_draws_energies_and_their_ratio(heat, fields):
+    top, bottom = plot_energy_spectrum(fields, heat, time=0.52).axes
+    exact = heat.energy_spectrum([0.52]).values[0]
+    c = heat.domain.analyse(fields.sel(time=[0.52], method="nearest"), heat.n_modes)
+    sample = (c**2).mean("path").values[0]
+    np.testing.assert_allclose(line(top, "closed form")[:, 1], exact, rtol=ROUNDING)
+    np.testing.assert_allclose(top.containers[0].lines[0].get_ydata(), sample, rtol=ROUNDING)
+    ratio = bottom.containers[0].lines[0].get_ydata()
+    np.testing.assert_allclose(ratio, sample / exact, rtol=ROUNDING)
+    assert top.get_yscale() == "log"
+    assert "t = 0.52" in top.get_ylabel()
+
+
+def test_spectrum_refuses_modes_the_grid_cannot_tell_apart():
+    e = sl.catalogue.ornstein_uhlenbeck(n_modes=50)
+    fields = sl.simulate(e, 3, times=[1.0], seed=0)
+    with pytest.warns(AliasingWarning), pytest.raises(DataError, match="tells 50 modes apart"):
+        plot_energy_spectrum(fields, e)
+
+
+def test_line_plots_go_into_given_axes(heat, fields):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert plot_variance(fields, heat, ax=left) is figure
+    assert plot_energy_spectrum(fields, heat, ax=right) is figure
+    assert left.get_lines()
+    assert right.get_lines()
+    assert len(figure.axes) == 2
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize("plot", [plot_variance, plot_energy_spectrum])
+def test_moments_need_paths(heat, fields, plot):
+    with pytest.raises(DataError, match="at least 2 paths, got 1"):
+        plot(fields[:1], heat)
+    with pytest.raises(DataError, match="dims"):
+        plot(fields.rename(x="lon"), heat)
+    with pytest.raises(DataError, match="got ndarray"):
+        plot(fields.values, heat)
+
+
+def test_bad_fields(fields):
+    with pytest.raises(DataError, match="NaN only"):
+        plot_fields(fields * np.nan)
+    with pytest.raises(InputError, match="n_paths"):
+        plot_fields(fields, n_paths=0)
+    with pytest.raises(DataError, match="dims"):
+        plot_fields(fields[0])
+    own = fields.assign_coords(path_time=(("path", "time"), np.zeros(fields.shape[:2])))
+    with pytest.raises(DataError, match="times of their own"):
+        plot_fields(own)
+    with pytest.raises(DataError, match="no coordinate x"):
+        plot_fields(fields.drop_vars("x"))
+
+
+def test_spectrum_needs_complete_paths(heat, fields):
+    with (
+        pytest.warns(AliasingWarning, match="too few points"),
+        pytest.raises(DataError, match="complete paths"),
+    ):
+        plot_energy_spectrum(fields.where(fields.path == 0), heat)
+
+
+# ------------------------------------------------------------------ manners
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_save_writes_the_format_of_the_suffix(fields, tmp_path, kind):
+    path = save_figure(plot_fields(fields), tmp_path / f"paths.{kind}")
+    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[kind]
+    assert path.read_bytes().startswith(start)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_save_says_what_is_wrong(fields, tmp_path):
+    figure = plot_fields(fields)
+    with pytest.raises(FileError, match="ends in one of"):
+        save_figure(figure, tmp_path / "paths.docx")
+    with pytest.raises(FileError, match="folder"):
+        save_figure(figure, tmp_path / "nowhere" / "paths.png")
+
+
+def test_figures_change_nothing_of_the_process(heat, fields, tmp_path):
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context({"lines.linewidth": 7.0, "font.size": 30.0}):
+        before = dict(matplotlib.rcParams)
+        figure = plot_variance(fields, heat)
+        save_figure(figure, tmp_path / "v.png")
+        assert dict(matplotlib.rcParams) == before
+    assert figure.axes[0].get_lines()[0].get_linewidth() < 7.0, "the house style is used"
+    assert plt.get_fignums() == []
+
+
+def test_importing_report_loads_no_matplotlib():
+    code = "import sys, spdelaw.report; print('matplotlib' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_missing_matplotlib_pastes_the_pip_line(heat, fields, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'spdelaw\[report\]'"):
+        plot_variance(fields, heat)
