@@ -132,10 +132,10 @@ def test_import_loads_nothing_heavy():
 
 
 def test_import_leaves_the_process_as_it_was():
-    # SciPy adds a warning filter of its own, so the dependencies come first.
+    # SciPy adds warning filters of its own, so the dependencies come first.
     code = f"""
 import logging, random, warnings
-import numpy, scipy.special, xarray
+import numpy, scipy.optimize, scipy.sparse, scipy.special, scipy.stats, xarray
 
 def state():
     return dict(

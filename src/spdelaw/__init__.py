@@ -5,6 +5,9 @@ The public names are listed in ``__all__``; everything else may change.
 
 from __future__ import annotations
 
+__version__ = "0.1.0"
+
+from spdelaw.data import as_fields, describe, mask, read, split, stack, write
 from spdelaw.domain import AbstractDomain, Interval, Line
 from spdelaw.equation import (
     Gaussian,
@@ -15,20 +18,33 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
+from spdelaw.infer import LogNormal, Normal, fit, update
+from spdelaw.law import Law, load
 from spdelaw.simulate import simulate
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AbstractDomain",
     "Gaussian",
     "Interval",
+    "Law",
     "Line",
+    "LogNormal",
     "Matern",
+    "Normal",
     "OperatorFormula",
     "PowerLaw",
     "SpectralSPDE",
     "White",
+    "as_fields",
     "catalogue",
+    "describe",
+    "fit",
+    "load",
+    "mask",
+    "read",
     "simulate",
+    "split",
+    "stack",
+    "update",
+    "write",
 ]

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tests.data.builders import POINTS, TIMES, fields, values
 
 from spdelaw.data import as_fields
 from spdelaw.errors import DataError
-from tests.data.builders import POINTS, TIMES, fields, values
 
 
 def dated(times, **options):
@@ -102,7 +102,9 @@ def test_units_without_a_fixed_length_are_refused():
 
 
 def test_missing_dates_are_refused():
-    broken = fields().assign_coords(time=pd.DatetimeIndex(["2000-01-01", "NaT", *["2000-01-03"] * 3]))
+    broken = fields().assign_coords(
+        time=pd.DatetimeIndex(["2000-01-01", "NaT", *["2000-01-03"] * 3])
+    )
     with pytest.raises(DataError, match="nan at index 1"):
         as_fields(broken)
     with pytest.raises(DataError, match="only NaT"):

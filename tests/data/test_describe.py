@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.data.builders import any_fields, fields, with_path_times
 
 from spdelaw.data import as_fields, describe, fingerprint
 from spdelaw.errors import DataError
-from tests.data.builders import any_fields, fields, with_path_times
 
 
 def test_summary_of_known_fields():
@@ -28,8 +28,13 @@ def test_summary_of_known_fields():
     assert summary["fingerprint"] == fingerprint(data)
     assert summary["coordinates"]["path"] == {"n": 3, "first": 0, "last": 2}
     assert summary["coordinates"]["time"] == {
-        "n": 5, "min": 0.0, "max": 1.5, "uniform": False, "spacing": None, "units": "s",
-    }  # fmt: skip
+        "n": 5,
+        "min": 0.0,
+        "max": 1.5,
+        "uniform": False,
+        "spacing": None,
+        "units": "s",
+    }
     for name in ("min", "max", "mean", "std"):
         np.testing.assert_allclose(summary["values"][name], getattr(data, name)(), rtol=1e-12)
 

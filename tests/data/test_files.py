@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-
 import dask.array as da
 import h5py
 import numpy as np
@@ -12,9 +9,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
-
-from spdelaw.data import as_fields, fingerprint, read, write
-from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from tests.data.builders import (
     POINTS,
     TIMES,
@@ -24,6 +18,9 @@ from tests.data.builders import (
     values,
     with_path_times,
 )
+
+from spdelaw.data import as_fields, fingerprint, read, write
+from spdelaw.errors import DataError, InputError
 
 FORMATS = ["f.nc", "f.zarr"]
 
@@ -47,7 +44,10 @@ def test_what_is_written_is_read(target, data):
 
 def test_times_per_path_and_every_kind_of_coordinate(target):
     data = with_path_times().assign_coords(
-        path=["r1", "r2", "λ"], height=2.0, flag=("path", [True, False, True]), site=("x", list("abcd"))
+        path=["r1", "r2", "λ"],
+        height=2.0,
+        flag=("path", [True, False, True]),
+        site=("x", list("abcd")),
     )
     data.path_time.attrs["units"] = "days since 2000-01-01"
     data.x.attrs = {"units": "m", "valid_range": [0.0, 1.0]}
@@ -55,7 +55,9 @@ def test_times_per_path_and_every_kind_of_coordinate(target):
 
 
 def test_times_with_a_unit_are_not_touched(target):
-    data = as_fields(values(), times=pd.date_range("1999-12-31T23:59", periods=5, freq="7h"), points=POINTS)
+    data = as_fields(
+        values(), times=pd.date_range("1999-12-31T23:59", periods=5, freq="7h"), points=POINTS
+    )
     back = read(write(data, target))
     assert back.identical(data)
     assert back.time.values.tobytes() == data.time.values.tobytes()
@@ -67,7 +69,13 @@ def test_other_suffixes_are_netcdf(tmp_path):
 
 
 def test_attributes_come_back_as_plain_python(target):
-    attrs = {"n": np.int32(3), "x": np.float32(0.5), "a": np.array([1, 2]), "t": (1, "b"), "text": ""}
+    attrs = {
+        "n": np.int32(3),
+        "x": np.float32(0.5),
+        "a": np.array([1, 2]),
+        "t": (1, "b"),
+        "text": "",
+    }
     back = read(write(fields().assign_attrs(attrs), target)).attrs
     assert back == {"n": 3, "x": 0.5, "a": [1, 2], "t": [1, "b"], "text": ""}
     assert [type(back[name]) for name in ("n", "x")] == [int, float]
@@ -86,7 +94,9 @@ def test_packing_of_another_file_is_not_applied(target):
 
 
 def test_scattered_points(target):
-    data = as_fields(values(), times=TIMES, points=np.random.default_rng(0).random((4, 2)), dims=("y", "x"))
+    data = as_fields(
+        values(), times=TIMES, points=np.random.default_rng(0).random((4, 2)), dims=("y", "x")
+    )
     assert read(write(data, target), dims=("y", "x")).identical(data)
 
 
@@ -97,7 +107,9 @@ def test_writing_makes_canonical(target):
 
 def test_datasets_keep_their_variables(target):
     mean = fields().mean("path")
-    increments = xr.DataArray(np.ones((3, 5, 2)), dims=("path", "time", "mode"), coords={"mode": [1, 2]})
+    increments = xr.DataArray(
+        np.ones((3, 5, 2)), dims=("path", "time", "mode"), coords={"mode": [1, 2]}
+    )
     dataset = xr.Dataset({"field": fields(), "mean": mean, "noise": increments}, attrs={"k": [1]})
     write(dataset, target)
     assert read(target).identical(fields())
@@ -110,7 +122,11 @@ def test_datasets_keep_their_variables(target):
 def test_other_programs_read_it(target):
     data = as_fields(values(), times=pd.date_range("2000", periods=5), points=POINTS)
     write(data.assign_attrs(units="K"), target)
-    engine = {"engine": "h5netcdf"} if target.suffix == ".nc" else {"engine": "zarr", "consolidated": False}
+    engine = (
+        {"engine": "h5netcdf"}
+        if target.suffix == ".nc"
+        else {"engine": "zarr", "consolidated": False}
+    )
     with xr.open_dataset(target, **engine) as opened:
         np.testing.assert_array_equal(opened.field, data)
         np.testing.assert_array_equal(opened.time, pd.date_range("2000", periods=5))
@@ -209,127 +225,14 @@ def test_dates_that_cannot_be_decoded_say_so(target):
 def test_copies_made_with_xarray_can_be_read(target, tmp_path):
     data = as_fields(values(), times=pd.date_range("2000", periods=5), points=POINTS)
     write(data.assign_attrs(note=["a"]), target)
-    engine = {"engine": "h5netcdf"} if target.suffix == ".nc" else {"engine": "zarr", "consolidated": False}
+    engine = (
+        {"engine": "h5netcdf"}
+        if target.suffix == ".nc"
+        else {"engine": "zarr", "consolidated": False}
+    )
     with xr.open_dataset(target, **engine) as opened:
         copy = foreign(tmp_path / f"copy{target.suffix}", opened.isel(path=[0, 2]).load())
     back = read(copy)
     np.testing.assert_array_equal(back, data.isel(path=[0, 2]))
     np.testing.assert_array_equal(back.time, data.time)
     assert back.attrs == {"note": ["a"]}
-
-
-# ---------------------------------------------------------------- threads, extras, refusals
-
-
-def test_many_threads(tmp_path):
-    failures = []
-
-    def work(number):
-        try:
-            data = fields(seed=number)
-            for _ in range(3):
-                assert read(write(data, tmp_path / f"{number}.nc")).identical(data)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-
-
-def test_zarr_is_an_extra(tmp_path, monkeypatch):
-    path = write(fields(), tmp_path / "f.zarr")
-    monkeypatch.setitem(sys.modules, "zarr", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    for call in (lambda: write(fields(), path), lambda: read(path)):
-        with pytest.raises(MissingExtraError, match=r"pip install 'spdelaw\[zarr\]'"):
-            call()
-
-
-def test_existing_files_are_replaced_or_kept(target):
-    write(fields(seed=1), target)
-    with pytest.raises(FileError, match="existing"):
-        write(fields(seed=2), target, overwrite=False)
-    assert read(target).identical(fields(seed=1))
-    write(fields(seed=2), target)
-    assert read(target).identical(fields(seed=2))
-
-
-def test_a_failed_write_leaves_the_old_file(target, monkeypatch):
-    write(fields(seed=1), target)
-
-    def full_disk(*args, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full_disk)
-    with pytest.raises(FileError, match="No space left"):
-        write(fields(seed=2), target)
-    monkeypatch.undo()
-    assert read(target).identical(fields(seed=1))
-    assert [entry.name for entry in target.parent.iterdir()] == [target.name]
-
-
-def test_a_failed_computation_leaves_the_old_file(target):
-    write(fields(seed=1), target)
-    calls = []
-
-    def fails_later(block):
-        calls.append(1)
-        if len(calls) > 1:
-            raise RuntimeError("lost connection")
-        return block
-
-    lazy = fields().copy(data=da.from_array(values(), chunks=-1).map_blocks(fails_later, meta=np.empty(0)))
-    with pytest.raises(FileError, match="lost connection"):
-        write(lazy, target)
-    assert read(target).identical(fields(seed=1))
-    assert [entry.name for entry in target.parent.iterdir()] == [target.name]
-
-
-def test_a_directory_of_something_else_is_not_replaced(tmp_path):
-    (tmp_path / "thesis.zarr").mkdir()
-    (tmp_path / "thesis.zarr" / "chapter.tex").write_text("years of work")
-    with pytest.raises(FileError, match="nothing was deleted"):
-        write(fields(), tmp_path / "thesis.zarr")
-    assert (tmp_path / "thesis.zarr" / "chapter.tex").read_text() == "years of work"
-
-
-WRITE_REFUSED = {
-    "suffix": (lambda path: write(fields(), path / "f.csv"), FileError, ".csv"),
-    "no suffix": (lambda path: write(fields(), path / "f"), FileError, "suffix"),
-    "missing folder": (lambda path: write(fields(), path / "no" / "f.nc"), FileError, "mkdir -p"),
-    "folder is a file": (lambda path: write(fields(), path / "file" / "f.zarr"), FileError, "folder"),
-    "name of a directory": (lambda path: write(fields(), path / "folder.nc"), FileError, "directory"),
-    "name of a file": (lambda path: write(fields(), path / "file.zarr"), FileError, "file"),
-    "bare array": (lambda path: write(values(), path / "f.nc"), DataError, "ndarray"),
-    "empty dataset": (lambda path: write(xr.Dataset(), path / "f.nc"), DataError, "at least one"),
-    "infinite": (lambda path: write(fields() / 0, path / "f.nc"), DataError, "infinite"),
-    "object attribute": (
-        lambda path: write(fields().assign_attrs(a=object()), path / "f.nc"), DataError, "'a'",
-    ),
-    "number as attribute name": (
-        lambda path: write(fields().assign_attrs({"d": {1: 2}}), path / "f.nc"), DataError, "int",
-    ),
-    "dates beside the time": (
-        lambda path: write(
-            fields().assign_coords(day=("time", pd.date_range("2000", periods=5))), path / "f.nc"
-        ), DataError, "'day'",
-    ),
-    "slash in a name": (lambda path: write(fields().rename("a/b"), path / "f.nc"), DataError, "a/b"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", WRITE_REFUSED)
-def test_write_refuses(case, tmp_path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "file.zarr").write_text("")
-    (tmp_path / "folder.nc").mkdir()
-    before = sorted(tmp_path.rglob("*"))
-    call, error, text = WRITE_REFUSED[case]
-    with pytest.raises(error) as caught:
-        call(tmp_path)
-    assert text in str(caught.value)
-    assert sorted(tmp_path.rglob("*")) == before

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.builders import POINTS, TIMES, fields, values, with_path_times
 
 from spdelaw.data import _sweep, as_fields, fingerprint
 from spdelaw.data._sweep import Moments, Values, sweep
-from tests.data.builders import POINTS, TIMES, fields, values, with_path_times
 
 
 @pytest.fixture

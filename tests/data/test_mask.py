@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.builders import fields
 
 from spdelaw.data import as_fields, mask
 from spdelaw.data._mask import PATTERNS
 from spdelaw.errors import InputError
-from tests.data.builders import fields
 
 
 def full(paths=3, times=10, points=8):
@@ -39,7 +39,7 @@ def test_counts_are_exact_and_the_rest_is_untouched(pattern, fraction, seed, sha
     masked = mask(data, pattern, fraction, seed)
     gone = np.isnan(masked.values)
     np.testing.assert_array_equal(masked.values[~gone], data.values[~gone])
-    paths, times, points = shape
+    _, times, points = shape
     if pattern == "sensors":
         assert gone.any(axis=(0, 1)).sum() == expected(points, fraction)
     elif pattern == "rows":

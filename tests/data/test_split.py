@@ -7,10 +7,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.builders import fields
 
 from spdelaw.data import as_fields, split
 from spdelaw.errors import DataError, InputError
-from tests.data.builders import fields
 
 
 def many(paths: int) -> xr.DataArray:

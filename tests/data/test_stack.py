@@ -8,10 +8,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.builders import POINTS, TIMES, fields, values
 
 from spdelaw.data import as_fields, stack
 from spdelaw.errors import DataError
-from tests.data.builders import POINTS, TIMES, fields, values
 
 
 def single(times, seed=0, points=POINTS):
@@ -36,7 +36,11 @@ def test_ragged_paths_are_padded():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=6, unique=True), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 20), min_size=1, max_size=6, unique=True), min_size=1, max_size=4
+    )
+)
 def test_every_path_comes_back(all_times):
     paths = [single(sorted(times), seed) for seed, times in enumerate(all_times)]
     made = stack(paths)
@@ -90,21 +94,25 @@ REFUSED = {
     "several paths": (lambda: stack([fields()]), "paths[0]", "3 paths"),
     "other points": (
         lambda: stack([single(TIMES), single(TIMES, points=POINTS + 1)]),
-        "paths[1], coordinate 'x'", "not the same",
+        "paths[1], coordinate 'x'",
+        "not the same",
     ),
     "broken path": (
         lambda: stack([single(TIMES), single([0.0, 0.0])]),
-        "paths[1], coordinate 'time'", "0.0 more than once",
+        "paths[1], coordinate 'time'",
+        "0.0 more than once",
     ),
     "dates and numbers": (
         lambda: stack([single([0.0, 1.0]), single(pd.date_range("2000", periods=2))]),
-        "coordinate 'time'", "dates and numbers",
+        "coordinate 'time'",
+        "dates and numbers",
     ),
     "two units": (
         lambda: stack([as_fields(single(TIMES), time_unit=u) for u in ("days", "hours")]),
-        "coordinate 'time'", "units days, hours",
+        "coordinate 'time'",
+        "units days, hours",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -1,5 +1,6 @@
 """The code on every page runs and prints what the page shows; the site builds and stands alone."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import spdelaw
+
 CHECKOUT = Path(__file__).resolve().parents[2]
+FROM_NETWORK = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
 PAGES = sorted([*CHECKOUT.glob("docs/*.md"), CHECKOUT / "README.md"])
 
 
@@ -41,31 +45,36 @@ def test_quickstart_is_not_empty():
     assert sum(block.output is not None for block in blocks) >= 8
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The built site."""
-    target = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
+DOTTED = re.findall(
+    r"`([A-Za-z]+\.[A-Za-z_]+)`", (CHECKOUT / "docs/glossary.md").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", sorted({*DOTTED} - {"spdelaw.chaos"}))
+def test_name_in_the_glossary_exists(name):
+    owner, member = name.split(".")
+    if owner[0].isupper():
+        cls = getattr(spdelaw, owner)
+        assert hasattr(cls, member) or member in cls.__dataclass_fields__
+    else:
+        place = "spdelaw.equation.catalogue" if owner == "catalogue" else f"spdelaw.{owner}"
+        assert hasattr(importlib.import_module(place), member)
+
+
+def test_site_builds_without_a_warning_and_stands_alone(tmp_path):
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     run = subprocess.run(
         build, cwd=CHECKOUT, env=quiet, capture_output=True, text=True, timeout=300
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "WARNING" not in run.stderr
-    return target
-
-
-def test_site_has_formulas_and_pictures(site):
-    theory = (site / "theory.html").read_text(encoding="utf-8")
+    theory = (tmp_path / "theory.html").read_text(encoding="utf-8")
     assert theory.count("<math ") > 40
     assert "arithmatex" not in theory
-    assert "<svg" in (site / "quickstart.svg").read_text(encoding="utf-8")
-
-
-def test_site_loads_nothing_from_the_network(site):
-    loaded = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
-    for page in site.glob("*.html"):
-        assert loaded.findall(page.read_text(encoding="utf-8")) == [], page.name
+    assert "<svg" in (tmp_path / "quickstart.svg").read_text(encoding="utf-8")
+    for page in tmp_path.glob("*.html"):
+        assert FROM_NETWORK.findall(page.read_text(encoding="utf-8")) == [], page.name
 
 
 # ------------------------------------------------------------------ the mechanism itself

@@ -16,7 +16,9 @@ def mode_covariance(p, t):
     lam, q = p.eigenvalues, p.noise_variance
     v = np.exp(-2 * lam * early) * p.initial_variance
     v = v + q * early * np.where(
-        lam * early < 1e-12, 1.0, -np.expm1(-2 * lam * early) / np.where(lam * early == 0, 1, 2 * lam * early)
+        lam * early < 1e-12,
+        1.0,
+        -np.expm1(-2 * lam * early) / np.where(lam * early == 0, 1, 2 * lam * early),
     )
     return np.exp(-lam * gap) * v
 

@@ -108,10 +108,17 @@ def _label(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.Da
 
 
 def _times(times: Any) -> dict[str, xr.Variable]:
-    values = times.values if isinstance(times, xr.DataArray) else times
-    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
-    name, dims = (PATH_TIME, (PATH, TIME)) if np.ndim(values) == 2 else (TIME, (TIME,))
-    return {name: _coordinate("times", dims, values)}
+    values: Any = times.values if isinstance(times, xr.DataArray) else times
+    if getattr(values, "tz", None) is not None:  # dates of pandas with a time zone, as UTC
+        values = values.tz_convert("UTC").tz_localize(None)
+    per_path = getattr(values, "ndim", 1) == 2 or _is_nested(values)
+    if per_path:
+        return {PATH_TIME: _coordinate("times", (PATH, TIME), values)}
+    return {TIME: _coordinate("times", (TIME,), values)}
+
+
+def _is_nested(values: Any) -> bool:
+    return isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
 
 
 def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr.Variable]:

@@ -27,7 +27,7 @@ _STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNIT
 
 def check_unit(unit: str | None) -> str | None:
     """The unit itself, refused when its length is not fixed."""
-    if unit is None or unit in UNITS:
+    if unit is None or (isinstance(unit, str) and unit in UNITS):
         return unit
     raise DataError(
         "time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit),

@@ -14,7 +14,7 @@ from spdelaw.data._fingerprint import Digest, combine
 from spdelaw.data._layout import PATH, PATH_TIME, TIME, infer_dims
 from spdelaw.data._sweep import Moments
 
-#: Spacings that differ by less than this part of their mean count as uniform.
+#: Points off a uniform grid by less than this part of its spacing count as on it.
 UNIFORM = 1e-6
 
 
@@ -96,10 +96,12 @@ def _coordinate(coordinate: xr.DataArray) -> dict[str, Any]:
 
 def _spacing(values: np.ndarray) -> float | None:
     """Mean spacing of a uniform coordinate; None where it is not uniform or has one entry."""
-    steps = np.diff(values)
-    if steps.size == 0 or np.ptp(steps) > UNIFORM * steps.mean():
+    if values.size < 2:
         return None
-    return float(steps.mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        spacing = (values[-1] - values[0]) / (values.size - 1)
+        off = np.abs(values[0] + spacing * np.arange(values.size) - values).max()
+    return float(spacing) if np.isfinite(spacing) and off <= UNIFORM * spacing else None
 
 
 def _decoded(equation: Any) -> Any:

@@ -34,7 +34,13 @@ def to_dataset(fields: xr.DataArray | xr.Dataset) -> xr.Dataset:
     """Dataset with the same content; attributes of an array stay with the array."""
     if isinstance(fields, xr.Dataset):
         return fields
-    return fields.to_dataset(name=str(fields.name or FIELD))
+    name = str(fields.name or FIELD)
+    if name in fields.coords:
+        raise DataError(
+            "name", expected="another name than those of the coordinates", got=repr(name),
+            fix='rename the fields: data.rename("field")',
+        )  # fmt: skip
+    return fields.to_dataset(name=name)
 
 
 def encode(dataset: xr.Dataset) -> xr.Dataset:
@@ -76,12 +82,14 @@ def _check_name(name: object) -> None:
 def _encode(name: str, variable: xr.Variable) -> xr.Variable:
     variable = variable.to_base_variable()
     attrs = encode_attrs(name, variable.attrs)
+    if variable.dtype.kind == "f" and variable.dtype.itemsize > 8:
+        variable = variable.astype(np.float64)  # no format holds long doubles
     if variable.dtype.kind in "iufb":
         return xr.Variable(variable.dims, variable._data, attrs)
     strings = variable.values
     if strings.dtype.kind not in "UT" and not all(isinstance(s, str) for s in strings.flat):
         raise DataError(
-            f"variable '{name}'", expected="numbers or strings", got=f"dtype {strings.dtype}",
+            f"variable '{name}'", expected="real numbers or strings", got=f"dtype {strings.dtype}",
             fix=f'drop it: data.drop_vars("{name}"); for dates in time use as_fields(data)',
         )  # fmt: skip
     attrs[STRINGS] = json.dumps(strings.ravel().tolist())

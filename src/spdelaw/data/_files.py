@@ -63,7 +63,7 @@ def read(
         >>> read("fields.nc").identical(fields)
         True
     """
-    source, names = Path(path), check_dims(dims)
+    source, names = _path(path), check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
         raise InputError(
@@ -109,7 +109,7 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         >>> read(write(fields, "fields.nc")).attrs
         {'equation': {'name': 'heat'}}
     """
-    target = Path(path)
+    target = _path(path)
     form = _format(target)
     if not overwrite and target.exists():
         raise FileError(
@@ -163,6 +163,15 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
             "and pass it to as_fields",
         ) from error  # fmt: skip
     return dataset.assign_coords({TIME: time})
+
+
+def _path(path: str | Path) -> Path:
+    try:
+        return Path(path)
+    except TypeError as error:
+        raise FileError(
+            "path", expected="the name of a file", got=repr(path), fix='pass "fields.nc"'
+        ) from error
 
 
 def _format(path: Path) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import xarray as xr
 
@@ -20,7 +20,7 @@ FIELD = "field"
 
 def check_dims(dims: str | Sequence[str]) -> tuple[str, ...]:
     """Names of the spatial dims as a tuple, refused when they clash with the contract's own."""
-    names = (dims,) if isinstance(dims, str) else tuple(dims)
+    names = tuple(dims) if isinstance(dims, Iterable) and not isinstance(dims, str) else (dims,)
     reserved = {PATH, TIME, POINT, PATH_TIME}
     fine = all(isinstance(name, str) and name not in reserved for name in names)
     if not names or not fine or len(set(names)) < len(names):

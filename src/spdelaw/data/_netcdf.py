@@ -40,7 +40,8 @@ def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]
 
 def open_raw(path: Path, verify: bool) -> xr.Dataset:
     """Open a file lazily; values are unpacked, times are left as numbers."""
-    engine, options = _engine(path), {}
+    engine = _engine(path)
+    options: dict[str, Any] = {}
     if engine == "h5netcdf":
         if verify:
             check_file(path)

@@ -150,9 +150,12 @@ def _prepare(path: str | Path) -> Path:
 
 
 def _swap_in(new: Path, target: Path) -> None:
-    if not target.exists():
-        new.rename(target)
+    try:
+        new.rename(target)  # the name is free, or that of an empty directory
         return
+    except OSError:
+        if not target.exists():
+            raise
     if _exchange(new, target):  # the old one is now called new, and the caller removes it
         return
     with _sibling(target, _OLD) as old:

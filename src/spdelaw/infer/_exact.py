@@ -25,7 +25,6 @@ from spdelaw.infer._nuisance import (
 )
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._problem import (
-    Evaluate,
     Problem,
     Solution,
     solve,
@@ -54,6 +53,8 @@ OUTSIDE_TOLERANCE = 1e-8
 NOISE_Z = 3.0
 #: Paths, and every how many-th time, that the choice of nuisance modes looks at.
 SAMPLE_PATHS, THIN = 40, 4
+#: A fit of many paths starts from a fit of this many, which costs little and lands close.
+WARM_PATHS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,9 +157,7 @@ def fit_statistics(
     mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
     kind = _initial_kind(settings, bool((spread > 1e-12 * rough.energy).any()), s.n_paths)
     parts = spectra(domain, n_modes, 0, settings)
-    layout = Layout(
-        parts.drift, parts.noise, kind, n_modes, 0, has_mean=kind == "gaussian"
-    )
+    layout = Layout(parts.drift, parts.noise, kind, n_modes, 0, has_mean=kind == "gaussian")
     start = starting_vector(layout, rough, 0.0, mean, spread)
     problem = Problem(
         layout,
@@ -269,7 +268,9 @@ def _reduced_view(
         return None
     keep, variance = reduction
     components = values @ keep
-    total, start = _total_modes(components, times, points, domain, n_modes, keep, variance, settings)
+    total, start = _total_modes(
+        components, times, points, domain, n_modes, keep, variance, settings
+    )
     if total == n_modes:
         return None
     notes.append(
@@ -355,15 +356,19 @@ def _fit_collapsed(
     n_steps, span = view.times.shape[-1] - 1, float(np.ptp(view.times, axis=-1).max())
 
     def run(use_misfit: bool, start: Array, count: float) -> Solution:
-        def evaluate(p: Parameters) -> Evaluation:
-            return evaluate_likelihood(
-                collapsed, p, use_misfit=use_misfit, threads=settings.threads
-            )
+        def problem(some: Collapsed) -> Problem:
+            def evaluate(p: Parameters) -> Evaluation:
+                return evaluate_likelihood(some, p, use_misfit=use_misfit, threads=settings.threads)
 
-        scale = starting_scale(layout, start, rough, collapsed.n_paths, n_steps, span, count)
-        return solve(
-            Problem(layout, evaluate, start, scale, fixed, priors, np.zeros(parts.n_total))
-        )
+            share = some.n_paths / collapsed.n_paths
+            scale = starting_scale(layout, start, rough, some.n_paths, n_steps, span, share * count)
+            zero = np.zeros(parts.n_total)
+            return Problem(layout, evaluate, start, scale, fixed, priors, zero)
+
+        if collapsed.n_paths < 2 * WARM_PATHS:
+            return solve(problem(collapsed))
+        first = collapse(view.values[:WARM_PATHS], _first(view.times), view.basis, view.weights)
+        return solve(problem(collapsed), _shrunk(solve(problem(first)), collapsed.n_paths))
 
     robust = collapsed.is_diagonal and view.n_nuisance == 0 and known is None and spare > 0
     outside = 0.0
@@ -375,6 +380,15 @@ def _fit_collapsed(
             solution, layout, collapsed.misfit / spare, lambda s: run(True, s, spare), notes
         )
     return Fitted(solution, layout, n_modes, "filter", collapsed.count, outside, None, (), {})
+
+
+def _first(times: Array) -> Array:
+    return times if times.ndim == 1 else times[:WARM_PATHS]
+
+
+def _shrunk(solution: Solution, n_paths: int) -> Solution:
+    """The solution of the first paths, with the covariance that all paths will have."""
+    return solution._replace(columns=solution.columns * np.sqrt(WARM_PATHS / n_paths))
 
 
 def _first_guess(

@@ -63,8 +63,10 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         """One name a coordinate of the full vector."""
         count = self.sizes
-        noise = ("observation_std",) if count["observation"] == 1 else tuple(
-            f"observation_std[{m}]" for m in range(1, count["observation"] + 1)
+        noise = (
+            ("observation_std",)
+            if count["observation"] == 1
+            else tuple(f"observation_std[{m}]" for m in range(1, count["observation"] + 1))
         )
         return (
             self.drift.names
@@ -162,9 +164,7 @@ def prior_terms(layout: Layout, priors: Mapping[str, Any] | None) -> list[tuple[
     return out
 
 
-def _positions(
-    layout: Layout, key: str, value: Any, argument: str
-) -> list[tuple[int, float]]:
+def _positions(layout: Layout, key: str, value: Any, argument: str) -> list[tuple[int, float]]:
     if key in layout.names:
         return [(layout.names.index(key), float(value))]
     group = [i for i, name in enumerate(layout.names) if name.startswith(f"{key}[")]

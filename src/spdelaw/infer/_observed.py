@@ -11,6 +11,7 @@ import xarray as xr
 from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError
+from spdelaw.law._clock import own_clock
 
 Array = np.ndarray
 
@@ -61,35 +62,6 @@ def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
             fix="a law is learned from change; observe the field more than once",
         )  # fmt: skip
     if "path_time" in fields.coords:
-        times = _common_start(fields["path_time"].values)
-        return Observed(*_with_start(fields, times), points, fields)
+        return Observed(*own_clock(fields), points, fields)
     values = fields.variable._data if fields.chunks is not None else fields.values
     return Observed(values, fields["time"].values, points, fields)
-
-
-def _common_start(own: Array) -> Array:
-    """Padding after the last time of a ragged path continues its clock without observations."""
-    times = np.array(own, dtype=float)
-    step = np.nanmedian(np.diff(times, axis=1))
-    for row in times:
-        gap = np.flatnonzero(np.isnan(row))
-        if gap.size:
-            row[gap] = row[gap[0] - 1] + step * np.arange(1, gap.size + 1)
-    return times
-
-
-def _with_start(fields: xr.DataArray, times: Array) -> tuple[Array, Array]:
-    """All paths start at the earliest time, unobserved where they joined later."""
-    values = fields.values
-    start = times[:, 0].min()
-    late = times[:, 0] > start
-    if not late.any():
-        return values, times
-    empty = np.full((len(values), 1, values.shape[2]), np.nan)
-    step = np.median(np.diff(times, axis=1))
-    first = np.hstack([np.full((len(times), 1), start), times])
-    # A path that is there from the start needs no extra node; give it one after its end.
-    first[~late] = np.hstack([times[~late], times[~late, -1:] + step])
-    padded = np.concatenate([empty, values], axis=1)
-    padded[~late] = np.concatenate([values[~late], empty[~late]], axis=1)
-    return padded, first

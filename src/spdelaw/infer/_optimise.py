@@ -45,15 +45,22 @@ class Optimum(NamedTuple):
 
 def maximise(
     objective: Objective,
-    starts: list[Array],
     scale: Array,
+    n_plain: int,
+    known_block: Callable[[Array], Array],
     *,
     polish: bool = True,
     max_iterations: int = 300,
 ) -> Optimum:
-    """Best maximum over the starts, polished by Newton steps, or `ConvergenceError`.
+    """Maximum reached from the origin, polished by Newton steps, or `ConvergenceError`.
 
-    Without ``polish`` neither curvature nor convergence is looked at.
+    Args:
+        objective: value and gradient.
+        scale: rough standard errors, (p,).
+        n_plain: coordinates whose curvature is differenced; that of the others is known.
+        known_block: curvature among the others at a point.
+        polish: False looks neither at curvature nor at convergence.
+        max_iterations: of the quasi-Newton method.
     """
     calls = [0]
 
@@ -61,17 +68,13 @@ def maximise(
         calls[0] += 1
         return objective(x)
 
-    best: tuple[float, Array] | None = None
-    for start in starts:
-        x, value = _quasi_newton(counted, start, scale, max_iterations)
-        if np.isfinite(value) and (best is None or value > best[0]):
-            best = (value, x)
-    if best is None:
-        raise _no_maximum("no start with a finite likelihood")
+    x, value = _quasi_newton(counted, np.zeros(len(scale)), scale, max_iterations)
+    if not np.isfinite(value) or abs(value) >= 1e300:
+        raise _no_maximum("no finite likelihood at the start")
     if not polish:
         flat = np.diag(1.0 / scale**2)
-        return Optimum(best[1], best[0], np.zeros(len(scale)), flat, calls[0], np.nan)
-    x, value, gradient, information = _polish(counted, best[1], scale)
+        return Optimum(x, value, np.zeros(len(scale)), flat, calls[0], np.nan)
+    x, value, gradient, information = _polish(counted, x, scale, n_plain, known_block)
     decrement = _decrement(gradient, information, scale)
     if not decrement < DECREMENT_TOLERANCE:
         raise _no_maximum(f"a point from which {decrement:.2g} more could be gained")
@@ -100,14 +103,14 @@ def _quasi_newton(
 
 
 def _polish(
-    objective: Objective, x: Array, scale: Array, rounds: int = 6
+    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable
 ) -> tuple[Array, float, Array, Array]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing."""
     value, gradient = objective(x)
-    for _ in range(rounds):
-        information = difference_information(objective, x, scale)
+    for _ in range(6):
+        information = difference_information(objective, x, scale, n_plain, known_block)
         x, value, gradient = _newton_steps(objective, x, value, gradient, information, scale)
-        if _decrement(gradient, information, scale) < 1e-6:
+        if _decrement(gradient, information, scale) < 0.1 * DECREMENT_TOLERANCE:
             break
     return x, value, gradient, information
 
@@ -131,16 +134,22 @@ def _newton_steps(
     return x, value, gradient
 
 
-def difference_information(objective: Objective, x: Array, scale: Array) -> Array:
+def difference_information(
+    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable
+) -> Array:
     """``-d2 log p`` by central differences of the analytic score; symmetric (p, p)."""
-    columns = []
-    for i in range(len(x)):
+    information = np.zeros((len(x), len(x)))
+    for i in range(n_plain):
         step = np.zeros_like(x)
         step[i] = DIFFERENCE_STEP * scale[i]
         up, down = objective(x + step)[1], objective(x - step)[1]
-        columns.append((down - up) / (2.0 * step[i]))
-    information = np.array(columns).reshape(len(x), len(x))
-    return 0.5 * (information + information.T)
+        column = (down - up) / (2.0 * step[i])
+        information[:n_plain, i] += 0.5 * column[:n_plain]
+        information[i, :n_plain] += 0.5 * column[:n_plain]
+        information[n_plain:, i] = information[i, n_plain:] = column[n_plain:]
+    if n_plain < len(x):
+        information[n_plain:, n_plain:] = known_block(x)
+    return information
 
 
 def _newton_step(gradient: Array, information: Array, scale: Array) -> Array:

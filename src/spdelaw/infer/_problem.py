@@ -43,28 +43,47 @@ class Solution(NamedTuple):
     Attributes:
         parameters: the state-space parameters at the estimate.
         full: coordinates, (p,).
-        covariance: of the coordinates, zero where fixed, (p, p).
+        columns: directions of unit variance, (p, free): ``columns columns'`` is the covariance.
+            The last ones move the initial mean alone.
+        n_plain: number of columns before those.
         log_likelihood: at the estimate, without priors.
-        n_free: number of free coordinates.
         optimum: the maximiser's own report.
     """
 
     parameters: Parameters
     full: Array
-    covariance: Array
+    columns: Array
+    n_plain: int
     log_likelihood: float
-    n_free: int
     optimum: Optimum
 
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the coordinates, zero where fixed; (p, p)."""
+        return self.columns @ self.columns.T
 
-def solve(
-    problem: Problem, starts: list[Array] | None = None, *, polish: bool = True
-) -> Solution:
-    """Maximise and turn curvature into covariance; ``polish=False`` leaves out the curvature."""
-    base, columns, scale = _coordinates(problem)
+    @property
+    def n_free(self) -> int:
+        """Number of free coordinates."""
+        return self.columns.shape[1]
+
+
+def solve(problem: Problem, warm: Solution | None = None, *, polish: bool = True) -> Solution:
+    """Maximise and turn curvature into covariance.
+
+    Args:
+        problem: what to maximise.
+        warm: solution of a smaller problem with the same layout; its estimate is the start and
+            its covariance the metric, so that a few steps are enough.
+        polish: False leaves out curvature and the check of convergence.
+    """
+    base, columns, scale, n_plain = _coordinates(problem)
+    if warm is not None:
+        base, columns = warm.full.copy(), warm.columns
+        scale, n_plain = np.ones(columns.shape[1]), warm.n_plain
     layout = problem.layout
 
-    def objective(x: Array) -> tuple[float, Array]:
+    def evaluate(x: Array) -> tuple[float, Array, Array]:
         full = base + columns @ x
         parameters = layout.unpack(full, problem.initial_mean)
         evaluation = problem.evaluate(parameters)
@@ -74,24 +93,30 @@ def solve(
             term, slope = prior.log_density(full[position], bool(layout.is_log[position]))
             value += term
             gradient[position] += slope
-        return value, columns.T @ gradient
+        return value, columns.T @ gradient, evaluation.initial_information
 
-    zero = np.zeros(columns.shape[1])
-    shifts = [columns.T @ (start - base) for start in starts or []]
-    optimum = maximise(objective, [zero, *shifts], scale, polish=polish)
+    def known_block(x: Array) -> Array:
+        """Curvature in the initial mean: exact, so that it needs no differences."""
+        mean = columns[layout.slices["initial_mean"], n_plain:]
+        block = mean.T @ evaluate(x)[2] @ mean
+        for position, prior in problem.priors:
+            row = columns[position, n_plain:]
+            if row.any():
+                block = block + np.outer(row, row) / prior.std**2
+        return block
+
+    optimum = maximise(lambda x: evaluate(x)[:2], scale, n_plain, known_block, polish=polish)
     full = base + columns @ optimum.x
     parameters = layout.unpack(full, problem.initial_mean)
-    covariance = columns @ _inverse(optimum.information, scale) @ columns.T
     log_likelihood = optimum.value - sum(
         prior.log_density(full[i], bool(layout.is_log[i]))[0] for i, prior in problem.priors
     )
-    return Solution(
-        parameters, full, covariance, log_likelihood, columns.shape[1], optimum
-    )
+    spread = columns @ _root_of_inverse(optimum.information, scale)
+    return Solution(parameters, full, spread, n_plain, log_likelihood, optimum)
 
 
-def _coordinates(problem: Problem) -> tuple[Array, Array, Array]:
-    """Base point, columns ``A`` and the scale of the free vector."""
+def _coordinates(problem: Problem) -> tuple[Array, Array, Array, int]:
+    """Base point, columns ``A``, scale of the free vector, columns before the initial mean."""
     layout = problem.layout
     size = len(layout.names)
     base = problem.start.copy()
@@ -107,7 +132,7 @@ def _coordinates(problem: Problem) -> tuple[Array, Array, Array]:
         base[free_mean] += step
         columns.append(identity[:, free_mean] @ directions)
         scales.append(np.ones(directions.shape[1]))
-    return base, np.hstack(columns), np.concatenate(scales)
+    return base, np.hstack(columns), np.concatenate(scales), len(plain)
 
 
 def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Array, Array]:
@@ -128,13 +153,18 @@ def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Arr
     return directions @ (directions.T @ gradient), directions
 
 
-def _inverse(information: Array, scale: Array) -> Array:
-    """Inverse information; directions without information get infinite variance as 1e12."""
-    scaled = scale[:, None] * information * scale
-    values, vectors = np.linalg.eigh(scaled)
+def _root_of_inverse(information: Array, scale: Array) -> Array:
+    """Lower triangular ``R`` with ``R R' = information^-1``.
+
+    Directions without information get the variance 1e12. Triangular, so that the last columns
+    still move the last coordinates only.
+    """
+    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
     floor = 1e-10 * max(values.max(initial=0.0), 1e-12)
     inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 1e12)
-    return scale[:, None] * ((vectors * inverse) @ vectors.T) * scale
+    # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
+    upper = np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r")
+    return scale[:, None] * upper.T
 
 
 def starting_vector(

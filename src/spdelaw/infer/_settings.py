@@ -80,7 +80,12 @@ def _check_known_noise(value: Any) -> None:
         std = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         std = np.array(np.nan)
-    if std.ndim > 1 or not np.isfinite(std).all() or (std < 0).any() or (std.ndim and (std == 0).any()):
+    if (
+        std.ndim > 1
+        or not np.isfinite(std).all()
+        or (std < 0).any()
+        or (std.ndim and (std == 0).any())
+    ):
         raise InputError(
             "observation_noise",
             expected=f"one of {OBSERVATION}, a standard deviation, or one a point",

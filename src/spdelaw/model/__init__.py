@@ -4,6 +4,7 @@ from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
 from spdelaw.model._parameters import InitialKind, Parameters
+from spdelaw.model._smoother import Smoothed, innovations, sample_states, smooth_states
 from spdelaw.model._statistics import (
     Statistics,
     collect,
@@ -18,11 +19,15 @@ __all__ = [
     "InitialKind",
     "Moments",
     "Parameters",
+    "Smoothed",
     "Statistics",
     "collapse",
     "collect",
     "evaluate_likelihood",
     "evaluate_statistics",
+    "innovations",
+    "sample_states",
+    "smooth_states",
     "transition_log_likelihood",
     "transition_score",
     "white_noise_z",

@@ -55,7 +55,7 @@ def _invert_gauss_jordan(matrices: Array) -> tuple[Array, Array]:
 
 def multiply(a: Array, b: Array) -> Array:
     """Matrix products (N, N, B) of two stacks."""
-    if 1 < a.shape[-1] and a.shape[0] <= EINSUM_SIZE:
+    if a.shape[-1] > 1 and a.shape[0] <= EINSUM_SIZE:
         return np.einsum("ikb,kjb->ijb", a, b)
     product = np.ascontiguousarray(np.moveaxis(a, -1, 0)) @ np.moveaxis(b, -1, 0)
     return np.moveaxis(product, 0, -1)

@@ -121,9 +121,7 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         yield everything[start : start + step], False
 
 
-def _block(
-    values: Array, times: Array, phi: Array, w: Array, paths: Array, shared: bool
-) -> Block:
+def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shared: bool) -> Block:
     y = values[paths]
     seen = ~np.isnan(y)
     t = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
@@ -170,8 +168,10 @@ def _least_squares(gram: Array, vector: Array) -> Array:
             continue
         stack = np.moveaxis(gram[t], -1, 0)
         pseudo = np.linalg.pinv(stack, rcond=1e-13, hermitian=True)
-        out[t] = np.einsum("bij,jp->ip", pseudo, vector[t]) if batch == 1 else np.einsum(
-            "bij,jb->ib", pseudo, vector[t]
+        out[t] = (
+            np.einsum("bij,jp->ip", pseudo, vector[t])
+            if batch == 1
+            else np.einsum("bij,jb->ib", pseudo, vector[t])
         )
     return out
 

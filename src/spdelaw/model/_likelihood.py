@@ -107,9 +107,7 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
         # Density of c_hat instead of y: the Gram matrix is the Jacobian of the change.
         log_likelihood = log_likelihood + 0.5 * _log_gram(block)
     n_paths = len(block.paths)
-    by_r = 0.5 * (
-        (misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r
-    )
+    by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
     return Evaluation(
         log_likelihood,
         *_by_spectra(block, parameters, mean, post),

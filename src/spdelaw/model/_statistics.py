@@ -148,9 +148,7 @@ def evaluate_statistics(statistics: Statistics, parameters: Parameters) -> Evalu
         total += -0.5 * (n * np.log(2 * np.pi * v) + spread / v).sum()
         by_mean, by_variance = n * gap / v, 0.5 * (spread / v**2 - n / v)
     information = np.diag(statistics.n_paths / np.maximum(parameters.initial_variance, 1e-300))
-    return Evaluation(
-        np.array([total]), by_lambda, by_q, by_mean, by_variance, 0.0, information
-    )
+    return Evaluation(np.array([total]), by_lambda, by_q, by_mean, by_variance, 0.0, information)
 
 
 def white_noise_z(statistics: Statistics, parameters: Parameters, gram: Array) -> float:

@@ -1,0 +1,136 @@
+"""From an estimate to a `Law`: intervals by the delta method, notes, provenance."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy
+
+import spdelaw
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer._coordinates import Free
+from spdelaw.infer._exact import Fitted
+from spdelaw.infer._identifiability import identifiability, time_unit_hint
+from spdelaw.infer._observed import Observed
+from spdelaw.infer._settings import Settings
+from spdelaw.law import Law, Quantity, coordinates_dataset, parameters_dataset
+
+Array = np.ndarray
+
+
+def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, settings: Settings) -> Law:
+    """Law with its parameters, standard errors and everything it should say about itself."""
+    report = identifiability(fitted.layout, fitted.solution)
+    times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
+    state = fitted.solution.parameters
+    if fitted.route == "filter" and fitted.layout.n_noise == 0 and not settings.known_variance:
+        # A working variance that only conditions the filter is no noise.
+        state = state._replace(observation_variance=np.asarray(0.0))
+    elif isinstance(settings.known_variance, np.ndarray):
+        state = state._replace(observation_variance=settings.known_variance)
+    hint = time_unit_hint(
+        state.eigenvalues[: fitted.n_modes], float(np.median(np.diff(times))), observed.span
+    )
+    notes = [*fitted.notes, *report.sentences, *([hint] if hint else [])]
+    if report.sentences or hint:
+        warnings.warn("; ".join([*report.sentences, *([hint] if hint else [])]),
+                      IdentifiabilityWarning, stacklevel=4)  # fmt: skip
+    table = parameters_dataset(
+        quantities(fitted, state), settings.level, {"initial_state": state.initial_kind}
+    )
+    return Law(
+        domain=domain,
+        n_modes=fitted.n_modes,
+        parameters=table,
+        state=state,
+        times=times,
+        points=observed.points,
+        unresolved_variance=float(fitted.outside_variance),
+        info=_info(fitted, observed, settings, notes, report.to_dict()),
+        coordinates=coordinates_dataset(
+            fitted.layout.names, fitted.solution.full, fitted.solution.covariance
+        ),
+        statistics=fitted.statistics,
+    )
+
+
+def quantities(fitted: Fitted, state: Any) -> dict[str, Quantity]:
+    """Parameters people know, with delta-method standard errors."""
+    layout, full, covariance = fitted.layout, fitted.solution.full, fitted.solution.covariance
+    s, n = layout.slices, fitted.n_modes
+
+    def of_spectrum(part: str, values: Array) -> Quantity:
+        coordinates = getattr(layout, part)
+        jacobian = np.nan_to_num(coordinates.jacobian(full[s[part]]))
+        spread = np.einsum("ni,ij,nj->n", jacobian, covariance[s[part], s[part]], jacobian)
+        return Quantity(values[:n], np.sqrt(np.maximum(spread, 0.0))[:n], True)
+
+    out = {
+        "eigenvalue": of_spectrum("drift", state.eigenvalues),
+        "noise_variance": of_spectrum("noise", state.noise_variance),
+        "initial_mean": Quantity(state.initial_mean[:n], _stderr(fitted, "initial_mean", n), False),
+    }
+    std = np.sqrt(state.observation_variance)
+    error = std * _stderr(fitted, "observation", np.size(std))
+    out["observation_std"] = Quantity(std, error if std.ndim else error[0], True)
+    if layout.sizes["initial_variance"]:
+        error = state.initial_variance[:n] * _stderr(fitted, "initial_variance", n)
+        out["initial_variance"] = Quantity(state.initial_variance[:n], error, True)
+    return out | _tied(fitted)
+
+
+def _stderr(fitted: Fitted, part: str, n: int) -> Array:
+    """Standard errors of a part's coordinates; zero where it has none."""
+    where = fitted.layout.slices[part]
+    found = np.sqrt(np.maximum(np.diag(fitted.solution.covariance)[where], 0.0))
+    return found[:n] if found.size else np.zeros(n)
+
+
+def _tied(fitted: Fitted) -> dict[str, Quantity]:
+    """The few numbers of a parametric law, nuisance modes included."""
+    layout = fitted.layout
+    out = {}
+    for i, (name, is_log) in enumerate(zip(layout.names, layout.is_log, strict=True)):
+        if "[" in name or name == "observation_std":
+            continue
+        error = float(np.sqrt(max(fitted.solution.covariance[i, i], 0.0)))
+        value = float(np.exp(fitted.solution.full[i]) if is_log else fitted.solution.full[i])
+        out[name] = Quantity(np.asarray(value), np.asarray(error * (value if is_log else 1.0)),
+                             bool(is_log))  # fmt: skip
+    return out
+
+
+def _info(
+    fitted: Fitted, observed: Observed, settings: Settings, notes: list[str], identified: dict
+) -> dict[str, Any]:
+    optimum = fitted.solution.optimum
+    return {
+        "engine": "exact",
+        "route": fitted.route,
+        "n_paths": observed.n_paths,
+        "n_times": int(observed.times.shape[-1]),
+        "n_points": len(observed.points),
+        "n_observed": float(fitted.n_observed),
+        "n_parameters": fitted.solution.n_free,
+        "n_nuisance": fitted.solution.parameters.n_modes - fitted.n_modes,
+        "log_likelihood": float(fitted.solution.log_likelihood),
+        "initial_state": fitted.layout.initial_kind,
+        "drift": "diagonal" if isinstance(fitted.layout.drift, Free) else settings.drift,
+        "noise": "diagonal" if isinstance(fitted.layout.noise, Free) else settings.noise,
+        "convergence": {
+            "evaluations": optimum.n_evaluations,
+            "remaining_gain": float(optimum.decrement),
+        },
+        "seconds": {k: round(v, 4) for k, v in fitted.seconds.items()},
+        "identifiability": identified,
+        "warnings": notes,
+        "version": spdelaw.__version__,
+        "versions": {
+            "python": platform.python_version(), "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+    }  # fmt: skip

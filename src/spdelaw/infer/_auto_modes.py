@@ -1,0 +1,72 @@
+"""How many modes: the number with the least Bayesian information criterion.
+
+Every candidate explains all observed values, with white noise for what its modes leave over,
+so the criteria compare like with like: ``BIC = -2 log p + k log(number of rows)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer import _starts
+from spdelaw.infer._coordinates import Free
+from spdelaw.infer._layout import Layout
+from spdelaw.infer._nuisance import likeliest_total
+from spdelaw.infer._observed import Observed
+from spdelaw.infer._problem import Problem, solve, starting_scale, starting_vector
+from spdelaw.model import Collapsed, collapse, evaluate_likelihood
+
+Array = np.ndarray
+
+#: Paths that the choice looks at, and the most modes it considers.
+PATHS, MOST = 40, 32
+#: Energy beyond the modes, relative to the field's, that counts as none.
+NOTHING_LEFT = 1e-16
+
+
+def choose_modes(observed: Observed, domain: AbstractDomain) -> tuple[int, str]:
+    """Number of modes by BIC on the first paths, and a sentence that says so."""
+    values = np.asarray(observed.values[:PATHS])
+    times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
+    per_row = int((~np.isnan(values)).sum(-1).max())
+    most = min(MOST, max(per_row - 1, 1))
+    energy = float(np.nansum(values**2))
+    collapses: dict[int, Collapsed] = {}
+
+    def collapsed(n: int) -> Collapsed:
+        if n not in collapses:
+            collapses[n] = collapse(values, times, domain.eigenfunctions(observed.points, n))
+        return collapses[n]
+
+    for n in range(1, most + 1):
+        if collapsed(n).misfit <= NOTHING_LEFT * energy:
+            return n, f"{n} modes chosen: they hold the fields to rounding"
+    best = likeliest_total(lambda n: -_bic(collapsed(n), times), 1, most)
+    sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
+    if best == most:
+        sentence += "; the criterion would take more"
+    return best, sentence
+
+
+def _bic(collapsed: Collapsed, times: Array) -> float:
+    n = collapsed.n_modes
+    n_rows = collapsed.n_paths * times.shape[-1]
+    variance = max(collapsed.misfit / max(collapsed.count - n * n_rows, 1.0), 1e-300)
+    rough = _starts.from_estimates(collapsed, variance)
+    layout = Layout(Free("eigenvalue", n), Free("noise_variance", n), "deterministic", n, 1)
+    first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
+    start = starting_vector(layout, rough, variance**0.5, first, np.zeros(n))
+    span = float(np.ptp(times, axis=-1).max())
+    scale = starting_scale(
+        layout, start, rough, collapsed.n_paths, times.shape[-1] - 1, span, collapsed.count
+    )
+    problem = Problem(
+        layout, lambda p: evaluate_likelihood(collapsed, p), start, scale, {}, [], np.zeros(n)
+    )
+    try:
+        solution = solve(problem, polish=False)
+    except ConvergenceError:
+        return np.inf
+    return -2.0 * solution.log_likelihood + solution.n_free * np.log(n_rows)

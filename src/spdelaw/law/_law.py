@@ -1,0 +1,376 @@
+"""The law: what was learned, and everything that follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import as_fields
+from spdelaw.domain import AbstractDomain
+from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.equation import Gaussian, SpectralSPDE, check_times
+from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
+from spdelaw.law import _citation
+from spdelaw.law._divergence import kl_divergence
+from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
+from spdelaw.law._store import read_law, write_law
+from spdelaw.model import Collapsed, Parameters, Statistics, evaluate_likelihood
+from spdelaw.simulate import simulate
+
+Array = np.ndarray
+
+#: Observation variance, relative to the field's, below which the filter does not go.
+VARIANCE_FLOOR = 1e-10
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Law:
+    """Law of a field, learned from data: drift and noise spectrum, initial state, noise.
+
+    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``
+    and are seen through the domain's eigenfunctions with white noise.
+
+    Attributes:
+        domain: where the field lives.
+        n_modes: reported modes; nuisance modes come after them in ``state``.
+        parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
+            ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+        state: the estimated parameters of all modes as plain arrays.
+        times, points: where the data were, the defaults for `sample`.
+        unresolved_variance: mean square of the field beyond the modes.
+        info: engine, route, timings, convergence, warnings.
+    """
+
+    domain: AbstractDomain
+    n_modes: int
+    parameters: xr.Dataset
+    state: Parameters
+    times: Array
+    points: Array
+    unresolved_variance: float
+    info: dict[str, Any]
+    coordinates: xr.Dataset | None = None
+    statistics: Statistics | None = None
+
+    # -- the law as an equation -------------------------------------------------------
+
+    @property
+    def equation(self) -> SpectralSPDE:
+        """The learned equation, nuisance modes included, to simulate or to compare."""
+        s = self.state
+        initial: Any = {
+            "stationary": "stationary",
+            "gaussian": Gaussian(s.initial_mean, s.initial_variance),
+            "deterministic": s.initial_mean,
+        }[s.initial_kind]
+        return SpectralSPDE(
+            self.domain, s.n_modes, s.eigenvalues, noise=s.noise_variance, initial=initial,
+            times=self.times, n_points=len(self.points), initial_time=float(self.times[0]),
+            label="learned law",
+        )  # fmt: skip
+
+    def sample(
+        self, n_paths: int, times: Any = None, grid: Any = None, *, seed: int = 0,
+        observation_noise: bool = False,
+    ) -> xr.DataArray:  # fmt: skip
+        """New paths of the law; dims (path, time, x).
+
+        Args:
+            n_paths: how many.
+            times, grid: by default those of the data.
+            seed: the same seed gives the same paths.
+            observation_noise: add the learned noise to each value.
+        """
+        std = float(np.sqrt(np.mean(self.state.observation_variance))) if observation_noise else 0.0
+        points = self.points if grid is None else grid
+        result = simulate(self.equation, n_paths, times, points, seed=seed, observation_std=std)
+        return result  # type: ignore[return-value]
+
+    # -- data under the law -----------------------------------------------------------
+
+    def log_likelihood(self, data: Any) -> xr.DataArray:
+        """Log density of each path; dim (path).
+
+        What lies outside the modes counts as white noise of the learned variance.
+        """
+        fields, values, times, basis = self._seen(data)
+        out = np.empty(len(values))
+        for block in batches(values, times, basis, self._weights(len(basis))):
+            part = block._replace(paths=np.arange(len(block.paths)))
+            single = Collapsed((part,), len(part.paths), self.state.n_modes)
+            out[block.paths] = evaluate_likelihood(single, self._working(values)).log_likelihood
+        return xr.DataArray(out, dims="path", coords={"path": fields["path"]})
+
+    def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
+        """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
+
+        Args:
+            data: fields; NaN marks what is missing.
+            grid: where to reconstruct, by default the points of the data.
+        """
+        fields, values, times, basis = self._seen(data)
+        points, out_basis = self._target(fields, basis, grid)
+        moments = smooth_fields(
+            values, times, basis, self._working(values), out_basis, self._weights(len(basis))
+        )
+        coords = self._coords(fields, points)
+        return self._moments_dataset(moments, coords)
+
+    def forecast(
+        self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
+    ) -> xr.Dataset:
+        """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
+
+        Args:
+            history: fields up to now, with or without gaps.
+            times: increasing times; those within the history are smoothed, not predicted.
+            n_samples: joint draws, as variable ``sample`` with dim ``draw``.
+            seed: of the draws.
+            grid: where to predict, by default the points of the history.
+        """
+        fields, values, own, basis = self._seen(history)
+        wanted = check_times(times)
+        if own.ndim == 2:
+            raise DataError(
+                "history", expected="one clock for all paths", got="times of each path's own",
+                fix="forecast the paths one at a time with .isel(path=[i])",
+            )  # fmt: skip
+        if wanted[0] < own[0]:
+            raise InputError(
+                "times", expected=f"times from the history's first, {own[0]:g}, on",
+                got=f"{wanted[0]:g}", fix="the law does not run backwards",
+            )  # fmt: skip
+        if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 0:
+            raise InputError(
+                "n_samples", expected="a non-negative integer", got=repr(n_samples),
+                fix="pass n_samples=100",
+            )  # fmt: skip
+        points, out_basis = self._target(fields, basis, grid)
+        clock, extended = _extend(own, wanted, values)
+        at = np.searchsorted(clock, wanted)
+        working, weights = self._working(values), self._weights(len(basis))
+        moments = smooth_fields(extended, clock, basis, working, out_basis, weights)
+        coords = {"path": fields["path"].values, "time": wanted, self.domain.dims[0]: points}
+        result = self._moments_dataset(
+            FieldMoments(moments.mean[:, at], moments.variance[:, at]), coords
+        )
+        if n_samples:
+            draws = draw_fields(
+                extended, clock, basis, working, out_basis, n_samples, seed, weights
+            )
+            dims = ("draw", "path", "time", self.domain.dims[0])
+            result["sample"] = (dims, draws[:, :, at])
+        return result
+
+    def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
+        """``KL(other || self)`` per path on the reported modes, in nats.
+
+        ``other`` is the reference, typically the truth: the expected loss in log-likelihood of
+        describing its paths by this law. A regular fit of p parameters to M paths has an
+        expected value of about ``p / (2 M)``.
+        """
+        t = self.times if times is None else check_times(times)
+        return kl_divergence(_reported(other, self.n_modes), _reported(self, self.n_modes), t)
+
+    # -- people and files ---------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the law to a directory; the old one stays until the new one is complete."""
+        description = {
+            "domain": self.domain.to_dict(),
+            "n_modes": self.n_modes,
+            "initial_kind": self.state.initial_kind,
+            "unresolved_variance": float(self.unresolved_variance),
+            "info": self.info,
+            "statistics": None,
+        }
+        arrays = {
+            f"state.{key}": value
+            for key, value in self.state._asdict().items()
+            if key != "initial_kind"
+        }
+        arrays |= {"times": self.times, "points": self.points}
+        if self.coordinates is not None:
+            description["coordinate_names"] = list(self.coordinates["coordinate"].values)
+            arrays["coordinates.estimate"] = self.coordinates["estimate"].values
+            arrays["coordinates.covariance"] = self.coordinates["covariance"].values
+        if self.statistics is not None:
+            s = dataclasses.asdict(self.statistics)
+            arrays |= {f"statistics.{k}": v for k, v in s.items() if isinstance(v, np.ndarray)}
+            scalars = {k: v for k, v in s.items() if not isinstance(v, np.ndarray)}
+            description["statistics"] = scalars
+        write_law(Path(path), description, arrays, self.parameters)
+
+    def citation(self) -> str:
+        """What to cite for this law, by what really ran."""
+        return _citation.citation(self.info)
+
+    def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
+        """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise MissingExtraError("to_arviz", "arviz") from error
+        generator = np.random.default_rng(seed)
+        draws: dict[str, Array] = {}
+        for name, table in self.parameters.data_vars.items():
+            x = table.sel(statistic="estimate").values
+            s = np.nan_to_num(table.sel(statistic="stderr").values, posinf=0.0)
+            z = generator.standard_normal((1, n_draws, *np.shape(x)))
+            positive = name != "initial_mean"
+            relative = np.divide(s, x, out=np.zeros_like(s), where=x != 0)
+            draws[str(name)] = x * np.exp(relative * z) if positive else x + s * z
+        dims = {str(n): ["mode"] for n in self.parameters.data_vars
+                if self.parameters[n].ndim == 2 and "mode" in self.parameters[n].dims}  # fmt: skip
+        coords = {"mode": self.parameters["mode"].values}
+        return arviz.from_dict(posterior=draws, dims=dims, coords=coords)
+
+    def __repr__(self) -> str:
+        """Table of the spectra with their intervals."""
+        from spdelaw.law._text import describe
+
+        return describe(self)
+
+    # -- helpers ------------------------------------------------------------------------
+
+    def _basis(self, points: Array) -> Array:
+        return self.domain.eigenfunctions(points, self.state.n_modes)
+
+    def _seen(self, data: Any) -> tuple[xr.DataArray, Array, Array, Array]:
+        fields = as_fields(data, dims=self.domain.dims)
+        points = self.domain.check_points(fields[self.domain.dims[0]].values)
+        if "path_time" in fields.coords:
+            from spdelaw.law._clock import own_clock
+
+            values, times = own_clock(fields)
+            return fields, values, times, self._basis(points)
+        times = fields["time"].values
+        if len(times) < 2:
+            raise DataError(
+                "time", expected="at least two times", got=str(len(times)),
+                fix="pass the history from its first time on",
+            )  # fmt: skip
+        return fields, np.asarray(fields.values), times, self._basis(points)
+
+    def _target(self, fields: xr.DataArray, basis: Array, grid: Any) -> tuple[Array, Array]:
+        if grid is None:
+            return fields[self.domain.dims[0]].values, basis
+        points = self.domain.check_points(grid)
+        return points, self._basis(points)
+
+    def _working(self, values: Array) -> Parameters:
+        """Parameters for the filter: what the modes leave over acts as observation noise."""
+        floor = VARIANCE_FLOOR * float(np.nanmean(values**2))
+        r = self.state.observation_variance
+        if np.ndim(r):
+            return self.state._replace(observation_variance=np.asarray(1.0))
+        return self.state._replace(
+            observation_variance=np.asarray(max(float(r) + self.unresolved_variance, floor))
+        )
+
+    def _weights(self, n_points: int) -> Array | None:
+        r = self.state.observation_variance
+        if np.ndim(r) == 0:
+            return None
+        if len(r) != n_points:
+            raise DataError(
+                "points", expected=f"the {len(r)} points the noise was learned at",
+                got=f"{n_points} points", fix="use the same grid, or fit one noise for all points",
+            )  # fmt: skip
+        return 1.0 / (np.asarray(r) + self.unresolved_variance)
+
+    def _coords(self, fields: xr.DataArray, points: Array) -> dict[str, Any]:
+        coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
+        if "path_time" in fields.coords:
+            coords["path_time"] = fields["path_time"]
+        return {**coords, self.domain.dims[0]: points}
+
+    def _moments_dataset(self, moments: FieldMoments, coords: dict[str, Any]) -> xr.Dataset:
+        dims = ("path", "time", self.domain.dims[0])
+        n = len(coords["time"])
+        variance = moments.variance[:, :n] + self.unresolved_variance
+        return xr.Dataset(
+            {"mean": (dims, moments.mean[:, :n]), "std": (dims, np.sqrt(variance))},
+            coords=coords,
+            attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
+        )
+
+
+def _extend(own: Array, wanted: Array, values: Array) -> tuple[Array, Array]:
+    """Clock of both sets of times, and the values on it with NaN where nothing was seen."""
+    clock = np.union1d(own, wanted)
+    extended = np.full((len(values), len(clock), values.shape[2]), np.nan)
+    extended[:, np.searchsorted(clock, own)] = values
+    return clock, extended
+
+
+def _reported(law: Law | SpectralSPDE, n_modes: int) -> Parameters:
+    """The first modes' parameters of a law or an equation."""
+    if isinstance(law, Law):
+        s = law.state
+        lam, q, kind = s.eigenvalues, s.noise_variance, s.initial_kind
+    else:
+        s = law  # type: ignore[assignment]
+        lam, q, kind = law.eigenvalues, law.noise_variance, law.initial_kind  # type: ignore
+    if len(lam) < n_modes:
+        raise InputError(
+            "other", expected=f"at least {n_modes} modes", got=str(len(lam)),
+            fix="compare with an equation that has as many modes",
+        )  # fmt: skip
+    n = slice(n_modes)
+    return Parameters(lam[n], q[n], s.initial_mean[n], s.initial_variance[n], np.asarray(0.0), kind)
+
+
+def load(path: str | Path) -> Law:
+    """Load a law that `Law.save` wrote.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl, tempfile, pathlib
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
+        >>> law = sl.fit(data, domain=sl.Interval(0, np.pi), n_modes=2)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> law.save(folder / "heat.law")
+        >>> bool(load(folder / "heat.law").parameters.equals(law.parameters))
+        True
+    """
+    document, arrays, table = read_law(Path(path))
+    try:
+        state = Parameters(
+            *(arrays[f"state.{key}"] for key in Parameters._fields[:-1]), document["initial_kind"]
+        )
+        coordinates = None
+        if "coordinate_names" in document:
+            names = document["coordinate_names"]
+            coordinates = coordinates_dataset(
+                names, arrays["coordinates.estimate"], arrays["coordinates.covariance"]
+            )
+        statistics = None
+        if document.get("statistics"):
+            parts = {k.removeprefix("statistics."): v for k, v in arrays.items()
+                     if k.startswith("statistics.")}  # fmt: skip
+            statistics = Statistics(**parts, **document["statistics"])
+        return Law(
+            domain_from_dict(document["domain"]), document["n_modes"], table, state,
+            arrays["times"], arrays["points"], document["unresolved_variance"], document["info"],
+            coordinates, statistics,
+        )  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise FileError(
+            str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
+            fix="fit again; the directory is damaged",
+        ) from error  # fmt: skip
+
+
+def coordinates_dataset(names: Any, estimate: Array, covariance: Array) -> xr.Dataset:
+    """Unconstrained coordinates of a fit with their joint covariance."""
+    return xr.Dataset(
+        {
+            "estimate": ("coordinate", estimate),
+            "covariance": (("coordinate", "coordinate_2"), covariance),
+        },
+        coords={"coordinate": list(names), "coordinate_2": list(names)},
+    )

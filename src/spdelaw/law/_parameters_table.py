@@ -1,0 +1,55 @@
+"""Parameters of a law as a labelled table: estimate, standard error, interval."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+Array = np.ndarray
+STATISTICS = ("estimate", "stderr", "lower", "upper")
+
+
+class Quantity(NamedTuple):
+    """Numbers with standard errors; intervals on the log scale where they must be positive."""
+
+    estimate: Array
+    stderr: Array
+    positive: bool
+
+
+def interval_table(quantity: Quantity, level: float) -> Array:
+    """(..., 4): estimate, standard error and the ends of the interval of the given level.
+
+    Delta method: a positive number ``x`` with standard error ``s`` has the interval
+    ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm.
+    """
+    x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
+    z = stats.norm.isf(0.5 * (1.0 - level))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if quantity.positive:
+            relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
+            lower, upper = x * np.exp(-z * relative), x * np.exp(z * relative)
+        else:
+            lower, upper = x - z * s, x + z * s
+    return np.stack([x, s, lower, upper], axis=-1)
+
+
+def parameters_dataset(
+    quantities: dict[str, Quantity], level: float, attributes: dict[str, str]
+) -> xr.Dataset:
+    """Dataset with dim ``statistic``, and ``mode`` or ``point`` for vectors."""
+    variables = {}
+    for name, quantity in quantities.items():
+        table = interval_table(quantity, level)
+        dims = {1: ("statistic",), 2: ("mode", "statistic")}[table.ndim]
+        if table.ndim == 2 and name == "observation_std":
+            dims = ("point", "statistic")
+        variables[name] = (dims, table)
+    data = xr.Dataset(variables, coords={"statistic": list(STATISTICS)})
+    if "mode" in data.sizes:
+        data = data.assign_coords(mode=np.arange(1, data.sizes["mode"] + 1))
+    data.attrs = {"interval_level": level, **attributes}
+    return data

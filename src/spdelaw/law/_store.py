@@ -1,0 +1,91 @@
+"""Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written atomically."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from spdelaw.data.atomic import replace_directory
+from spdelaw.errors import FileError, SpdeLawError
+
+#: Version of the layout on disk; a reader refuses what is newer than itself.
+SCHEMA = 1
+
+
+def write_law(
+    path: Path, description: dict[str, Any], arrays: dict[str, np.ndarray], table: xr.Dataset
+) -> None:
+    """Write description, arrays and the parameter table; old or new, never half."""
+    path = Path(path)
+    if path.exists() and not (path / "law.json").is_file():
+        raise FileError(
+            str(path), expected="a free name, or a law to replace", got="something else there",
+            fix="choose another name",
+        )  # fmt: skip
+    if not path.absolute().parent.is_dir():
+        raise FileError(
+            str(path), expected="an existing folder", got=str(path.parent),
+            fix="create the folder first",
+        )  # fmt: skip
+    tensors = {key: np.array(value, dtype=float, order="C") for key, value in arrays.items()}
+    layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
+    for name in layout:
+        tensors[f"parameters.{name}"] = np.array(table[name].values, dtype=float, order="C")
+    document = {
+        "schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs, **description,
+    }  # fmt: skip
+    text = json.dumps(document, indent=2, sort_keys=True)
+    with replace_directory(path) as folder:
+        save_file(tensors, folder / "arrays.safetensors")
+        (folder / "law.json").write_text(text)
+
+
+def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
+    """Description, arrays and parameter table of a saved law, or `FileError`."""
+    path = Path(path)
+    try:
+        document = json.loads((path / "law.json").read_text())
+        arrays = load_file(path / "arrays.safetensors")
+    except FileNotFoundError as error:
+        raise _unreadable(path, "no law there") from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        schema = document.get("schema") if isinstance(document, dict) else None
+        raise FileError(
+            str(path), expected=f"a law of schema {SCHEMA}", got=f"schema {schema}",
+            fix="update spdelaw, or fit again",
+        )  # fmt: skip
+    try:
+        return document, arrays, _table(document, arrays)
+    except SpdeLawError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+
+
+def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
+    from spdelaw.law._parameters_table import STATISTICS
+
+    variables = {
+        name: (tuple(dims), arrays.pop(f"parameters.{name}"))
+        for name, dims in document["parameters"].items()
+    }
+    table = xr.Dataset(variables, coords={"statistic": list(STATISTICS)})
+    if "mode" in table.sizes:
+        table = table.assign_coords(mode=np.arange(1, table.sizes["mode"] + 1))
+    table.attrs = document["parameter_attributes"]
+    return table
+
+
+def _unreadable(path: Path, got: str) -> FileError:
+    return FileError(
+        str(path), expected="a directory written by law.save()", got=got,
+        fix="check the name; a damaged law has to be fitted again",
+    )  # fmt: skip

@@ -1,0 +1,38 @@
+"""A law in a few lines of plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+
+def describe(law: Law) -> str:
+    """Head line, one line a mode with intervals, observation noise, warnings."""
+    p, level = law.parameters, law.parameters.attrs["interval_level"]
+    lines = [
+        f"Law of {law.n_modes} modes on {law.domain}",
+        f"  engine {law.info['engine']}, {law.info['n_paths']} paths, "
+        f"log-likelihood {law.info['log_likelihood']:.6g}",
+        f"  {'mode':>4}  {'eigenvalue':>28}  {'noise variance':>30}   ({100 * level:g} % intervals)",
+    ]
+    for n in range(min(law.n_modes, 12)):
+        row = p.isel(mode=n)
+        lines.append(
+            f"  {n + 1:>4}  {_interval(row.eigenvalue.values):>28}  "
+            f"{_interval(row.noise_variance.values):>30}"
+        )
+    if law.n_modes > 12:
+        lines.append(f"   ... {law.n_modes - 12} more modes in .parameters")
+    if p.observation_std.ndim == 1:
+        lines.append(f"  observation noise {_interval(p.observation_std.values)}")
+    lines += [f"  note: {note}" for note in law.info.get("warnings", [])]
+    return "\n".join(lines)
+
+
+def _interval(values: np.ndarray) -> str:
+    estimate, _, lower, upper = values
+    return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"

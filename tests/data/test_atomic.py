@@ -1,0 +1,266 @@
+"""replace_file and replace_directory: the old or the new, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spdelaw.errors
+from spdelaw.data import atomic
+from spdelaw.data.atomic import recover_directory, replace_directory, replace_file
+from spdelaw.errors import FileError
+
+SOURCE = Path(spdelaw.errors.__file__).parent
+PARTS = ("a", "b/c", "b/d")
+
+
+def save_file(path, text):
+    with replace_file(path) as new:
+        new.write_text(text * 1000)
+
+
+def save_directory(path, text):
+    with replace_directory(path) as new:
+        for part in PARTS:
+            (new / part).parent.mkdir(exist_ok=True)
+            (new / part).write_text(text)
+
+
+def content(path):
+    """The text of a file, or of all files of a directory, which must be the same."""
+    if path.is_file():
+        text = path.read_text()
+        assert text == text[:3] * 1000
+        return text[:3]
+    names = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
+    assert names == sorted(PARTS)
+    (text,) = {(path / part).read_text() for part in PARTS}
+    return text
+
+
+def siblings(path):
+    return [entry.name for entry in path.parent.iterdir() if entry != path]
+
+
+SAVES = [save_file, save_directory]
+
+
+@pytest.fixture(params=[True, False], ids=["exchange", "two renames"])
+def exchange(request, monkeypatch):
+    """With the system's exchange of directories, and without."""
+    if not request.param:
+        monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_created_then_replaced(tmp_path, save, exchange):
+    path = tmp_path / "target"
+    for text in ("old", "new"):
+        save(path, text)
+        assert content(path) == text
+        assert siblings(path) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("replace", [replace_file, replace_directory])
+def test_an_error_inside_changes_nothing(tmp_path, replace, error):
+    path = tmp_path / "target"
+    (save_file if replace is replace_file else save_directory)(path, "old")
+
+    def fail():
+        with replace(path) as new:
+            (new / "half" if replace is replace_directory else new).write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert content(path) == "old"
+    assert siblings(path) == []
+
+
+@pytest.mark.parametrize("save", SAVES)
+@pytest.mark.parametrize("step", ["fsync", "replace", "rename"])
+def test_a_failing_step_changes_nothing(tmp_path, save, step, monkeypatch, exchange):
+    path = tmp_path / "target"
+    save(path, "old")
+
+    def refuse(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, step, refuse)
+    uses_step = step == "fsync" or (step == "replace") == (save is save_file)
+    swaps = save is save_directory and step == "rename" and atomic._exchange is _EXCHANGE
+    if uses_step and not swaps:
+        with pytest.raises(FileError, match="Permission denied"):
+            save(path, "new")
+        monkeypatch.undo()
+        assert content(path) == "old"
+    assert siblings(path) == []
+
+
+_EXCHANGE = atomic._exchange
+
+
+def test_last_rename_fails_and_the_one_before_is_undone(tmp_path, monkeypatch):
+    path = tmp_path / "target"
+    save_directory(path, "old")
+    monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
+    rename, calls = os.rename, []
+
+    def third_fails(
+        source, target, **options
+    ):  # new to target (taken), target to old, new to target
+        calls.append((Path(source), Path(target)))
+        if len(calls) == 3:
+            raise OSError(5, "Input/output error")
+        rename(source, target, **options)
+
+    monkeypatch.setattr(os, "rename", third_fails)
+    with pytest.raises(FileError, match="Input/output"):
+        save_directory(path, "new")
+    assert calls[2] == calls[0]
+    assert content(path) == "old"
+    assert siblings(path) == []
+
+
+# A child that saves "new" over "old" and dies at its k-th step towards the disk.
+CHILD = """
+import os, signal, sys, types
+for name, folder in (("spdelaw", ""), ("spdelaw.data", "data")):  # without the cost of xarray
+    package = types.ModuleType(name)
+    package.__path__ = [os.path.join({source!r}, folder)]
+    sys.modules[name] = package
+from spdelaw.data import atomic
+target, kind, exchange, k = sys.argv[1], sys.argv[2], sys.argv[3] == "True", int(sys.argv[4])
+steps = 0
+def deadly(function):
+    def step(*args, **options):
+        global steps
+        steps += 1
+        if steps == k:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **options)
+    return step
+for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir", "open"):
+    setattr(os, name, deadly(getattr(os, name)))
+atomic._exchange = deadly(atomic._exchange if exchange else (lambda one, other: False))
+if kind == "file":
+    with atomic.replace_file(target) as new:
+        new.write_text("new" * 1000)
+else:
+    with atomic.replace_directory(target) as new:
+        for part in {parts!r}:
+            (new / part).parent.mkdir(exist_ok=True)
+            (new / part).write_text("new")
+"""
+
+
+def run_child(path, kind, exchange, k):
+    code = CHILD.format(source=str(SOURCE), parts=PARTS)
+    command = [sys.executable, "-c", code, str(path), kind, str(exchange), str(k)]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+@pytest.mark.parametrize(
+    ("kind", "exchange"), [("file", True), ("directory", True), ("directory", False)]
+)
+def test_killed_at_every_step_there_is_the_old_or_the_new(tmp_path, kind, exchange):
+    path = tmp_path / "target"
+    save = save_file if kind == "file" else save_directory
+    seen, k = [], 0
+    while True:
+        k += 1
+        save(path, "old")
+        assert siblings(path) == []  # what the last victim left is gone
+        child = run_child(path, kind, exchange, k)
+        recover_directory(path)
+        seen.append(content(path))
+        if child.returncode == 0:
+            break
+        assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    assert seen[0] == "old"
+    assert seen[-1] == "new"
+    assert seen == sorted(seen, reverse=True)  # once new, always new
+    assert k > 4
+
+
+def test_siblings_of_living_processes_are_left_alone(tmp_path):
+    path = tmp_path / "target"
+    with replace_file(path) as outer:
+        outer.write_text("x")
+        save_file(path, "new")
+        assert outer.exists()
+        outer.write_text("old" * 1000)
+    assert content(path) == "old"
+
+
+def sibling_of(path, host, process, kind):
+    entry = path.with_name(f".{path.name}~{host}~{process}~0123abcd{kind}")
+    entry.write_text("half")
+    return entry
+
+
+def test_whose_siblings_are_cleaned(tmp_path):
+    path = tmp_path / "target"
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        child.wait()
+    host = atomic._host()
+    dead = sibling_of(path, host, child.pid, ".new")
+    reused = sibling_of(path, host, os.getpid(), ".new")  # our number, but not ours
+    alive = sibling_of(path, host, os.getppid(), ".new")
+    elsewhere = sibling_of(path, "another-host", 1, ".new")
+    forgotten = sibling_of(path, "another-host", 2, ".new")
+    os.utime(forgotten, (0, 0))
+    stranger = path.with_name(f".{path.name}~mine.new")
+    stranger.write_text("not ours")
+    save_file(path, "new")
+    assert not dead.exists()
+    assert not reused.exists()
+    assert not forgotten.exists()
+    assert alive.exists()
+    assert elsewhere.exists()
+    assert stranger.exists()
+
+
+def test_links_are_followed_and_permissions_kept(tmp_path):
+    path, link = tmp_path / "target", tmp_path / "link"
+    save_file(path, "old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    save_file(link, "new")
+    assert link.is_symlink()
+    assert content(path) == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_long_names(tmp_path):
+    path = tmp_path / ("λ" * 120)
+    save_file(path, "new")
+    assert content(path) == "new"
+    assert siblings(path) == []
+
+
+def test_wrong_targets(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    for replace, name, text in (
+        (replace_file, "folder", "a directory"),
+        (replace_directory, "file", "a file"),
+        (replace_file, "no/file", "mkdir -p"),
+        (replace_directory, "no/folder", "mkdir -p"),
+        (replace_file, "file/file", "an existing folder"),
+    ):
+        with pytest.raises(FileError, match=text), replace(tmp_path / name):
+            pytest.fail("the block must not run")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_nothing_to_recover(tmp_path):
+    recover_directory(tmp_path / "target")
+    assert list(tmp_path.iterdir()) == []
