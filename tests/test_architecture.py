@@ -13,6 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
 # Each stage may import itself and the ones before it.
 ORDER = (
+    "_version",
     "errors",
     "domain",
     "equation",
@@ -27,7 +28,8 @@ ORDER = (
     "baselines",
     "cli",
 )
-RANK = {stage: rank for rank, stage in enumerate(ORDER)} | {"datasets": ORDER.index("data")}
+RANK = {stage: rank for rank, stage in enumerate(ORDER)}
+RANK |= {"_version": RANK["errors"], "datasets": RANK["data"]}
 FREE = {"__init__", "__main__", "testing"}  # may import anything
 ROOT_NAMES = {"__version__"}  # what a stage may take from the package itself
 HEAVY = ("torch", "matplotlib", "plotly", "zarr", "dask", "typer")

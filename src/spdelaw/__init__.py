@@ -5,7 +5,7 @@ The public names are listed in ``__all__``; everything else may change.
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from spdelaw._version import __version__
 
 from spdelaw.data import as_fields, describe, mask, read, split, stack, write
 from spdelaw.domain import AbstractDomain, Interval, Line
@@ -18,6 +18,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
+from spdelaw.evaluate import Scorecard, evaluate
 from spdelaw.infer import LogNormal, Normal, fit, update
 from spdelaw.law import Law, load
 from spdelaw.simulate import simulate
@@ -33,11 +34,13 @@ __all__ = [
     "Normal",
     "OperatorFormula",
     "PowerLaw",
+    "Scorecard",
     "SpectralSPDE",
     "White",
     "as_fields",
     "catalogue",
     "describe",
+    "evaluate",
     "fit",
     "load",
     "mask",

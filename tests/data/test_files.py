@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import dask.array as da
 import h5py
 import numpy as np
@@ -20,7 +23,8 @@ from tests.data.builders import (
 )
 
 from spdelaw.data import as_fields, fingerprint, read, write
-from spdelaw.errors import DataError, InputError
+from spdelaw.data.atomic import _host
+from spdelaw.errors import DataError, FileError, InputError
 
 FORMATS = ["f.nc", "f.zarr"]
 
@@ -33,7 +37,7 @@ def target(request, tmp_path):
 # ---------------------------------------------------------------- round trip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(any_fields())
 def test_what_is_written_is_read(target, data):
     back = read(write(data, target))
@@ -236,3 +240,29 @@ def test_copies_made_with_xarray_can_be_read(target, tmp_path):
     np.testing.assert_array_equal(back, data.isel(path=[0, 2]))
     np.testing.assert_array_equal(back.time, data.time)
     assert back.attrs == {"note": ["a"]}
+
+
+def test_replaced_while_it_is_read_there_is_no_mixture(target, monkeypatch):
+    write(fields(seed=1), target)
+    load = xr.DataArray.load
+
+    def replaced_meanwhile(array):
+        monkeypatch.undo()
+        write(fields(seed=2), target)
+        return load(array)
+
+    monkeypatch.setattr(xr.DataArray, "load", replaced_meanwhile)
+    if target.suffix == ".nc":  # an open file stays the old one
+        assert read(target).identical(fields(seed=1))
+    else:
+        with pytest.raises(FileError, match="read it again"):
+            read(target)
+    assert read(target).identical(fields(seed=2))
+
+
+def test_a_directory_set_aside_by_a_killed_process_is_found(tmp_path):
+    path = write(fields(), tmp_path / "f.zarr")
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as dead:
+        dead.wait()
+    path.rename(tmp_path / f".f.zarr~{_host()}~{dead.pid}~0123abcd.old")
+    assert read(path).identical(fields())

@@ -62,3 +62,8 @@ def test_uniform_window_aliases_and_says_so():
 def test_bad_extent():
     with pytest.raises(DomainError, match="positive"):
         sl.Line(extent=-1)
+
+
+def test_projection_that_overflows_is_refused():
+    with pytest.raises(DomainError, match="finite coefficients"):
+        sl.Line().project(lambda x: 10 * np.exp(-(x**2)), 400)

@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from spdelaw import __version__
-from spdelaw.cli import _demo, _info, _simulate
+from spdelaw.cli import (
+    _demo,
+    _evaluate,
+    _fit,
+    _forecast,
+    _info,
+    _reconstruct,
+    _sample,
+    _show,
+    _simulate,
+)
 from spdelaw.cli._errors import GuardedGroup
 
 app = typer.Typer(
@@ -20,7 +30,10 @@ app = typer.Typer(
 )
 
 #: In the order of the help. A command is a module with ``command`` and ``EXAMPLES``.
-COMMANDS = {"demo": _demo, "simulate": _simulate, "info": _info}
+COMMANDS = {
+    "demo": _demo, "simulate": _simulate, "info": _info, "fit": _fit, "show": _show,
+    "sample": _sample, "reconstruct": _reconstruct, "forecast": _forecast, "evaluate": _evaluate,
+}  # fmt: skip
 
 for _name, _module in COMMANDS.items():
     app.command(_name, epilog=_module.EXAMPLES)(_module.command)

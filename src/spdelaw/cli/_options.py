@@ -32,6 +32,13 @@ Variable = Annotated[
     typer.Option("--variable", "-v", help="Variable to take where the file holds several."),
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
+LawArgument = Annotated[
+    Path, typer.Argument(metavar="LAW", help="Law written by `spdelaw fit`, a directory.")
+]
+OutLaw = Annotated[Path, typer.Option("--out", "-o", help="Law to write, such as heat.law.")]
+Times = Annotated[
+    str | None, typer.Option("--times", help="Times with commas, such as 0,0.1,0.5.")
+]
 
 
 def positive(option: str, value: int) -> int:
@@ -61,3 +68,25 @@ def numbers(option: str, text: str) -> list[float]:
             option, expected="numbers with commas between them", got=repr(text),
             fix=f"pass {option} 0,0.1,0.5",
         ) from error  # fmt: skip
+
+
+def word_or_count(option: str, text: str, word: str, least: int) -> int | str:
+    """The word itself or a whole number of at least ``least``, or `InputError`."""
+    if text == word:
+        return word
+    if not text.isdecimal() or int(text) < least:
+        raise InputError(
+            option, expected=f"{word} or an integer of at least {least}", got=repr(text),
+            fix=f"pass {option} {word}",
+        )  # fmt: skip
+    return int(text)
+
+
+def one_of(option: str, text: str, words: tuple[str, ...]) -> str:
+    """One of the words, or `InputError`."""
+    if text not in words:
+        raise InputError(
+            option, expected=f"one of {', '.join(words)}", got=repr(text),
+            fix=f"pass {option} {words[0]}",
+        )  # fmt: skip
+    return text

@@ -72,6 +72,17 @@ class Output(NamedTuple):
             task = bar.add_task(what)
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
+    @contextlib.contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """A spinner on stderr for work without steps; none where nobody reads along."""
+        if not self.talks or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(file=sys.stderr).status(what):
+            yield
+
 
 def plain(value: Any) -> Any:
     """Value with JSON types only: NaN and infinities become null, arrays lists."""

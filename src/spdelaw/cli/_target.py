@@ -20,6 +20,33 @@ def check_target(path: Path, *, force: bool) -> Path:
             "--out", expected="a name that ends in .nc or .zarr", got=str(path),
             fix=f"pass --out {path.stem or 'paths'}.nc",
         )  # fmt: skip
+    _check_folder(path)
+    if path.exists() or path.is_symlink():
+        _check_replaceable(path, force)
+    return path
+
+
+def check_law_target(path: Path, *, force: bool) -> Path:
+    """Return a path that a law can be written to, or raise `FileError`."""
+    if not path.name or path.suffix in FORMATS:
+        raise FileError(
+            "--out", expected="the name of a law", got=repr(str(path)),
+            fix=f"pass --out {path.stem or 'heat'}.law",
+        )  # fmt: skip
+    _check_folder(path)
+    if not (path.exists() or path.is_symlink()):
+        return path
+    if not force:
+        raise _taken(path)
+    if not (path / "law.json").is_file() or path.is_symlink():
+        raise FileError(
+            "--out", expected="a law for --force to replace",
+            got=f"{path}, which is something else", fix="choose another name",
+        )  # fmt: skip
+    return path
+
+
+def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise FileError(
             "--out", expected="an existing folder", got=str(path.parent),
@@ -30,17 +57,18 @@ def check_target(path: Path, *, force: bool) -> Path:
             "--out", expected="a folder that can be written to", got=str(path.parent),
             fix="choose another folder",
         )  # fmt: skip
-    if path.exists() or path.is_symlink():
-        _check_replaceable(path, force)
-    return path
+
+
+def _taken(path: Path) -> FileError:
+    return FileError(
+        "--out", expected="a name that is free", got=f"{path} exists",
+        fix="pass --force to replace it, or choose another name",
+    )  # fmt: skip
 
 
 def _check_replaceable(path: Path, force: bool) -> None:
     if not force:
-        raise FileError(
-            "--out", expected="a name that is free", got=f"{path} exists",
-            fix="pass --force to replace it, or choose another name",
-        )  # fmt: skip
+        raise _taken(path)
     is_store = path.is_dir() and any((path / f).is_file() for f in ("zarr.json", ".zgroup"))
     if not (is_store if path.suffix == ".zarr" else path.is_file()):
         raise FileError(

@@ -16,6 +16,7 @@ from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
 from spdelaw.data._layout import TIME, check_dims
+from spdelaw.data.atomic import recover_directory
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
 
 # HDF5 is not thread-safe under xarray: one thread at a time for input and output.
@@ -70,7 +71,7 @@ def read(
             "lazy", expected="a Zarr directory", got=str(source),
             fix='write(fields, "fields.zarr") once, then read that lazily',
         )  # fmt: skip
-    with _LOCK, _reading(source):
+    with _LOCK, _reading(source), _undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
     fields = canonical(array, names, time_unit)
@@ -182,6 +183,19 @@ def _format(path: Path) -> ModuleType:
         str(path), expected=f"a suffix {', '.join((*_netcdf.SUFFIXES, *_zarr.SUFFIXES))}",
         got=repr(path.suffix), fix="rename it after its format",
     )  # fmt: skip
+
+
+@contextmanager
+def _undisturbed(path: Path) -> Iterator[None]:
+    """Refuse a mixture: the files of a directory that was replaced while it was read."""
+    recover_directory(path)
+    before = path.stat().st_ino if path.is_dir() else None
+    yield
+    if before is not None and path.stat().st_ino != before:
+        raise FileError(
+            str(path), expected="the same directory throughout",
+            got="a new one in its place while it was read", fix="read it again",
+        )  # fmt: skip
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import xarray as xr
 
 from spdelaw.data._chunks import chunk_shape, streamed
 from spdelaw.data._seal import check_directory, seal_directory
-from spdelaw.data.atomic import recover_directory, replace_directory
+from spdelaw.data.atomic import replace_directory
 from spdelaw.errors import FileError, MissingExtraError
 
 SUFFIXES = (".zarr",)
@@ -48,7 +48,6 @@ def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]
 def open_raw(path: Path, verify: bool) -> xr.Dataset:
     """Open a directory lazily; values are unpacked, times are left as numbers."""
     _require()
-    recover_directory(path)
     if not path.is_dir() or not any((path / name).is_file() for name in _METADATA):
         got = "a directory without Zarr metadata" if path.is_dir() else "no such directory"
         raise FileError(str(path), expected="a Zarr directory", got=got, fix="check the name")

@@ -178,7 +178,16 @@ class AbstractDomain(abc.ABC):
                 got=f"{type(error).__name__}: {error}",
                 fix="write it with NumPy, for example lambda x: np.exp(-x**2)",
             ) from error
-        return (w * values) @ self.eigenfunctions(x, n_modes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            coefficients = (w * values) @ self.eigenfunctions(x, n_modes)
+        if not np.isfinite(coefficients).all():
+            raise DomainError(
+                "function",
+                expected=f"finite coefficients for {n_modes} modes",
+                got="an overflow or a value that is not finite",
+                fix="use fewer modes, or a function that is finite everywhere",
+            )
+        return coefficients
 
     # -- checks ---------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-import spdelaw
+from spdelaw._version import __version__
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._coordinates import Free
@@ -27,11 +27,7 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
     report = identifiability(fitted.layout, fitted.solution)
     times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
     state = fitted.solution.parameters
-    if fitted.route == "filter" and fitted.layout.n_noise == 0 and not settings.known_variance:
-        # A working variance that only conditions the filter is no noise.
-        state = state._replace(observation_variance=np.asarray(0.0))
-    elif isinstance(settings.known_variance, np.ndarray):
-        state = state._replace(observation_variance=settings.known_variance)
+    state = state._replace(observation_variance=_observation_variance(fitted, settings))
     hint = time_unit_hint(
         state.eigenvalues[: fitted.n_modes], float(np.median(np.diff(times))), observed.span
     )
@@ -58,6 +54,16 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
     )
 
 
+def _observation_variance(fitted: Fitted, settings: Settings) -> Array:
+    """Variance people mean: a working variance that only conditions the filter is no noise."""
+    if fitted.point_variance is not None:
+        return fitted.point_variance
+    if fitted.layout.n_noise == 0:
+        known = settings.known_variance
+        return np.asarray(0.0 if known is None else known)
+    return fitted.solution.parameters.observation_variance
+
+
 def quantities(fitted: Fitted, state: Any) -> dict[str, Quantity]:
     """Parameters people know, with delta-method standard errors."""
     layout, full, covariance = fitted.layout, fitted.solution.full, fitted.solution.covariance
@@ -76,6 +82,8 @@ def quantities(fitted: Fitted, state: Any) -> dict[str, Quantity]:
     }
     std = np.sqrt(state.observation_variance)
     error = std * _stderr(fitted, "observation", np.size(std))
+    if fitted.point_error is not None:
+        error = fitted.point_error
     out["observation_std"] = Quantity(std, error if std.ndim else error[0], True)
     if layout.sizes["initial_variance"]:
         error = state.initial_variance[:n] * _stderr(fitted, "initial_variance", n)
@@ -128,7 +136,7 @@ def _info(
         "seconds": {k: round(v, 4) for k, v in fitted.seconds.items()},
         "identifiability": identified,
         "warnings": notes,
-        "version": spdelaw.__version__,
+        "version": __version__,
         "versions": {
             "python": platform.python_version(), "numpy": np.__version__,
             "scipy": scipy.__version__,

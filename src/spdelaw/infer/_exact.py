@@ -70,6 +70,8 @@ class Fitted:
     statistics: Statistics | None
     notes: tuple[str, ...]
     seconds: dict[str, float]
+    point_variance: Array | None = None
+    point_error: Array | None = None
 
 
 class Spectra(NamedTuple):
@@ -84,11 +86,11 @@ def estimate(
     observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings
 ) -> Fitted:
     """Maximum-likelihood estimate by whichever way the data allow."""
-    if settings.known_variance in (None, 0.0) and settings.observation_noise != "per_point":
+    if not np.any(settings.known_variance) and settings.noise_word != "estimate":
         fitted = _by_statistics(observed, domain, n_modes, settings)
         if fitted is not None:
             return fitted
-    return _by_filter(observed, domain, n_modes, settings)
+    return by_filter(observed, domain, n_modes, settings)
 
 
 def spectra(domain: AbstractDomain, n_modes: int, n_nuisance: int, settings: Settings) -> Spectra:
@@ -137,9 +139,7 @@ def _by_statistics(
     seconds = {"read": time.perf_counter() - clock}
     fitted = fit_statistics(s, domain, n_modes, settings, seconds)
     z = white_noise_z(s, fitted.solution.parameters, np.diag(gram))
-    if settings.observation_noise == "estimate":
-        return None
-    if settings.observation_noise == "auto" and z > NOISE_Z:
+    if settings.noise_word == "auto" and z > NOISE_Z:
         return None
     return fitted
 
@@ -193,16 +193,22 @@ def check_energy(energy: float, first: Array, square: Array, n_paths: int) -> No
 # -- everything else ---------------------------------------------------------------------
 
 
-def _by_filter(
-    observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings
+def by_filter(
+    observed: Observed,
+    domain: AbstractDomain,
+    n_modes: int,
+    settings: Settings,
+    *,
+    polish: bool = True,
 ) -> Fitted:
+    """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock = time.perf_counter()
     notes: list[str] = []
     view = _view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
     seconds = {"read": time.perf_counter() - clock}
     clock = time.perf_counter()
-    fitted = _fit_collapsed(collapsed, view, domain, n_modes, settings, notes)
+    fitted = _fit_collapsed(collapsed, view, domain, n_modes, settings, notes, polish)
     seconds["maximise"] = time.perf_counter() - clock
     return dataclasses.replace(fitted, seconds=seconds, notes=tuple(notes))
 
@@ -260,7 +266,7 @@ def _reduced_view(
     settings: Settings, notes: list[str],
 ) -> View | None:  # fmt: skip
     """Principal components of complete, noise-free fields, with the modes behind them."""
-    quiet = settings.observation_noise in ("auto", "none")
+    quiet = settings.noise_word in ("auto", "none")
     if times.ndim == 2 or not quiet or np.isnan(values).any():
         return None
     reduction = principal_components(values)
@@ -274,8 +280,8 @@ def _reduced_view(
     if total == n_modes:
         return None
     notes.append(
-        f"the grid mixes modes: {keep.shape[1]} principal components of the fields are explained by "
-        f"{n_modes} reported and {total - n_modes} nuisance modes"
+        f"the grid mixes modes: {keep.shape[1]} principal components of the fields are explained "
+        f"by {n_modes} reported and {total - n_modes} nuisance modes"
     )
     basis = keep.T @ domain.eigenfunctions(points, total)
     return View(components, times, basis, total - n_modes, variance, None, start)
@@ -334,7 +340,7 @@ def _tied_solution(
 
 def _fit_collapsed(
     collapsed: Collapsed, view: View, domain: AbstractDomain, n_modes: int,
-    settings: Settings, notes: list[str],
+    settings: Settings, notes: list[str], polish: bool,
 ) -> Fitted:  # fmt: skip
     parts = spectra(domain, n_modes, view.n_nuisance, settings)
     states = _n_states(collapsed)
@@ -366,9 +372,10 @@ def _fit_collapsed(
             return Problem(layout, evaluate, start, scale, fixed, priors, zero)
 
         if collapsed.n_paths < 2 * WARM_PATHS:
-            return solve(problem(collapsed))
+            return solve(problem(collapsed), polish=polish)
         first = collapse(view.values[:WARM_PATHS], _first(view.times), view.basis, view.weights)
-        return solve(problem(collapsed), _shrunk(solve(problem(first)), collapsed.n_paths))
+        warm = _shrunk(solve(problem(first)), collapsed.n_paths)
+        return solve(problem(collapsed), warm, polish=polish)
 
     robust = collapsed.is_diagonal and view.n_nuisance == 0 and known is None and spare > 0
     outside = 0.0

@@ -15,6 +15,7 @@ from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._exact import estimate, fit_statistics, statistics_of
 from spdelaw.infer._observed import Observed, observe
+from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
 from spdelaw.law import Law
 
@@ -89,7 +90,8 @@ def fit(
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n)
-    law = assemble(estimate(observed, domain, n, settings), observed, domain, settings)
+    find = estimate_per_point if settings.noise_word == "per_point" else estimate
+    law = assemble(find(observed, domain, n, settings), observed, domain, settings)
     if note:
         law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
     return run_bootstrap(law, observed, domain, settings) if bootstrap else law

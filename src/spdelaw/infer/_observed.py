@@ -16,7 +16,7 @@ from spdelaw.law._clock import own_clock
 Array = np.ndarray
 
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
-CHUNK_BYTES = 2e6
+CHUNK_BYTES = 4e6
 
 
 class Observed(NamedTuple):

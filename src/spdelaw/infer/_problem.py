@@ -163,7 +163,7 @@ def _root_of_inverse(information: Array, scale: Array) -> Array:
     floor = 1e-10 * max(values.max(initial=0.0), 1e-12)
     inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 1e12)
     # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
-    upper = np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r")
+    upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
     return scale[:, None] * upper.T
 
 

@@ -52,6 +52,11 @@ class Settings:
             )  # fmt: skip
 
     @property
+    def noise_word(self) -> str | None:
+        """The word for the observation noise, None where its standard deviation is given."""
+        return self.observation_noise if isinstance(self.observation_noise, str) else None
+
+    @property
     def known_variance(self) -> float | np.ndarray | None:
         """Observation variance where it is given, 0 for "none", None where unknown."""
         if isinstance(self.observation_noise, str):

@@ -11,13 +11,15 @@ import xarray as xr
 
 from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
-from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
+from spdelaw.law._clock import own_clock
 from spdelaw.law._divergence import kl_divergence
+from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
 from spdelaw.law._store import read_law, write_law
+from spdelaw.law._text import describe
 from spdelaw.model import Collapsed, Parameters, Statistics, evaluate_likelihood
 from spdelaw.simulate import simulate
 
@@ -81,14 +83,14 @@ class Law:
 
         Args:
             n_paths: how many.
-            times, grid: by default those of the data.
+            times: by default those of the data.
+            grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
         std = float(np.sqrt(np.mean(self.state.observation_variance))) if observation_noise else 0.0
         points = self.points if grid is None else grid
-        result = simulate(self.equation, n_paths, times, points, seed=seed, observation_std=std)
-        return result  # type: ignore[return-value]
+        return simulate(self.equation, n_paths, times, points, seed=seed, observation_std=std)
 
     # -- data under the law -----------------------------------------------------------
 
@@ -180,29 +182,7 @@ class Law:
 
     def save(self, path: str | Path) -> None:
         """Write the law to a directory; the old one stays until the new one is complete."""
-        description = {
-            "domain": self.domain.to_dict(),
-            "n_modes": self.n_modes,
-            "initial_kind": self.state.initial_kind,
-            "unresolved_variance": float(self.unresolved_variance),
-            "info": self.info,
-            "statistics": None,
-        }
-        arrays = {
-            f"state.{key}": value
-            for key, value in self.state._asdict().items()
-            if key != "initial_kind"
-        }
-        arrays |= {"times": self.times, "points": self.points}
-        if self.coordinates is not None:
-            description["coordinate_names"] = list(self.coordinates["coordinate"].values)
-            arrays["coordinates.estimate"] = self.coordinates["estimate"].values
-            arrays["coordinates.covariance"] = self.coordinates["covariance"].values
-        if self.statistics is not None:
-            s = dataclasses.asdict(self.statistics)
-            arrays |= {f"statistics.{k}": v for k, v in s.items() if isinstance(v, np.ndarray)}
-            scalars = {k: v for k, v in s.items() if not isinstance(v, np.ndarray)}
-            description["statistics"] = scalars
+        description, arrays = to_document(self)
         write_law(Path(path), description, arrays, self.parameters)
 
     def citation(self) -> str:
@@ -231,8 +211,6 @@ class Law:
 
     def __repr__(self) -> str:
         """Table of the spectra with their intervals."""
-        from spdelaw.law._text import describe
-
         return describe(self)
 
     # -- helpers ------------------------------------------------------------------------
@@ -244,8 +222,6 @@ class Law:
         fields = as_fields(data, dims=self.domain.dims)
         points = self.domain.check_points(fields[self.domain.dims[0]].values)
         if "path_time" in fields.coords:
-            from spdelaw.law._clock import own_clock
-
             values, times = own_clock(fields)
             return fields, values, times, self._basis(points)
         times = fields["time"].values
@@ -339,38 +315,9 @@ def load(path: str | Path) -> Law:
     """
     document, arrays, table = read_law(Path(path))
     try:
-        state = Parameters(
-            *(arrays[f"state.{key}"] for key in Parameters._fields[:-1]), document["initial_kind"]
-        )
-        coordinates = None
-        if "coordinate_names" in document:
-            names = document["coordinate_names"]
-            coordinates = coordinates_dataset(
-                names, arrays["coordinates.estimate"], arrays["coordinates.covariance"]
-            )
-        statistics = None
-        if document.get("statistics"):
-            parts = {k.removeprefix("statistics."): v for k, v in arrays.items()
-                     if k.startswith("statistics.")}  # fmt: skip
-            statistics = Statistics(**parts, **document["statistics"])
-        return Law(
-            domain_from_dict(document["domain"]), document["n_modes"], table, state,
-            arrays["times"], arrays["points"], document["unresolved_variance"], document["info"],
-            coordinates, statistics,
-        )  # fmt: skip
+        return Law(**from_document(document, arrays), parameters=table)
     except (KeyError, TypeError) as error:
         raise FileError(
             str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
             fix="fit again; the directory is damaged",
         ) from error  # fmt: skip
-
-
-def coordinates_dataset(names: Any, estimate: Array, covariance: Array) -> xr.Dataset:
-    """Unconstrained coordinates of a fit with their joint covariance."""
-    return xr.Dataset(
-        {
-            "estimate": ("coordinate", estimate),
-            "covariance": (("coordinate", "coordinate_2"), covariance),
-        },
-        coords={"coordinate": list(names), "coordinate_2": list(names)},
-    )

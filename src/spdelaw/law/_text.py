@@ -17,7 +17,7 @@ def describe(law: Law) -> str:
         f"Law of {law.n_modes} modes on {law.domain}",
         f"  engine {law.info['engine']}, {law.info['n_paths']} paths, "
         f"log-likelihood {law.info['log_likelihood']:.6g}",
-        f"  {'mode':>4}  {'eigenvalue':>28}  {'noise variance':>30}   ({100 * level:g} % intervals)",
+        f"  {'mode':>4}  {'eigenvalue':>28}  {'noise variance':>30}   {100 * level:g} % intervals",
     ]
     for n in range(min(law.n_modes, 12)):
         row = p.isel(mode=n)

@@ -4,7 +4,13 @@ from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
 from spdelaw.model._parameters import InitialKind, Parameters
-from spdelaw.model._smoother import Smoothed, innovations, sample_states, smooth_states
+from spdelaw.model._smoother import (
+    Smoothed,
+    component_innovations,
+    innovations,
+    sample_states,
+    smooth_states,
+)
 from spdelaw.model._statistics import (
     Statistics,
     collect,
@@ -23,6 +29,7 @@ __all__ = [
     "Statistics",
     "collapse",
     "collect",
+    "component_innovations",
     "evaluate_likelihood",
     "evaluate_statistics",
     "innovations",

@@ -40,6 +40,7 @@ class Block(NamedTuple):
         estimate: ``c_hat``, (T, N, P).
         misfit: ``RSS`` summed over times, (P,).
         count: observed values, (P,).
+        log_weight: sum of ``log w`` over the observed values, (P,).
     """
 
     paths: Array
@@ -49,6 +50,7 @@ class Block(NamedTuple):
     estimate: Array
     misfit: Array
     count: Array
+    log_weight: Array
 
     @property
     def is_diagonal(self) -> bool:
@@ -135,7 +137,10 @@ def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shar
         estimate = _least_squares(gram, vector)
     residual = np.where(seen, y - estimate.transpose(2, 0, 1) @ phi.T, 0.0)
     misfit = np.einsum("ptm,ptm,m->p", residual, residual, w)
-    return Block(paths, t, gram, vector, estimate, misfit, seen.sum((1, 2)).astype(float))
+    per_point = seen.sum(1).astype(float)
+    return Block(
+        paths, t, gram, vector, estimate, misfit, per_point.sum(1), per_point @ np.log(w)
+    )
 
 
 def _gram(seen: Array, phi: Array, w: Array) -> Array:

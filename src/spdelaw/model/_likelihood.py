@@ -103,7 +103,9 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
         misfit, count = misfit + block.misfit, block.count
     energy = _prior_energy(post.mean, prior) + misfit / r
     log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy)
-    if not use_misfit:
+    if use_misfit:
+        log_likelihood = log_likelihood + 0.5 * block.log_weight
+    else:
         # Density of c_hat instead of y: the Gram matrix is the Jacobian of the change.
         log_likelihood = log_likelihood + 0.5 * _log_gram(block)
     n_paths = len(block.paths)

@@ -64,9 +64,64 @@ def decay_mean_slope(x: Array) -> Array:
     return np.where(small, series, (np.exp(-safe) * (1.0 + safe) - 1.0) / safe**2)
 
 
-def transition_residual(moments: Moments, a: Array) -> Array:
-    """``R_t = S11 - 2 a S01 + a^2 S00``; (T - 1, N)."""
-    return moments.square[1:] - 2.0 * a * moments.cross + a**2 * moments.square[:-1]
+class Steps(NamedTuple):
+    """Moments by length of step: steps of equal length share one row, so U is mostly 1.
+
+    Attributes:
+        dt: length, (U, 1).
+        count: transitions of that length, (U, 1).
+        before, cross, after: sums of ``c_t^2``, ``c_t c_{t+1}``, ``c_{t+1}^2``, (U, N).
+    """
+
+    dt: Array
+    count: Array | float
+    before: Array
+    cross: Array
+    after: Array
+
+
+#: Steps that differ by less than this share of the longest are the same: times carry rounding.
+SAME_STEP = 1e-12
+
+
+def steps_of(moments: Moments, dt: Array) -> Steps:
+    """One row a step; ``dt`` is (T - 1, 1) and may carry further axes, as the moments do."""
+    square, cross, count = moments
+    return Steps(dt, count, square[:-1], cross, square[1:])
+
+
+def merge_steps(steps: Steps) -> Steps:
+    """Sum the rows of steps of equal length: the likelihood depends on nothing else."""
+    dt = steps.dt[:, 0]
+    order = np.argsort(dt, kind="stable")
+    is_new = np.diff(dt[order], prepend=-np.inf) > SAME_STEP * dt.max()
+    first = np.flatnonzero(is_new)
+    count = np.broadcast_to(steps.count, steps.dt.shape)
+    merged = (np.add.reduceat(x[order], first) for x in (count, *steps[2:]))
+    return Steps(steps.dt[order][first], *merged)
+
+
+def step_residual(steps: Steps, a: Array) -> Array:
+    """``R = S11 - 2 a S01 + a^2 S00``; (U, N)."""
+    return steps.after - 2.0 * a * steps.cross + a**2 * steps.before
+
+
+def step_log_likelihood(steps: Steps, f: StepFunctions, noise_variance: Array) -> Array:
+    """Log-likelihood of all transitions, one number a mode."""
+    omega = noise_variance * f.g
+    terms = steps.count * np.log(2 * np.pi * omega) + step_residual(steps, f.a) / omega
+    return -0.5 * terms.sum(0)
+
+
+def step_score(steps: Steps, f: StepFunctions, noise_variance: Array) -> tuple[Array, Array]:
+    """Gradient of `step_log_likelihood` by ``lambda`` and ``q``; each (N,)."""
+    q = noise_variance
+    residual = step_residual(steps, f.a)
+    slope = 2.0 * (f.a * steps.before - steps.cross)  # dR / da
+    by_g = -0.5 * (steps.count / f.g - residual / (q * f.g**2))
+    by_lambda = (by_g * f.dg - 0.5 * slope * f.da / (q * f.g)).sum(0)
+    by_q = -0.5 * (steps.count / q - residual / (f.g * q**2)).sum(0)
+    return by_lambda, by_q
 
 
 def transition_log_likelihood(
@@ -74,9 +129,7 @@ def transition_log_likelihood(
 ) -> Array:
     """Log-likelihood of all transitions, one number a mode; ``dt`` is (T - 1, 1)."""
     f = step_functions(eigenvalues, dt)
-    omega = noise_variance * f.g
-    terms = moments.count * np.log(2 * np.pi * omega) + transition_residual(moments, f.a) / omega
-    return -0.5 * terms.sum(0)
+    return step_log_likelihood(steps_of(moments, dt), f, noise_variance)
 
 
 def transition_score(
@@ -84,10 +137,4 @@ def transition_score(
 ) -> tuple[Array, Array]:
     """Gradient of `transition_log_likelihood` by ``lambda`` and ``q``; each (N,)."""
     f = step_functions(eigenvalues, dt)
-    q = noise_variance
-    residual = transition_residual(moments, f.a)
-    slope = 2.0 * (f.a * moments.square[:-1] - moments.cross)  # dR / da
-    by_g = -0.5 * (moments.count / f.g - residual / (q * f.g**2))
-    by_lambda = (by_g * f.dg - 0.5 * slope * f.da / (q * f.g)).sum(0)
-    by_q = -0.5 * (moments.count / q - residual / (f.g * q**2)).sum(0)
-    return by_lambda, by_q
+    return step_score(steps_of(moments, dt), f, noise_variance)

@@ -107,6 +107,26 @@ def innovations(block: Block, parameters: Parameters) -> Array:
     return out
 
 
+def component_innovations(
+    block: Block, parameters: Parameters, values: Array, basis: Array
+) -> Array:
+    """Standardised one-step prediction errors of the observed values themselves; (P, T, M).
+
+    For complete values (P, T, M) of few components on more modes than they determine; the
+    block is their collapse.
+    """
+    gram, vector, prior, start = _inputs(block, parameters)
+    sweep = sweep_dense(gram, vector, prior)
+    out = np.full(values.shape, np.nan)
+    noise = float(parameters.observation_variance) * np.eye(len(basis))
+    for t in range(len(gram)):
+        mean, covariance = _predicted_dense(sweep, prior, t)
+        root = np.linalg.cholesky(basis @ covariance[0] @ basis.T + noise)
+        error = values[:, t + start].T - basis @ mean
+        out[:, t + start] = np.linalg.solve(root, error).T
+    return out
+
+
 def _predicted_diagonal(sweep: Sweep, prior: Prior) -> tuple[Array, Array]:
     """Mean and variance of each state given the times before it; (T, N, B or P)."""
     own = 1.0 / sweep.inverse

@@ -7,6 +7,7 @@ their second moments at lags 0, 1 and, for the test of white noise, 2.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 
 import numpy as np
@@ -16,8 +17,12 @@ from spdelaw.errors import DataError
 from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._moments import (
     Moments,
-    transition_log_likelihood,
-    transition_score,
+    Steps,
+    merge_steps,
+    step_functions,
+    step_log_likelihood,
+    step_score,
+    steps_of,
 )
 from spdelaw.model._parameters import Parameters
 
@@ -68,6 +73,11 @@ class Statistics:
         """What the transition likelihood needs."""
         return Moments(self.square, self.cross, self.n_paths)
 
+    @functools.cached_property
+    def steps(self) -> Steps:
+        """The same, with steps of equal length summed up."""
+        return merge_steps(steps_of(self.moments, np.diff(self.times)[:, None]))
+
     def __add__(self, other: Statistics) -> Statistics:
         """Statistics of both sets of paths together."""
         if not (
@@ -80,6 +90,9 @@ class Statistics:
                 got=f"{self.square.shape} and {other.square.shape}",
                 fix="interpolation changes a law; fit data sets on different times together",
             )  # fmt: skip
+        return self._joined(other)
+
+    def _joined(self, other: Statistics) -> Statistics:
         total = {
             key: getattr(self, key) + getattr(other, key)
             for key in ("n_paths", "first", "square", "cross", "skip", "energy", "outside")
@@ -108,18 +121,18 @@ def collect(
         part = _of_coefficients(c, times, values, gram)
         if part is None:
             return None
-        total = part if total is None else total + part
+        total = part if total is None else total._joined(part)
     return total
 
 
 def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Statistics | None:
     flat = values.reshape(-1)
-    energy = float(flat @ flat)
+    energy = float(np.vdot(flat, flat))
     # Any NaN or infinity among the values makes their energy non-finite: no pass of its own.
     if not np.isfinite(energy):
         return None
     rows = c.reshape(-1, c.shape[-1])
-    inside = float(np.vdot(rows @ gram, rows))
+    inside = float(np.vdot(rows.T @ rows, gram))
     return Statistics(
         times=times,
         n_paths=len(c),
@@ -136,10 +149,10 @@ def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Stat
 
 def evaluate_statistics(statistics: Statistics, parameters: Parameters) -> Evaluation:
     """Log-likelihood of the coefficients and its score; the total stands in for the paths."""
-    dt = np.diff(statistics.times)[:, None]
-    lam, q = parameters.eigenvalues, parameters.noise_variance
-    total = transition_log_likelihood(statistics.moments, dt, lam, q).sum()
-    by_lambda, by_q = transition_score(statistics.moments, dt, lam, q)
+    lam, q, steps = parameters.eigenvalues, parameters.noise_variance, statistics.steps
+    f = step_functions(lam, steps.dt)
+    total = step_log_likelihood(steps, f, q).sum()
+    by_lambda, by_q = step_score(steps, f, q)
     by_mean = by_variance = np.zeros(len(lam))
     if parameters.initial_kind != "deterministic":
         m, v, n = parameters.initial_mean, parameters.initial_variance, statistics.n_paths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import xarray as xr
@@ -46,6 +46,18 @@ class Plan(NamedTuple):
     return_noise: bool
 
 
+@overload
+def simulate(
+    equation: SpectralSPDE, n_paths: int, times: Any = ..., grid: Any = ..., *, seed: int = ...,
+    scheme: str = ..., observation_std: float = ..., return_noise: Literal[False] = ...,
+    out: str | Path | None = ..., progress: Progress | None = ...,
+) -> xr.DataArray: ...  # fmt: skip
+@overload
+def simulate(
+    equation: SpectralSPDE, n_paths: int, times: Any = ..., grid: Any = ..., *, seed: int = ...,
+    scheme: str = ..., observation_std: float = ..., return_noise: bool,
+    out: str | Path | None = ..., progress: Progress | None = ...,
+) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 def simulate(
     equation: SpectralSPDE,
     n_paths: int,
@@ -110,7 +122,7 @@ def _plan(
         raise InputError(
             "n_paths", expected="a positive integer", got=repr(n_paths), fix="pass n_paths=100"
         )
-    if not (np.isscalar(observation_std) and np.isfinite(observation_std) and observation_std >= 0):
+    if not (isinstance(observation_std, (int, float)) and 0 <= observation_std < np.inf):
         raise InputError(
             "observation_std", expected="a non-negative number", got=repr(observation_std),
             fix="pass observation_std=0.05",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,9 +36,18 @@ def stream_to_zarr(
                 progress(done, n_paths)
         store.rename(out)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        _remove(work)
     stored = xr.open_zarr(out, chunks=None, consolidated=False)
     return stored["field"] if single else stored
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that writing threads may still be filling after an interrupt."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.02)
 
 
 def _check_target(out: Path) -> None:

@@ -1,0 +1,47 @@
+"""Fields for a command: read, and what a simulated file says about its equation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import xarray as xr
+
+from spdelaw.data import read
+from spdelaw.domain import AbstractDomain, Line
+from spdelaw.equation import SpectralSPDE
+from spdelaw.errors import DomainError, SpdeLawError
+
+
+def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
+    """Fields of a file; a .zarr is left on disk until it is used."""
+    return read(file, variable, lazy=file.suffix.lower() == ".zarr")
+
+
+def read_for(domain: AbstractDomain, file: Path, variable: str | None = None) -> xr.DataArray:
+    """Fields of a file that a law on ``domain`` can judge, or `DomainError`."""
+    fields = read_fields(file, variable)
+    equation = stored_equation(fields)
+    if equation is not None:
+        check_same_domain(str(file), equation.domain, domain)
+    return fields.load()
+
+
+def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
+    """The equation in the attributes of a simulated file; None where there is none."""
+    stored = fields.attrs.get("equation")
+    try:
+        description = json.loads(stored) if isinstance(stored, str) else stored
+        return SpectralSPDE.from_dict(description) if isinstance(description, dict) else None
+    except (ValueError, SpdeLawError):
+        return None  # an attribute of the same name with another meaning
+
+
+def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) -> None:
+    """Raise where two domains differ; the extent of a line changes no mathematics."""
+    both_lines = isinstance(got, Line) and isinstance(expected, Line)
+    if got != expected and not both_lines:
+        raise DomainError(
+            what, expected=f"fields on {expected}, as the law", got=f"an equation on {got}",
+            fix="use a law fitted on this domain",
+        )  # fmt: skip

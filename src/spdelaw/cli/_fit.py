@@ -1,0 +1,131 @@
+"""``spdelaw fit``: learn the law of the fields in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from spdelaw.cli import _options
+from spdelaw.cli._domain import BOUNDARIES, NAMES, choose_domain
+from spdelaw.cli._fields import read_fields
+from spdelaw.cli._law_file import fit_facts, law_document, show_notes, show_parameters
+from spdelaw.cli._options import one_of, word_or_count
+from spdelaw.cli._output import Output
+from spdelaw.cli._target import check_law_target
+from spdelaw.errors import IdentifiabilityWarning, InputError
+from spdelaw.infer import fit
+
+EXAMPLES = """**Examples**
+
+spdelaw fit heat.nc --domain interval --modes 8 --out heat.law
+
+spdelaw fit sst.zarr --domain interval --bounds 0 360 --boundary periodic --out sst.law
+
+spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
+"""
+
+INITIAL = ("auto", "deterministic", "gaussian", "stationary")
+SPECTRA = ("diagonal", "parametric")
+NOISE_WORDS = ("auto", "none", "estimate", "per_point")
+#: Modes in the table; `spdelaw show` has all.
+SHOWN = 12
+
+
+def command(
+    file: _options.InFile,
+    out: _options.OutLaw,
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(NAMES)}; by default that of the equation in the file."
+        ),
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
+    ] = None,
+    boundary: Annotated[
+        str | None, typer.Option(help=f"Of the interval: {', '.join(BOUNDARIES)}.")
+    ] = None,
+    modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
+    observation_noise: Annotated[
+        str,
+        typer.Option(help=f"One of {', '.join(NOISE_WORDS)}, or its known standard deviation."),
+    ] = "auto",
+    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIAL)}.")] = "auto",
+    drift: Annotated[str, typer.Option(help="diagonal, or parametric: kappa + nu mu^s.")] = (
+        SPECTRA[0]
+    ),
+    noise: Annotated[str, typer.Option(help="diagonal, or parametric: scale n^-exponent.")] = (
+        SPECTRA[0]
+    ),
+    nuisance: Annotated[
+        str, typer.Option(help="Modes to model but not to report: a number, or auto.")
+    ] = "auto",
+    variable: _options.Variable = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    bootstrap: Annotated[
+        int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
+    ] = 0,
+    threads: Annotated[int, typer.Option(help="Threads, for data with gaps.")] = 1,
+    seed: _options.Seed = 0,
+    force: _options.Force = False,
+    json: _options.Json = False,
+    quiet: _options.Quiet = False,
+) -> None:
+    """Learn the law of the fields in a file: spectra, initial state, noise, with intervals.
+
+    Fields may have gaps (NaN), noise, irregular times or times of their own for each path;
+    a single path is enough. The law is written as a directory, whole or not at all.
+    """
+    start, output = time.perf_counter(), Output(json, quiet)
+    check_law_target(out, force=force)
+    n_modes = word_or_count("--modes", modes, "auto", 1)
+    settings = {
+        "observation_noise": _observation_noise(observation_noise),
+        "initial": one_of("--initial", initial, INITIAL),
+        "drift": one_of("--drift", drift, SPECTRA), "noise": one_of("--noise", noise, SPECTRA),
+        "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
+        "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
+    }  # fmt: skip
+    fields = read_fields(file, variable)
+    chosen = choose_domain(domain, bounds, boundary, fields)
+    with output.busy(f"fitting {file}"), _said_once(output):
+        law = fit(fields, chosen.domain, n_modes, **settings)
+    law.save(out)
+    seconds = time.perf_counter() - start
+    title = f"Law of {file}: {law.n_modes} modes on {law.domain}"
+    show_parameters(output, title, law, ("eigenvalue", "noise_variance"), SHOWN)
+    facts = fit_facts(law) | {"domain": f"{law.domain} ({chosen.reason})"}
+    output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
+    show_notes(output, law)
+    output.document(
+        command="fit", data=str(file), file=str(out), domain_from=chosen.reason, seconds=seconds,
+        law=law_document(law),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _said_once(output: Output) -> Iterator[None]:
+    """Leave a warning to the notes of the law, where those are shown."""
+    with warnings.catch_warnings():
+        if output.talks or output.json:
+            warnings.simplefilter("ignore", IdentifiabilityWarning)
+        yield
+
+
+def _observation_noise(text: str) -> str | float:
+    if text in NOISE_WORDS:
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(
+            "--observation-noise", expected=f"one of {', '.join(NOISE_WORDS)} or a number",
+            got=repr(text), fix="pass --observation-noise auto",
+        ) from error  # fmt: skip

@@ -1,0 +1,118 @@
+"""A law for a command: load it, show it, describe it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from spdelaw.cli._output import Output
+from spdelaw.errors import FileError
+from spdelaw.law import Law, load
+
+#: Variables over modes, in the order of the table, with the heads of their columns.
+COLUMNS = {
+    "eigenvalue": "lambda",
+    "noise_variance": "q",
+    "initial_mean": "initial mean",
+    "initial_variance": "initial variance",
+}
+
+
+def load_law(path: Path) -> Law:
+    """Load a law, with the two usual mistakes named."""
+    if path.is_file():
+        raise FileError(
+            str(path), expected="a law, which is a directory", got="a file",
+            fix=f"fit it first: spdelaw fit {path} --out {path.stem}.law",
+        )  # fmt: skip
+    if not path.exists():
+        raise FileError(
+            str(path), expected="a law", got="nothing of this name",
+            fix=f"check the name; the folder is {path.absolute().parent}",
+        )  # fmt: skip
+    return load(path)
+
+
+def show_parameters(
+    output: Output, title: str, law: Law, names: tuple[str, ...], most: int | None = None
+) -> None:
+    """Table of the modes: estimates with their intervals."""
+    table, level = law.parameters, law.parameters.attrs["interval_level"]
+    names = tuple(n for n in names if n in table)
+    percent = f"{100 * level:g} %"
+    header = ["mode", *(h for n in names for h in (COLUMNS[n], f"{percent} interval"))]
+    shown = min(law.n_modes, most or law.n_modes)
+    rows = [
+        [str(i + 1), *(cell for n in names for cell in _cells(table[n].isel(mode=i)))]
+        for i in range(shown)
+    ]
+    output.table(title, header, rows)
+    if shown < law.n_modes:
+        output.line(f"  ... {law.n_modes - shown} more modes: spdelaw show lists all.\n")
+
+
+def scalar_facts(law: Law) -> dict[str, str]:
+    """Parameters that are single numbers, in words."""
+    table = law.parameters
+    found = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
+    facts = {name: _with_interval(values) for name, values in found.items()}
+    if "point" in table.sizes:
+        std = table["observation_std"].sel(statistic="estimate").values
+        facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one a point"
+    elif "observation std" in facts and float(found["observation std"][0]) == 0:
+        facts["observation std"] = "0 (no observation noise)"
+    return facts
+
+
+def fit_facts(law: Law) -> dict[str, str]:
+    """Where the law comes from and how it was found."""
+    info = law.info
+    convergence, seconds = info.get("convergence", {}), info.get("seconds", {})
+    return {
+        "domain": str(law.domain),
+        "engine": f"{info.get('engine')}, route {info.get('route')}",
+        "data": f"{info.get('n_paths')} paths x {info.get('n_times')} times "
+        f"x {info.get('n_points')} points",
+        "initial state": str(law.parameters.attrs.get("initial_state")),
+        "spectra": f"drift {info.get('drift')}, noise {info.get('noise')}, "
+        f"{info.get('n_nuisance', 0)} nuisance modes",
+        **scalar_facts(law),
+        "log-likelihood": f"{info.get('log_likelihood', float('nan')):.8g} "
+        f"({info.get('n_parameters')} parameters)",
+        "convergence": f"{convergence.get('evaluations')} evaluations, "
+        f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
+        "fitting": f"{sum(seconds.values()):.2f} s",
+    }
+
+
+def show_notes(output: Output, law: Law) -> None:
+    """What the law has to say about itself, a line each."""
+    for note in law.info.get("warnings", []):
+        output.line(f"note: {note}")
+
+
+def law_document(law: Law) -> dict[str, Any]:
+    """Law as plain data for --json."""
+    table = law.parameters
+    return {
+        "domain": law.domain.to_dict(),
+        "n_modes": law.n_modes,
+        "level": table.attrs["interval_level"],
+        "parameters": {str(n): _statistics(table[n]) for n in table.data_vars},
+        "info": law.info,
+    }
+
+
+def _statistics(values: xr.DataArray) -> dict[str, Any]:
+    return {str(s): values.sel(statistic=s).values for s in values["statistic"].values}
+
+
+def _cells(values: xr.DataArray) -> tuple[str, str]:
+    estimate, _, lower, upper = values.values
+    return f"{estimate:.4g}", f"[{lower:.4g}, {upper:.4g}]"
+
+
+def _with_interval(values: xr.DataArray) -> str:
+    return " ".join(_cells(values))

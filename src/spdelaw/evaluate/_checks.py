@@ -1,0 +1,166 @@
+"""Does the model fit? Innovations that should be independent standard normals.
+
+Three tests a mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths)
+and normality (D'Agostino's omnibus test). All statistics are scaled down by ``1 + n_test / n_train``, so that
+errors of the estimate alone do not set off an alarm, and the p-values are joined by Holm's
+method: the chance of any false alarm stays below the stated rate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from spdelaw.equation import transition
+from spdelaw.infer._nuisance import principal_components
+from spdelaw.law import Law
+from spdelaw.law._states import batches
+from spdelaw.model import collapse, component_innovations, innovations
+
+Array = np.ndarray
+
+#: Joint false-alarm rate of all tests.
+FALSE_ALARM = 0.01
+#: Lags of the whiteness test.
+LAGS = 10
+TESTS = ("variance", "whiteness", "normality")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCheck:
+    """Tests of the innovations.
+
+    Attributes:
+        p_values: Dataset over ``series`` with one variable a test.
+        rejected: "mode 3 whiteness" and the like, after Holm's correction.
+        innovations: (path, time, series), NaN where a row says nothing.
+        unit: what a series is, "mode" or "component".
+    """
+
+    p_values: xr.Dataset
+    rejected: list[str]
+    innovations: Array
+    unit: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether no test rejects."""
+        return not self.rejected
+
+    @property
+    def verdict(self) -> str:
+        """One line for people."""
+        rate = f"joint false-alarm rate {100 * FALSE_ALARM:g} %"
+        if not self.p_values["variance"].notnull().any():
+            return "model not checked: no row of the data determines all modes"
+        if self.fits:
+            return f"the model fits: no departure found in the innovations ({rate})"
+        shown = ", ".join(self.rejected[:4])
+        more = f" and {len(self.rejected) - 4} more" if len(self.rejected) > 4 else ""
+        return f"the model does not fit: {shown}{more} ({rate})"
+
+
+def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
+    """Test the innovations of data under a law."""
+    z, unit = standard_innovations(law, fields)
+    shrink = 1.0 + len(z) / max(law.info["n_paths"], 1)
+    table = {test: np.full(z.shape[-1], np.nan) for test in TESTS}
+    for n in range(z.shape[-1]):
+        for test, p in _series_tests(z[..., n], shrink).items():
+            table[test][n] = p
+    series = np.arange(1, z.shape[-1] + 1)
+    p_values = xr.Dataset({k: ("series", v) for k, v in table.items()}, coords={"series": series})
+    return ModelCheck(p_values, _holm(p_values, unit), z, unit)
+
+
+def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
+    """Standardised innovations (path, time, series) and what the series are."""
+    values, times, basis = law._seen(fields)[1:]
+    complete = not np.isnan(values).any() and times.ndim == 1
+    noise_free = (
+        np.ndim(law.state.observation_variance) == 0 and law.state.observation_variance == 0
+    )
+    if complete and noise_free and law.state.n_modes == law.n_modes:
+        return _transition_innovations(law, values, times, basis), "mode"
+    if complete and law.state.n_modes > law.n_modes:
+        reduction = principal_components(values) if noise_free else None
+        if reduction is not None:
+            keep, variance = reduction
+            part = law.state._replace(observation_variance=np.asarray(variance))
+            block = collapse(values @ keep, times, keep.T @ basis).blocks[0]
+            z = component_innovations(block, part, values @ keep, keep.T @ basis)
+            return z, "component"
+    out = np.full((*values.shape[:2], law.state.n_modes), np.nan)
+    working, weights = law._working(values), law._weights(len(basis))
+    for block in batches(values, times, basis, weights):
+        out[block.paths] = innovations(block, working).transpose(2, 0, 1)
+    return out[..., : law.n_modes], "mode"
+
+
+def _transition_innovations(law: Law, values: Array, times: Array, basis: Array) -> Array:
+    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients."""
+    c = values @ np.linalg.pinv(basis).T
+    a, omega = transition(law.state.eigenvalues, law.state.noise_variance, np.diff(times)[:, None])
+    z = np.full(c.shape, np.nan)
+    z[:, 1:] = (c[:, 1:] - a * c[:, :-1]) / np.sqrt(omega)
+    return z
+
+
+def _series_tests(z: Array, shrink: float) -> dict[str, float]:
+    """p-values of one series (path, time)."""
+    seen = z[~np.isnan(z)]
+    n = seen.size
+    if n < 20:
+        return {}
+    gap = (np.mean(seen**2) - 1.0) / np.sqrt(2.0 / n * shrink)
+    # D'Agostino's transformed moments keep their level far out; Jarque-Bera's do not.
+    omnibus = float(stats.normaltest(seen).statistic) / shrink
+    box, lags = _ljung_box(z / np.sqrt(np.mean(seen**2)))
+    return {
+        "variance": float(2.0 * stats.norm.sf(abs(gap))),
+        "normality": float(stats.chi2.sf(omnibus, 2)),
+        "whiteness": float(stats.chi2.sf(box / shrink, lags)) if lags else np.nan,
+    }
+
+
+def _ljung_box(z: Array) -> tuple[float, int]:
+    """``sum_k n_k r_k^2`` over lags, pooled over paths, and the number of lags."""
+    total, used = 0.0, 0
+    for lag in range(1, min(LAGS, z.shape[1] // 4) + 1):
+        product = z[:, lag:] * z[:, :-lag]
+        pairs = product[~np.isnan(product)]
+        if pairs.size >= 20:
+            total += pairs.size * float(pairs.mean()) ** 2
+            used += 1
+    return total, used
+
+
+def _holm(p_values: xr.Dataset, unit: str) -> list[str]:
+    named = [
+        (float(p), f"{unit} {int(n)} {test}")
+        for test in TESTS
+        for n, p in zip(p_values["series"].values, p_values[test].values, strict=True)
+        if np.isfinite(p)
+    ]
+    rejected = []
+    for rank, (p, name) in enumerate(sorted(named)):
+        if p > FALSE_ALARM / (len(named) - rank):
+            break
+        rejected.append(name)
+    return rejected
+
+
+def describe_check(check: ModelCheck) -> dict[str, Any]:
+    """Plain description for JSON."""
+    return {
+        "fits": check.fits,
+        "verdict": check.verdict,
+        "rejected": check.rejected,
+        "false_alarm_rate": FALSE_ALARM,
+        "p_values": {k: check.p_values[k].values.tolist() for k in TESTS},
+        "unit": check.unit,
+    }

@@ -1,0 +1,53 @@
+"""A learned law against the true one: numbers in units of their standard error, and KL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.equation import SpectralSPDE
+from spdelaw.law import Law
+
+
+def parameter_errors(law: Law, truth: SpectralSPDE) -> xr.Dataset:
+    """Truth, estimate and ``z = (estimate - truth) / stderr`` of both spectra; dim ``mode``."""
+    variables = {}
+    for name, true in (
+        ("eigenvalue", truth.eigenvalues),
+        ("noise_variance", truth.noise_variance),
+    ):
+        table = law.parameters[name]
+        estimate = table.sel(statistic="estimate").values
+        stderr = table.sel(statistic="stderr").values
+        true = true[: law.n_modes]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (estimate - true) / stderr
+        for suffix, values in (("truth", true), ("estimate", estimate), ("z", z)):
+            variables[f"{name}_{suffix}"] = ("mode", values)
+    return xr.Dataset(variables, coords={"mode": law.parameters["mode"]})
+
+
+def law_distance(law: Law, truth: SpectralSPDE) -> dict[str, Any]:
+    """KL per path with its limit, largest errors, and second-order statistics at the end."""
+    table = parameter_errors(law, truth)
+    n = law.n_modes
+    final = law.times[-1:]
+    energy = law.equation.energy_spectrum(final).values[0, :n]
+    true_energy = truth.energy_spectrum(final).values[0, :n]
+    variance = law.equation.variance(law.times).values[:, :n].sum(1)
+    true_variance = truth.variance(law.times).values[:, :n].sum(1)
+    later = true_variance > 0
+    n_parameters = law.info["n_parameters"]
+    return {
+        "kl_per_path": law.kl_divergence(truth),
+        "kl_limit": n_parameters / (2.0 * law.info["n_paths"]),
+        "largest_z": float(
+            np.nanmax(np.abs([table.eigenvalue_z.values, table.noise_variance_z.values]))
+        ),
+        "eigenvalue_z": table.eigenvalue_z.values.tolist(),
+        "noise_variance_z": table.noise_variance_z.values.tolist(),
+        "energy_spectrum_error": float(np.abs(energy / true_energy - 1.0).max()),
+        "variance_error": float(np.abs(variance[later] / true_variance[later] - 1.0).max()),
+    }

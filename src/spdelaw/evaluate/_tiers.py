@@ -1,0 +1,96 @@
+"""The four tasks a law is judged by, told apart by what it has seen of a path.
+
+=============  =============================================  ==========================
+tier           seen                                           scored
+=============  =============================================  ==========================
+reconstruct    the whole path                                 the same values
+predict        the first time                                 all later times
+forecast       the first half of the times                    the second half
+gaps           all but a random fifth of the values           that fifth
+=============  =============================================  ==========================
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.evaluate._trajectory import coverage, gaussian_crps, relative_l2, rmse
+from spdelaw.law import Law
+
+Array = np.ndarray
+TIERS = ("reconstruct", "predict", "forecast", "gaps")
+
+#: Share of the observed values that the tier "gaps" holds out.
+HELD_OUT = 0.2
+
+
+class TierScore(NamedTuple):
+    """Scores of one tier."""
+
+    relative_l2: float
+    rmse: float
+    crps: float
+    coverage: float
+
+
+def tier_masks(values: Array, tier: str, seed: int) -> tuple[Array, Array]:
+    """What is seen and what is scored; boolean (path, time, x)."""
+    there = ~np.isnan(values)
+    later = np.zeros_like(there)
+    later[:, 1:] = True
+    if tier == "reconstruct":
+        return there, there & later
+    if tier == "predict":
+        return there & ~later, there & later
+    if tier == "forecast":
+        half = np.arange(values.shape[1]) < values.shape[1] // 2
+        return there & half[:, None], there & ~half[:, None]
+    held = np.random.default_rng(seed).uniform(size=values.shape) < HELD_OUT
+    return there & ~held, there & held & later
+
+
+def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
+    """Scores of the law's mean and intervals against the data, noise included."""
+    values = fields.values
+    seen, scored = tier_masks(values, tier, seed)
+    result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
+    mean = np.where(scored, result["mean"].values, np.nan)
+    noise = np.broadcast_to(law.state.observation_variance, values.shape[-1:])
+    std = np.sqrt(result["std"].values ** 2 + noise)
+    truth = np.where(scored, values, np.nan)
+    return TierScore(
+        relative_l2(mean, truth),
+        rmse(mean, truth),
+        float(np.nanmean(gaussian_crps(mean, std, truth))),
+        coverage(mean, std, truth, level),
+    )
+
+
+def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
+    """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
+    values = fields.values
+    basis = law.domain.eigenfunctions(fields[law.domain.dims[0]].values, law.state.n_modes)
+    projected = np.full(values.shape, np.nan)
+    rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
+    seen = ~np.isnan(rows)
+    complete = seen.all(1)
+    flat[complete] = rows[complete] @ (basis @ np.linalg.pinv(basis)).T
+    for i in np.flatnonzero(~complete & seen.any(1)):
+        at = seen[i]
+        flat[i, at] = basis[at] @ np.linalg.lstsq(basis[at], rows[i, at], rcond=None)[0]
+    projected[:, 0] = np.nan
+    truth = np.where(np.isnan(projected), np.nan, values)
+    return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)
+
+
+def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
+    """The exact mean of the true law: the limit of anything that sees only the initial state."""
+    x = fields[equation.domain.dims[0]].values
+    mean = np.broadcast_to(equation.mean(fields["time"].values, x).values, fields.shape).copy()
+    mean[:, 0] = np.nan
+    truth = np.where(np.isnan(mean), np.nan, fields.values)
+    mean = np.where(np.isnan(truth), np.nan, mean)
+    return TierScore(relative_l2(mean, truth), rmse(mean, truth), np.nan, np.nan)

@@ -1,0 +1,48 @@
+"""Errors of paths: the paper's two, and those of a predictive distribution.
+
+All take arrays (path, time, x) in which NaN marks what is not scored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+Array = np.ndarray
+
+
+def relative_l2(prediction: Array, truth: Array) -> float:
+    """``mean over paths of |X_hat - X| / |X|``, norms over times and points (paper, sec. 3.3)."""
+    error = np.nansum((prediction - truth) ** 2, axis=(1, 2))
+    scored = np.where(np.isnan(prediction), np.nan, truth)
+    norm = np.nansum(scored**2, axis=(1, 2))
+    kept = norm > 0
+    return float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
+
+
+def rmse(prediction: Array, truth: Array) -> float:
+    """Root mean square error pooled over paths, times and points."""
+    return float(np.sqrt(np.nanmean((prediction - truth) ** 2)))
+
+
+def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
+    """Continuous ranked probability score of ``N(mean, std^2)``, in the unit of the field.
+
+    ``s [ z (2 F(z) - 1) + 2 f(z) - 1/sqrt(pi) ]`` with ``z = (x - m)/s``; ``|x - m|`` for s = 0.
+    """
+    known = std <= 0
+    s = np.where(known, 1.0, std)
+    z = (truth - mean) / s
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    score = s * (z * (2 * special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return np.where(known, np.abs(truth - mean), score)
+
+
+def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
+    """Share of values inside the central interval; points known beforehand do not count."""
+    scale = np.sqrt(np.nanmean(truth**2))
+    uncertain = (std > 1e-7 * scale) & ~np.isnan(truth) & ~np.isnan(mean)
+    if not uncertain.any():
+        return float("nan")
+    half = special.ndtri(0.5 + 0.5 * level) * std
+    return float((np.abs(truth - mean) <= half)[uncertain].mean())

@@ -1,0 +1,144 @@
+"""Sufficient statistics of complete, noise-free fields."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.model import _brute_force as oracle
+from tests.model.cases import KINDS, basis, draw, parameters
+
+from spdelaw.errors import DataError
+from spdelaw.model import collect, evaluate_statistics, white_noise_z
+
+EXACT = 1e-10
+SCORE_TOLERANCE = 1e-6
+FALSE_ALARM = 1e-4
+TIMES = np.array([0.0, 0.1, 0.35, 0.5, 0.9, 1.0])
+
+
+def fields(kind, n_paths=6, orthogonal=False, seed=0, noise=0.0):
+    rng = np.random.default_rng(seed)
+    p, phi = parameters(kind), basis(orthogonal)
+    p = p._replace(observation_variance=np.asarray(noise**2))
+    return p, np.stack([draw(p, TIMES, phi, rng) for _ in range(n_paths)]), phi
+
+
+def statistics(values, phi, chunks=1):
+    return collect(np.array_split(values, chunks), TIMES, np.linalg.pinv(phi), phi)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_likelihood_is_the_density_of_the_states(kind):
+    p, values, phi = fields(kind)
+    got = evaluate_statistics(statistics(values, phi), p).log_likelihood.sum()
+    c = values @ np.linalg.pinv(phi).T
+    expected = sum(oracle.state_log_density(p, path, TIMES) for path in c)
+    np.testing.assert_allclose(got, expected, rtol=EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_score_by_differences(kind):
+    p, values, phi = fields(kind)
+    s = statistics(values, phi)
+    found = evaluate_statistics(s, p)
+    names = ["eigenvalues", "noise_variance"]
+    names += [] if kind == "deterministic" else ["initial_mean", "initial_variance"]
+    scores = dict(zip(names, found[1:5], strict=False))
+    for name in names:
+        for n in range(3):
+            x = getattr(p, name)
+            h = 1e-5 * max(abs(x[n]), 0.1)
+            ends = [
+                evaluate_statistics(s, p._replace(**{name: x + sign * h * np.eye(3)[n]}))
+                for sign in (1, -1)
+            ]
+            expected = (ends[0].log_likelihood[0] - ends[1].log_likelihood[0]) / (2 * h)
+            np.testing.assert_allclose(
+                scores[name][n], expected, rtol=SCORE_TOLERANCE, atol=SCORE_TOLERANCE
+            )
+    if kind != "deterministic":
+        np.testing.assert_allclose(
+            found.initial_information, np.diag(6 / p.initial_variance), rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 6])
+def test_halves_add_up_to_the_whole(chunks):
+    _, values, phi = fields("gaussian", noise=0.1)
+    whole = dataclasses.asdict(statistics(values, phi))
+    parts = dataclasses.asdict(statistics(values, phi, chunks))
+    for key, value in whole.items():
+        np.testing.assert_allclose(parts[key], value, rtol=1e-11, err_msg=key)
+
+
+def test_sums_are_those_of_the_coefficients():
+    p, values, phi = fields("gaussian", noise=0.1)
+    s = statistics(values, phi)
+    c = values @ np.linalg.pinv(phi).T
+    np.testing.assert_allclose(s.first, c.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(s.square, (c**2).sum(0), rtol=1e-12)
+    np.testing.assert_allclose(s.cross, (c[:, 1:] * c[:, :-1]).sum(0), rtol=1e-10)
+    np.testing.assert_allclose(s.skip, (c[:, 2:] * c[:, :-2]).sum(0), rtol=1e-10)
+    np.testing.assert_allclose(s.start_spread, 6 * c[:, 0].var(0), rtol=1e-10)
+    np.testing.assert_allclose(s.outside, ((values - c @ phi.T) ** 2).sum(), rtol=1e-9)
+    assert s.count == values.size
+    assert s.n_modes == p.n_modes
+
+
+def test_equal_starts_keep_a_spread_of_zero():
+    """Sums of squares would leave rounding; the spread must not look random."""
+    _, values, phi = fields("deterministic", n_paths=8)
+    spread = statistics(values, phi, chunks=3).start_spread
+    assert (spread < 1e-25).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", [0, -1])
+def test_a_missing_value_in_any_chunk_gives_none(bad, where):
+    _, values, phi = fields("gaussian")
+    values[where, 2, 3] = bad
+    with np.errstate(invalid="ignore"):
+        assert statistics(values, phi, chunks=3) is None
+
+
+def test_statistics_of_other_times_do_not_add():
+    _, values, phi = fields("gaussian")
+    one = statistics(values, phi)
+    with pytest.raises(DataError, match="same times"):
+        one + dataclasses.replace(one, times=TIMES + 0.5)
+    with pytest.raises(DataError, match="same times"):
+        one + statistics(values[..., :], phi[:, :2])
+
+
+def noise_scores(noise, sets, n_paths=4):
+    out = []
+    for seed in range(sets):
+        p, values, phi = fields("gaussian", n_paths, orthogonal=True, seed=seed, noise=noise)
+        gram = (phi**2).sum(0)
+        out.append(white_noise_z(statistics(values, phi), p, gram))
+    return np.array(out)
+
+
+def test_noise_score_is_standard_normal_without_noise():
+    """Null: mean 0, variance 1 over 200 sets; joint false alarm 1e-4.
+
+    The statistic is a sum of products of normals, so its fourth moment exceeds 3; the bound
+    on the variance uses the measured one.
+    """
+    z = noise_scores(0.0, 200)
+    bound = oracle.largest_normal(2, FALSE_ALARM)
+    assert abs(z.mean()) < bound / np.sqrt(len(z))
+    error = np.sqrt(((z**2 - 1) ** 2).mean() / len(z))
+    assert abs((z**2).mean() - 1) < bound * error
+    assert stats.kurtosis(z) < 5
+
+
+def test_noise_score_is_large_with_noise():
+    assert noise_scores(0.5, 5, n_paths=100).min() > 6.0
+
+
+def test_noise_score_needs_three_times():
+    p, values, phi = fields("gaussian")
+    s = collect([values[:, :2]], TIMES[:2], np.linalg.pinv(phi), phi)
+    assert white_noise_z(s, p, np.ones(3)) == 0.0
