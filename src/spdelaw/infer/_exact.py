@@ -49,6 +49,10 @@ Array = np.ndarray
 
 #: Energy outside the modes from which on it can bias them on a grid that mixes modes.
 OUTSIDE_TOLERANCE = 1e-8
+#: Squared increments below this share of the squares are rounding.
+UNCHANGED = 1e-14
+#: Misfit a value, relative to the energy, that is rounding and not noise.
+NO_MISFIT = 1e-20
 #: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
 NOISE_Z = 3.0
 #: Paths, and every how many-th time, that the choice of nuisance modes looks at.
@@ -130,7 +134,7 @@ def _by_statistics(
     s = statistics_of(observed, domain, n_modes)
     if s is None:
         return None
-    check_energy(s.energy, s.first, s.square, s.n_paths)
+    check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
     gram = _gram(observed, domain, n_modes)
     off = np.abs(gram - np.diag(np.diag(gram))).max()
     mixes = off > 1e-9 * np.diag(gram).max()
@@ -179,15 +183,20 @@ def fit_statistics(
     )  # fmt: skip
 
 
-def check_energy(energy: float, first: Array, square: Array, n_paths: int) -> None:
-    """Refuse fields that never change."""
-    variance = square / n_paths - (first / n_paths) ** 2
-    change = np.ptp(first / n_paths, axis=0)
-    if energy == 0 or (variance.max() <= 1e-24 * energy and change.max() <= 1e-12 * energy**0.5):
+def check_change(increment: float, square: float) -> None:
+    """Refuse fields that never change: squared increments against squares, up to rounding."""
+    if not increment > UNCHANGED * square:
         raise DataError(
-            "fields", expected="fields that change over time or between paths",
-            got="constant fields", fix="check the variable; a constant carries no law",
+            "fields", expected="fields that change over time", got="constant fields",
+            fix="check the variable; a constant carries no law",
         )  # fmt: skip
+
+
+def _check_change_of(values: Array) -> None:
+    """The same for values with gaps: the widest range over time, path by path."""
+    most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
+    size = np.fmax(np.abs(most), np.abs(least))
+    check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)
 
 
 # -- everything else ---------------------------------------------------------------------
@@ -204,6 +213,7 @@ def by_filter(
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock = time.perf_counter()
     notes: list[str] = []
+    _check_change_of(observed.load())
     view = _view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
     seconds = {"read": time.perf_counter() - clock}
@@ -347,6 +357,9 @@ def _fit_collapsed(
     spare = collapsed.count - states
     rough, guess, energy = _first_guess(collapsed, spare, view, domain, parts.n_total)
     known = view.known
+    if settings.noise_word == "auto" and known is None and spare > 0:
+        # The modes hold the fields to rounding: a variance to estimate would run off to zero.
+        known = 0.0 if collapsed.misfit <= NO_MISFIT * spare * energy else None
     variance = known if known else guess
     mean, spread = _first_states(collapsed)
     kind = _initial_kind(settings, _starts_differ(collapsed, spread, variance), collapsed.n_paths)

@@ -89,7 +89,7 @@ def fit(
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
-    _check_size(observed, n)
+    _check_size(observed, n, domain)
     find = estimate_per_point if settings.noise_word == "per_point" else estimate
     law = assemble(find(observed, domain, n, settings), observed, domain, settings)
     if note:
@@ -115,6 +115,10 @@ def update(law: Law, data: Any, **adapter: Any) -> Law:
         >>> sl.update(first, data[20:]).info["n_paths"]
         40
     """
+    if not isinstance(law, Law):
+        raise InputError(
+            "law", expected="a Law", got=type(law).__name__, fix="pass what fit or load returned"
+        )
     if law.statistics is None:
         raise InputError(
             "law", expected="a law learned from complete, noise-free fields",
@@ -145,12 +149,14 @@ def _check_domain(domain: Any) -> None:
         )  # fmt: skip
 
 
-def _check_size(observed: Observed, n_modes: int) -> None:
-    if n_modes > len(observed.points):
-        n = len(observed.points)
+def _check_size(observed: Observed, n_modes: int, domain: AbstractDomain) -> None:
+    points = observed.points
+    # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
+    n = int(np.linalg.matrix_rank(domain.eigenfunctions(points, min(n_modes, len(points)))))
+    if n_modes > n:
         raise DataError(
-            "n_modes", expected=f"at most {n} modes on {n} points", got=str(n_modes),
-            fix=f"pass n_modes={max(1, n // 2)}",
+            "n_modes", expected=f"at most {n} modes on these {len(points)} points",
+            got=str(n_modes), fix=f"pass n_modes={max(1, n // 2)}",
         )  # fmt: skip
     if observed.n_paths * (observed.times.shape[-1] - 1) < 3:
         raise DataError(

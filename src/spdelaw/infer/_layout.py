@@ -135,10 +135,13 @@ def fixed_values(layout: Layout, fixed: Mapping[str, Any] | None) -> dict[int, f
         for position, number in _positions(layout, key, value, "fixed"):
             if np.isnan(number):
                 continue
-            if layout.is_log[position] and number < 0:
+            # Without decay a mode is Brownian motion; without noise it has no density.
+            least = 0.0 if position < layout.slices["drift"].stop else 5e-324
+            if not np.isfinite(number) or (layout.is_log[position] and number < least):
                 raise InputError(
-                    f"fixed[{key!r}]", expected="a non-negative number", got=repr(number),
-                    fix="variances and eigenvalues are positive",
+                    f"fixed[{key!r}]",
+                    expected="a finite number, positive where it is a variance",
+                    got=repr(number), fix="give the variance itself, or NaN for free",
                 )  # fmt: skip
             with np.errstate(divide="ignore"):
                 out[position] = float(np.log(number)) if layout.is_log[position] else number
@@ -165,16 +168,24 @@ def prior_terms(layout: Layout, priors: Mapping[str, Any] | None) -> list[tuple[
 
 
 def _positions(layout: Layout, key: str, value: Any, argument: str) -> list[tuple[int, float]]:
-    if key in layout.names:
-        return [(layout.names.index(key), float(value))]
-    group = [i for i, name in enumerate(layout.names) if name.startswith(f"{key}[")]
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{argument}[{key!r}]", expected="numbers", got=repr(value),
+            fix="give one number a mode, NaN for free",
+        ) from error  # fmt: skip
+    if key in layout.names and numbers.ndim == 0:
+        return [(layout.names.index(key), float(numbers))]
+    group = [
+        i for i, name in enumerate(layout.names) if name == key or name.startswith(f"{key}[")
+    ]
     if not group:
         known = sorted({name.split("[")[0] for name in layout.names})
         raise InputError(
             f"{argument}[{key!r}]", expected=f"a parameter of this fit, one of {known}",
             got=repr(key), fix="group names take one number a mode, NaN for free",
         )  # fmt: skip
-    numbers = np.asarray(value, dtype=float)
     if numbers.ndim and numbers.shape != (len(group),):
         raise InputError(
             f"{argument}[{key!r}]", expected=f"one number, or {len(group)}",

@@ -10,11 +10,13 @@ import xarray as xr
 
 from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
-from spdelaw.errors import DataError
+from spdelaw.errors import DataError, InputError
 from spdelaw.law._clock import own_clock
 
 Array = np.ndarray
 
+#: Keywords that `spdelaw.as_fields` takes from a fit.
+ADAPTER = ("times", "points", "variable", "time_unit")
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
 
@@ -53,6 +55,12 @@ class Observed(NamedTuple):
 
 def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
     """Fields of the domain as arrays, or `DataError`."""
+    unknown = sorted(set(adapter) - set(ADAPTER))
+    if unknown:
+        raise InputError(
+            "keyword", expected=f"a setting of the fit, or one of {ADAPTER} for the data",
+            got=repr(unknown[0]), fix="see help(spdelaw.fit) for the settings",
+        )  # fmt: skip
     fields = as_fields(data, dims=domain.dims, **adapter)
     (dim,) = domain.dims
     points = domain.check_points(fields[dim].values)

@@ -205,6 +205,6 @@ def starting_scale(
 
 
 def _scale_of(jacobian: Array, values: Array, information: Array) -> Array:
-    logs = jacobian / values[:, None]
+    logs = jacobian / np.maximum(values, 1e-300)[:, None]
     total = (information[:, None] * logs**2).sum(0)
     return 1.0 / np.sqrt(np.maximum(total, 1e-2))

@@ -40,6 +40,12 @@ class Settings:
             _one_of("observation_noise", self.observation_noise, OBSERVATION)
         else:
             _check_known_noise(self.observation_noise)
+        for what in ("fixed", "priors"):
+            if not isinstance(getattr(self, what) or {}, Mapping):
+                raise InputError(
+                    what, expected="a dictionary by name of parameter",
+                    got=repr(getattr(self, what)), fix=f"pass {what}={{'eigenvalue[1]': ...}}",
+                )  # fmt: skip
         if self.nuisance != "auto":
             _whole("nuisance", self.nuisance, 0)
         _whole("bootstrap", self.bootstrap, 0)

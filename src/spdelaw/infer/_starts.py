@@ -46,6 +46,8 @@ def from_estimates(collapsed: Collapsed, variance: float) -> Rough:
     slopes, energies, times = [], [], []
     for block in collapsed.blocks:
         gram = block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
+        if not (gram > 0).any():
+            continue
         good = (gram > 0.2 * np.median(gram[gram > 0])).all(1)  # (T, B)
         good = np.broadcast_to(good, block.estimate[:, 0].shape)
         c = np.where(good[:, None], block.estimate, np.nan)

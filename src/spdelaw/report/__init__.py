@@ -4,7 +4,10 @@ Figures need the extra ``report``; importing this package does not load it.
 """
 
 from spdelaw.report._fields import plot_fields
+from spdelaw.report._forecast import plot_forecast
+from spdelaw.report._law_spectrum import plot_spectrum
 from spdelaw.report._moments import Verdict, compare_moments, verdict
+from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
 from spdelaw.report._variance import plot_variance
@@ -14,6 +17,9 @@ __all__ = [
     "compare_moments",
     "plot_energy_spectrum",
     "plot_fields",
+    "plot_forecast",
+    "plot_reconstruction",
+    "plot_spectrum",
     "plot_variance",
     "require_figures",
     "save_figure",

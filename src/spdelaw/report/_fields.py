@@ -42,12 +42,12 @@ def plot_fields(
     """
     fields = _check(fields, n_paths)
     panels = _panels(fields, equation, n_paths)
-    scale = _colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
+    scale = colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
     with style():
         figure = new_figure(1.0 + 1.75 * len(panels), 2.4)
         row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for ax, (title, panel) in zip(row, panels.items(), strict=True):
-            image = _draw(ax, panel, scale)
+            image = draw_image(ax, panel, scale)
             ax.set(title=title, xlabel="time")
         row[0].set_ylabel(str(fields.dims[-1]))
         row[0].locator_params(axis="x", nbins=2)
@@ -81,7 +81,8 @@ def _panels(
     return panels
 
 
-def _colour_scale(values: np.ndarray) -> dict[str, Any]:
+def colour_scale(values: np.ndarray) -> dict[str, Any]:
+    """Colour map and limits that suit the values, all but a few of them."""
     values = values[np.isfinite(values)]
     low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND])
     # Centred at zero only where both sides are in use: else half of the colours is wasted.
@@ -91,7 +92,8 @@ def _colour_scale(values: np.ndarray) -> dict[str, Any]:
     return {"cmap": ONE_SIGN, "vmin": low, "vmax": high if high > low else low + 1.0}
 
 
-def _draw(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
+def draw_image(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
+    """Draw one field (time, x) as cells; NaN shows the grey ground."""
     time, x = (panel[d].values for d in panel.dims)
     ax.set_facecolor("#BDBDBD")
     ax.grid(False)

@@ -1,0 +1,67 @@
+"""One path through its gaps: what was seen, what the law makes of it, how sure it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.errors import DataError
+from spdelaw.report._fields import colour_scale, draw_image
+from spdelaw.report._one_path import moments_of, one_path
+from spdelaw.report._style import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_reconstruction(
+    observed: xr.DataArray, reconstruction: xr.Dataset, path: int = 0
+) -> Figure:
+    """Draw one path as observed (gaps in grey), its reconstructed mean and the std of that.
+
+    Args:
+        observed: fields (path, time, x); NaN is missing.
+        reconstruction: of the same paths, from ``law.reconstruct``.
+        path: position of the path to draw.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import plot_reconstruction
+        >>> equation = sl.catalogue.heat(n_modes=2)
+        >>> data = sl.simulate(equation, 8, seed=0)
+        >>> law = sl.fit(data, equation.domain, 2)
+        >>> gappy = sl.mask(data, "blocks", 0.3, seed=0)
+        >>> figure = plot_reconstruction(gappy, law.reconstruct(gappy))
+        >>> [ax.get_title("left") for ax in figure.axes[:3]]
+        ['observed, 30 % missing', 'reconstructed mean', 'standard deviation']
+    """
+    seen = one_path("observed", observed, path)
+    mean, std = moments_of("reconstruction", reconstruction, path)
+    if not np.isfinite(seen).any():
+        raise DataError(
+            "observed", expected="at least one value to draw", got="NaN only",
+            fix="choose another path",
+        )  # fmt: skip
+    both = np.concatenate([seen.values.ravel(), mean.values.ravel()])
+    top = float(std.max())
+    sure: dict[str, Any] = {"cmap": "cividis", "vmin": 0.0, "vmax": top if top > 0 else 1.0}
+    missing = 100 * float(np.isnan(seen.values).mean())
+    with style():
+        figure = new_figure(7.4, 2.5)
+        row = figure.subplots(1, 3, sharex=True, sharey=True)
+        scale = colour_scale(both)
+        draw_image(row[0], seen, scale)
+        image = draw_image(row[1], mean, scale)
+        spread = draw_image(row[2], std, sure)
+        titles = (f"observed, {missing:.3g} % missing", "reconstructed mean", "standard deviation")
+        for ax, title in zip(row, titles, strict=True):
+            ax.set(title=title, xlabel="time")
+        row[0].set_ylabel(str(seen.dims[-1]))
+        for bar in (
+            figure.colorbar(image, ax=list(row[:2]), extend="both", pad=0.01, aspect=25),
+            figure.colorbar(spread, ax=row[2], pad=0.02, aspect=25),
+        ):
+            bar.outline.set_visible(False)
+    return figure
