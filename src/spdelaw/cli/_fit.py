@@ -13,7 +13,13 @@ import typer
 from spdelaw.cli import _options
 from spdelaw.cli._domain import BOUNDARIES, NAMES, choose_domain
 from spdelaw.cli._fields import read_fields
-from spdelaw.cli._law_file import fit_facts, law_document, show_notes, show_parameters
+from spdelaw.cli._law_file import (
+    domain_name,
+    fit_facts,
+    law_document,
+    show_notes,
+    show_parameters,
+)
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
@@ -99,9 +105,9 @@ def command(
         law = fit(fields, chosen.domain, n_modes, **settings)
     law.save(out)
     seconds = time.perf_counter() - start
-    title = f"Law of {file}: {law.n_modes} modes on {law.domain}"
+    title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_parameters(output, title, law, ("eigenvalue", "noise_variance"), SHOWN)
-    facts = fit_facts(law) | {"domain": f"{law.domain} ({chosen.reason})"}
+    facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
     output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
     show_notes(output, law)
     output.document(

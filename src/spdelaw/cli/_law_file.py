@@ -8,6 +8,7 @@ from typing import Any
 import xarray as xr
 
 from spdelaw.cli._output import Output
+from spdelaw.domain import AbstractDomain, Interval, Line
 from spdelaw.errors import FileError
 from spdelaw.law import Law, load
 
@@ -18,6 +19,8 @@ COLUMNS = {
     "initial_mean": "initial mean",
     "initial_variance": "initial variance",
 }
+#: Smaller numbers are zero by symmetry.
+ROUNDING = 1e-12
 
 
 def load_law(path: Path) -> Law:
@@ -71,7 +74,7 @@ def fit_facts(law: Law) -> dict[str, str]:
     info = law.info
     convergence, seconds = info.get("convergence", {}), info.get("seconds", {})
     return {
-        "domain": str(law.domain),
+        "domain": domain_name(law.domain),
         "engine": f"{info.get('engine')}, route {info.get('route')}",
         "data": f"{info.get('n_paths')} paths x {info.get('n_times')} times "
         f"x {info.get('n_points')} points",
@@ -85,6 +88,13 @@ def fit_facts(law: Law) -> dict[str, str]:
         f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
         "fitting": f"{sum(seconds.values()):.2f} s",
     }
+
+
+def domain_name(domain: AbstractDomain) -> str:
+    """A domain as people write it."""
+    if isinstance(domain, Interval):
+        return f"[{domain.a:.6g}, {domain.b:.6g}], {domain.boundary}"
+    return "the weighted line" if isinstance(domain, Line) else str(domain)
 
 
 def show_notes(output: Output, law: Law) -> None:
@@ -110,8 +120,9 @@ def _statistics(values: xr.DataArray) -> dict[str, Any]:
 
 
 def _cells(values: xr.DataArray) -> tuple[str, str]:
-    estimate, _, lower, upper = values.values
-    return f"{estimate:.4g}", f"[{lower:.4g}, {upper:.4g}]"
+    estimate, stderr, lower, upper = values.values
+    shown = f"{estimate:.4g}" if abs(estimate) > ROUNDING else "0"
+    return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
 
 
 def _with_interval(values: xr.DataArray) -> str:

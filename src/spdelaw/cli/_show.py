@@ -5,6 +5,7 @@ from __future__ import annotations
 from spdelaw.cli import _options
 from spdelaw.cli._law_file import (
     COLUMNS,
+    domain_name,
     fit_facts,
     law_document,
     load_law,
@@ -26,7 +27,7 @@ def command(
 ) -> None:
     """Show a law: every parameter with its interval, how it was found, what to cite."""
     output, learned = Output(json, quiet), load_law(law)
-    title = f"{law}: {learned.n_modes} modes on {learned.domain}"
+    title = f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}"
     show_parameters(output, title, learned, ("eigenvalue", "noise_variance"))
     initial = tuple(n for n in COLUMNS if n.startswith("initial"))
     if learned.parameters.attrs.get("initial_state") != "stationary":

@@ -496,9 +496,25 @@ def _n_states(collapsed: Collapsed) -> float:
 
 
 def _first_states(collapsed: Collapsed) -> tuple[Array, Array]:
-    """Mean and spread over paths of the first least-squares estimate."""
-    first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1)
-    return first.mean(1), first.var(1) if first.shape[1] > 1 else np.zeros(len(first))
+    """Mean and spread over paths of the first estimate, where its row determines all modes."""
+    found = []
+    for block in collapsed.blocks:
+        whole = np.broadcast_to(_determines(block.gram[0]), len(block.paths))
+        found.append(block.estimate[0][:, whole])
+    first = np.concatenate(found, axis=1)
+    if first.shape[1] < 2:
+        return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
+    return first.mean(1), first.var(1)
+
+
+def _determines(gram: Array) -> Array:
+    """Whether a row's Gram matrix (N, N, B), or its diagonal (N, B), is well conditioned."""
+    if gram.ndim == 2:
+        return (gram > 0).all(0)
+    scale = np.einsum("iib->ib", gram)
+    safe = np.where(scale > 0, scale, 1.0)
+    unit = np.moveaxis(gram / np.sqrt(safe[:, None] * safe[None]), -1, 0)
+    return (scale > 0).all(0) & (np.linalg.eigvalsh(unit)[:, 0] > 0.05)
 
 
 def _starts_differ(collapsed: Collapsed, spread: Array, variance: float) -> bool:

@@ -89,11 +89,11 @@ class Layout:
         s = self.slices
         lam, q = self.drift.values(full[s["drift"]]), self.noise.values(full[s["noise"]])
         r = np.exp(2.0 * full[s["observation"]])
-        variance = {
-            "deterministic": np.zeros(self.n_modes),
-            "gaussian": np.exp(full[s["initial_variance"]]),
-            "stationary": q / (2.0 * lam),
-        }[self.initial_kind]
+        variance = np.zeros(self.n_modes)
+        if self.initial_kind == "gaussian":
+            variance = np.exp(full[s["initial_variance"]])
+        elif self.initial_kind == "stationary":
+            variance = q / (2.0 * lam)
         mean = full[s["initial_mean"]] if self.sizes["initial_mean"] else initial_mean
         observation = r if self.n_noise > 1 else r[0] if self.n_noise else self.known_variance
         return Parameters(lam, q, mean, variance, np.asarray(observation), self.initial_kind)

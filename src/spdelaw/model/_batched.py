@@ -22,7 +22,7 @@ def invert(matrices: Array) -> tuple[Array, Array]:
     n, _, batch = matrices.shape
     if batch == 1 or n >= LAPACK_SIZE:
         return _invert_lapack(matrices)
-    return _invert_gauss_jordan(matrices)
+    return _invert_by_halves(matrices)
 
 
 def _invert_lapack(matrices: Array) -> tuple[Array, Array]:
@@ -34,23 +34,36 @@ def _invert_lapack(matrices: Array) -> tuple[Array, Array]:
     return np.moveaxis(inverse, 0, -1), logdet
 
 
-def _invert_gauss_jordan(matrices: Array) -> tuple[Array, Array]:
-    """Gauss-Jordan without pivoting: all pivots of a positive definite matrix are positive."""
-    a = np.array(matrices)
-    n, _, batch = a.shape
-    pivots = np.empty((n, batch))
-    outer = np.empty_like(a)
-    for k in range(n):
-        pivots[k] = a[k, k]
-        a[k, k] = 1.0
-        a[k] /= pivots[k]
-        column = a[:, k].copy()
-        column[k] = 0.0
-        a[:, k] = 0.0
-        a[k, k] = 1.0 / pivots[k]
-        np.multiply(column[:, None], a[k], out=outer)
-        a -= outer
-    return a, np.log(pivots).sum(0)
+def _invert_by_halves(matrices: Array) -> tuple[Array, Array]:
+    out = np.empty(matrices.shape)
+    return out, _write_inverse(matrices, out)
+
+
+def _write_inverse(a: Array, out: Array) -> Array:
+    """Write the inverse of ``a`` and return its log-determinant.
+
+    With the blocks ``P, Q, R`` of the upper triangle, ``X = P^-1 Q`` and ``S = R - Q' X``,
+
+        inverse = [[P^-1 + X S^-1 X', -X S^-1], [-S^-1 X', S^-1]],    |a| = |P| |S|.
+
+    All Schur complements of a positive definite matrix are positive definite: no pivoting.
+    Two thirds of the work of Gauss-Jordan, and in products instead of rank-one updates.
+    """
+    if len(a) == 1:
+        np.reciprocal(a, out=out)
+        return np.log(a[0, 0])
+    half = len(a) // 2
+    p, q, r = a[:half, :half], a[:half, half:], a[half:, half:]
+    top, corner, s_inverse = out[:half, :half], out[:half, half:], out[half:, half:]
+    p_inverse = np.empty(p.shape)
+    logdet = _write_inverse(p, p_inverse)
+    x = np.einsum("ikb,kjb->ijb", p_inverse, q)
+    s = r - np.einsum("kib,kjb->ijb", q, x)
+    logdet = logdet + _write_inverse(s, s_inverse)
+    np.negative(np.einsum("ikb,kjb->ijb", x, s_inverse), out=corner)
+    out[half:, :half] = np.swapaxes(corner, 0, 1)
+    np.subtract(p_inverse, np.einsum("ikb,jkb->ijb", corner, x), out=top)
+    return logdet
 
 
 def multiply(a: Array, b: Array) -> Array:

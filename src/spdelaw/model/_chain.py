@@ -21,6 +21,7 @@ share their pattern, else the number of paths.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -91,22 +92,20 @@ def sweep_dense(gram: Array, vector: Array, prior: Prior) -> Sweep:
     vectors = np.empty(np.broadcast_shapes(vector.shape, (n_times, n_modes, batch)))
     own, d = node_precision(prior), prior.factor / prior.noise
     log_determinant = -prior_log_determinant(prior)
-    carry: Array | float = 0.0
-    first = prior.mean / prior.variance
     index = np.arange(n_modes)
+    # Two buffers for all steps: fresh memory each time would cost as much as the arithmetic.
+    block, carry = (np.empty((n_modes, n_modes, batch)) for _ in range(2))
     for t in range(n_times):
-        block = gram[t] - carry
-        if block.shape[-1] != batch:
-            block = np.repeat(block, batch, axis=-1)
+        if t == 0:
+            block[...] = gram[t]
+            vectors[t] = vector[t] + prior.mean / prior.variance
+        else:
+            np.multiply(inverse[t - 1], d[t - 1][:, None] * d[t - 1], out=carry)
+            np.subtract(gram[t], carry, out=block)
+            vectors[t] = vector[t] + d[t - 1] * apply(inverse[t - 1], vectors[t - 1])
         block[index, index] += own[t]
         inverse[t], logs = invert(block)
         log_determinant = log_determinant + logs
-        if t == 0:
-            vectors[t] = vector[t] + first
-        else:
-            vectors[t] = vector[t] + d[t - 1] * apply(inverse[t - 1], vectors[t - 1])
-        if t + 1 < n_times:
-            carry = d[t][:, None] * inverse[t] * d[t][None]
     return Sweep(inverse, vectors, d, log_determinant)
 
 
@@ -119,29 +118,49 @@ def mean_dense(sweep: Sweep) -> Array:
     return mean
 
 
+def covariances_backward(sweep: Sweep) -> Iterator[tuple[int, Array, Array]]:
+    """``t``, ``Cov_t = V + V D Cov_{t+1} D V`` and ``Cov(c_t, c_{t+1})``, from the last t on.
+
+    The last time has no following one: its cross-covariance is empty.
+    """
+    covariance = sweep.inverse[-1]
+    yield len(sweep.inverse) - 1, covariance, covariance[:0]
+    for t in range(len(sweep.inverse) - 2, -1, -1):
+        gain = sweep.inverse[t] * sweep.coupling[t]
+        cross = multiply(gain, covariance)
+        covariance = multiply(cross, np.swapaxes(gain, 0, 1))
+        covariance += sweep.inverse[t]
+        yield t, covariance, cross
+
+
 def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
-    """``Cov_t = V + V D Cov_{t+1} D V``; full blocks (T, N, N, B), lag diagonals."""
+    """Full blocks ``Cov_t`` (T, N, N, B) and lag diagonals (T - 1, N, B)."""
     covariance = np.empty_like(sweep.inverse)
     lag = np.empty((len(covariance) - 1, *covariance.shape[2:]))
-    covariance[-1] = sweep.inverse[-1]
-    for t in range(len(covariance) - 2, -1, -1):
-        gain = sweep.inverse[t] * sweep.coupling[t]
-        cross = multiply(gain, covariance[t + 1])
-        lag[t] = np.einsum("iib->ib", cross)
-        covariance[t] = sweep.inverse[t] + multiply(cross, np.swapaxes(gain, 0, 1))
+    for t, block, cross in covariances_backward(sweep):
+        covariance[t] = block
+        if t < len(lag):
+            lag[t] = np.einsum("iib->ib", cross)
     return covariance, lag
 
 
 def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
     """Posterior of coupled modes."""
     sweep = sweep_dense(gram, vector, prior)
-    covariance, lag = covariances_dense(sweep)
+    n_times, n_modes, _, batch = sweep.inverse.shape
+    variance, lag = np.empty((n_times, n_modes, batch)), np.empty((n_times - 1, n_modes, batch))
+    trace = np.zeros(batch)
+    for t, covariance, cross in covariances_backward(sweep):
+        variance[t] = np.einsum("iib->ib", covariance)
+        trace += np.einsum("ijb,ijb->b", np.broadcast_to(gram[t], covariance.shape), covariance)
+        if t < n_times - 1:
+            lag[t] = np.einsum("iib->ib", cross)
     return Posterior(
         mean=mean_dense(sweep),
-        variance=np.einsum("tiib->tib", covariance),
+        variance=variance,
         lag_covariance=lag,
-        gram_trace=np.einsum("tijb,tijb->b", *np.broadcast_arrays(gram, covariance)),
-        first_covariance=covariance[0],
+        gram_trace=trace,
+        first_covariance=covariance,
         log_determinant=sweep.log_determinant,
     )
 

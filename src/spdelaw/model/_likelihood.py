@@ -78,7 +78,14 @@ def posterior(block: Block, parameters: Parameters) -> tuple[Posterior, Prior]:
     start = _n_fixed(parameters)
     r = parameters.observation_variance
     kernel = diagonal if block.is_diagonal else dense
-    return kernel(block.gram[start:] / r, block.vector[start:] / r, prior), prior
+    # In units of r: dividing the few numbers of the prior spares a pass over G and b.
+    scaled = prior._replace(variance=prior.variance / r, noise=prior.noise / r)
+    post = kernel(block.gram[start:], block.vector[start:], scaled)
+    return post._replace(
+        variance=r * post.variance,
+        lag_covariance=r * post.lag_covariance,
+        first_covariance=r * post.first_covariance,
+    ), prior
 
 
 def _n_fixed(parameters: Parameters) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.law import Law
+from spdelaw.report._estimates import Z95
 from spdelaw.report._style import CLOSED_FORM, COLUMN, SAMPLE, new_figure, style
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
     """Draw the eigenvalues and noise variances of a law with their intervals.
 
     Above on logarithmic axes; with the truth, below in units of the standard error, where
-    four in five points should lie within 1.28 and nearly all within the grey band, ``|z| < 2``.
+    nineteen points in twenty should lie in the grey band.
 
     Args:
         law: what was learned.
@@ -81,11 +82,11 @@ def _draw_errors(ax: Axes, values: np.ndarray, true: np.ndarray) -> None:
     """Decades hide an error of 10 %; standard errors do not."""
     estimate, stderr = values.T[:2]
     z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=stderr > 0)
-    ax.axhspan(-2.0, 2.0, color="#EDEDED", linewidth=0, zorder=0)
+    ax.axhspan(-Z95, Z95, color="#EDEDED", linewidth=0, zorder=0)
     ax.axhline(0.0, color=CLOSED_FORM, linestyle="--", linewidth=1.0)
     ax.plot(np.arange(1, len(z) + 1), z, "o", color=SAMPLE, markersize=3.0)
     reach = max(3.5, 1.1 * float(np.nanmax(np.abs(z), initial=0.0)))
-    ax.set(ylabel="error / std. error", ylim=(-reach, reach))
+    ax.set(ylabel="z-score", ylim=(-reach, reach), yticks=(-2, 0, 2))
 
 
 def _label(law: Law) -> str:
