@@ -29,7 +29,7 @@ ORDER = (
     "cli",
 )
 RANK = {stage: rank for rank, stage in enumerate(ORDER)}
-RANK |= {"_version": RANK["errors"], "datasets": RANK["data"]}
+RANK |= {"datasets": RANK["data"]}
 FREE = {"__init__", "__main__", "testing"}  # may import anything
 ROOT_NAMES = {"__version__"}  # what a stage may take from the package itself
 HEAVY = ("torch", "matplotlib", "plotly", "zarr", "dask", "typer")

@@ -38,7 +38,7 @@ def z_scores(law: sl.Law, **truth: np.ndarray) -> np.ndarray:
     for name, values in truth.items():
         table = law.parameters[name]
         estimate, error = (table.sel(statistic=s).values for s in ("estimate", "stderr"))
-        out.append(np.ravel((estimate - np.asarray(values)[..., : law.n_modes]) / error))
+        out.append(np.ravel((estimate - np.asarray(values)) / error))
     return np.concatenate(out)
 
 

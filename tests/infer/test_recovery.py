@@ -61,7 +61,7 @@ def test_unreported_modes_on_a_grid_that_mixes_them():
     grid = equation.domain.grid(24)
     fields = sl.simulate(equation, 60, TIMES, grid, seed=0)
     law = sl.fit(fields, sl.Line(), 3)
-    assert law.info["n_nuisance"] == 3
+    assert law.info["n_nuisance"] >= 3
     assert_recovers(law, equation)
 
 
@@ -70,8 +70,10 @@ def test_unreported_modes_on_an_orthogonal_grid_change_nothing():
     grid = INTERVAL.grid(21)
     law = sl.fit(sl.simulate(many, 60, TIMES, grid, seed=3), INTERVAL, 3)
     assert_recovers(law, few)
-    outside = many.variance(TIMES, grid).mean() - few.variance(TIMES, grid).mean()
-    assert 0.3 < law.unresolved_variance / float(outside) < 3.0
+    beyond = (many.mean(TIMES, grid) - few.mean(TIMES, grid)) ** 2
+    beyond = beyond + many.variance(TIMES, grid) - few.variance(TIMES, grid)
+    expected = float(beyond.mean()) * len(grid) / (len(grid) - 3)
+    np.testing.assert_allclose(law.unresolved_variance, expected, rtol=0.1)
 
 
 # -- kinds of data --------------------------------------------------------------------

@@ -69,9 +69,7 @@ def command(
     )  # fmt: skip
 
 
-def _truth(
-    given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law
-) -> Truth:
+def _truth(given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law) -> Truth:
     if unwanted:
         return Truth(None, "not used")
     source = file if given is None else given

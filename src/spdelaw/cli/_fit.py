@@ -6,7 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -92,7 +92,7 @@ def command(
     start, output = time.perf_counter(), Output(json, quiet)
     check_law_target(out, force=force)
     n_modes = word_or_count("--modes", modes, "auto", 1)
-    settings = {
+    settings: dict[str, Any] = {
         "observation_noise": _observation_noise(observation_noise),
         "initial": one_of("--initial", initial, INITIAL),
         "drift": one_of("--drift", drift, SPECTRA), "noise": one_of("--noise", noise, SPECTRA),

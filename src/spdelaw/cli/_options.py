@@ -36,9 +36,7 @@ LawArgument = Annotated[
     Path, typer.Argument(metavar="LAW", help="Law written by `spdelaw fit`, a directory.")
 ]
 OutLaw = Annotated[Path, typer.Option("--out", "-o", help="Law to write, such as heat.law.")]
-Times = Annotated[
-    str | None, typer.Option("--times", help="Times with commas, such as 0,0.1,0.5.")
-]
+Times = Annotated[str | None, typer.Option("--times", help="Times with commas, such as 0,0.1,0.5.")]
 
 
 def positive(option: str, value: int) -> int:

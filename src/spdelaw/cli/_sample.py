@@ -48,9 +48,7 @@ def command(
     grid = learned.points if points is None else learned.domain.grid(positive("--points", points))
     n_times = len(learned.times if clock is None else clock)
     check_room(out, 8 * paths * n_times * len(grid))
-    fields = learned.sample(
-        paths, clock, grid, seed=seed, observation_noise=observation_noise
-    )
+    fields = learned.sample(paths, clock, grid, seed=seed, observation_noise=observation_noise)
     write(fields, out)
     report_written(
         output, "sample", f"New paths of {law}", fields, out, time.perf_counter() - start,

@@ -31,7 +31,9 @@ def choose_modes(observed: Observed, domain: AbstractDomain) -> tuple[int, str]:
     values = np.asarray(observed.values[:PATHS])
     times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
-    most = min(MOST, max(per_row - 1, 1))
+    # Points where every mode vanishes, such as Dirichlet ends, carry none.
+    wide = domain.eigenfunctions(observed.points, min(MOST + 1, len(observed.points)))
+    most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
     energy = float(np.nansum(values**2))
     collapses: dict[int, Collapsed] = {}
 

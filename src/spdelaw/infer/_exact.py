@@ -53,6 +53,9 @@ OUTSIDE_TOLERANCE = 1e-8
 UNCHANGED = 1e-14
 #: Misfit a value, relative to the energy, that is rounding and not noise.
 NO_MISFIT = 1e-20
+#: Observation variance of noise-free values with gaps, relative to the energy: far below any
+#: increment, and large enough that rows which see only some modes keep their digits.
+WORKING_VARIANCE = 1e-10
 #: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
 NOISE_Z = 3.0
 #: Paths, and every how many-th time, that the choice of nuisance modes looks at.
@@ -365,7 +368,7 @@ def _fit_collapsed(
     kind = _initial_kind(settings, _starts_differ(collapsed, spread, variance), collapsed.n_paths)
     layout = Layout(
         parts.drift, parts.noise, kind, parts.n_total, 0 if known is not None else 1,
-        known_variance=known or 1e-12 * energy,
+        known_variance=known or WORKING_VARIANCE * energy,
     )  # fmt: skip
     start = starting_vector(layout, rough, variance**0.5, mean, spread)
     fixed = fixed_values(layout, settings.fixed)

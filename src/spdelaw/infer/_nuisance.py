@@ -47,8 +47,8 @@ def needed_nuisance(
     for total in _ladder(n_modes, max(most, n_modes)):
         phi = domain.eigenfunctions(points, total)
         residual, left = _residual(sample, t, phi)
-        correlation = _lag_one(residual)
-        if left < NEGLIGIBLE * energy or correlation < WHITE:
+        correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
+        if correlation < WHITE:
             break
     return total - n_modes, correlation
 

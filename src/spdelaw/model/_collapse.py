@@ -25,6 +25,8 @@ Array = np.ndarray
 DIAGONAL_TOLERANCE = 1e-10
 #: Patterns are worked off one by one while each serves at least this many paths.
 PATHS_PER_PATTERN = 4
+#: Relative eigenvalue of G from which on a plain inverse is trusted.
+SMALLEST_EIGENVALUE = 1e-6
 #: Bytes of G in one block of paths with patterns of their own.
 BLOCK_BYTES = 40e6
 
@@ -118,7 +120,8 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         for pattern in range(len(counts)):
             yield np.flatnonzero(which == pattern), True
         return
-    step = max(1, int(BLOCK_BYTES / (8 * values.shape[1] * n_modes**2)))
+    most = max(1, int(BLOCK_BYTES / (8 * values.shape[1] * n_modes**2)))
+    step = -(-len(values) // -(-len(values) // most))  # blocks of equal size share threads well
     for start in range(0, len(values), step):
         yield everything[start : start + step], False
 
@@ -166,24 +169,30 @@ def _least_squares(gram: Array, vector: Array) -> Array:
     n_times, n, _, batch = gram.shape
     out = np.empty(vector.shape)
     for t in range(n_times):
-        scale = np.einsum("iib->ib", gram[t])
-        regular = _well_conditioned(gram[t], scale)
-        if regular.all() and batch > 1 and n < LAPACK_SIZE:
-            out[t] = np.einsum("ijb,jb->ib", invert(gram[t])[0], vector[t])
+        regular = np.zeros(batch, bool)
+        if batch > 1 and n < LAPACK_SIZE:
+            out[t], regular = _regular_solution(gram[t], vector[t])
+        if regular.all():
             continue
-        stack = np.moveaxis(gram[t], -1, 0)
-        pseudo = np.linalg.pinv(stack, rcond=1e-13, hermitian=True)
-        out[t] = (
-            np.einsum("bij,jp->ip", pseudo, vector[t])
-            if batch == 1
-            else np.einsum("bij,jb->ib", pseudo, vector[t])
-        )
+        rest = np.flatnonzero(~regular)
+        pseudo = np.linalg.pinv(np.moveaxis(gram[t][..., rest], -1, 0), rcond=1e-13, hermitian=True)
+        if batch == 1:
+            out[t] = pseudo[0] @ vector[t]
+        else:
+            out[t][:, rest] = np.einsum("bij,jb->ib", pseudo, vector[t][:, rest])
     return out
 
 
-def _well_conditioned(gram: Array, scale: Array) -> Array:
-    """Whether the smallest pivot of each matrix, scaled to a unit diagonal, is above 1e-6."""
-    if (scale <= 0).any():
-        return np.zeros(gram.shape[-1], bool)
-    unit = gram / np.sqrt(scale[:, None] * scale[None])
-    return np.linalg.eigvalsh(np.moveaxis(unit, -1, 0))[:, 0] > 1e-6
+def _regular_solution(gram: Array, vector: Array) -> tuple[Array, Array]:
+    """``G^-1 b`` (N, B), and where it can be trusted (B,).
+
+    Scaled to a unit diagonal, the smallest eigenvalue is at least one over the trace of the
+    inverse; from 1e-6 on an inverse without pivoting is good. A singular matrix gives infinite,
+    undefined or huge entries.
+    """
+    scale = np.sqrt(np.einsum("iib->ib", gram))
+    with np.errstate(all="ignore"):
+        inverse, _ = invert(gram / (scale[:, None] * scale))
+        solution = np.einsum("ijb,jb->ib", inverse, vector / scale) / scale
+        trace = np.abs(np.einsum("iib->ib", inverse)).sum(0)
+        return solution, trace < 1.0 / SMALLEST_EIGENVALUE

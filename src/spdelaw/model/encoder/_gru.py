@@ -1,0 +1,89 @@
+"""A gated recurrent unit whose backward pass is written out.
+
+``r = sigma(g_r)``, ``z = sigma(g_z)``, ``n = tanh(x_n + r * h_n)``, ``h <- (1 - z) n + z h`` with
+``(g_r, g_z) = x_{r,z} + h_{r,z}``, ``x = W_x input + b_x`` and ``h_. = W_h h + b_h``. The
+gradient with respect to the gates is ``dh`` times a factor that is known before the backward
+recursion starts, so that each of its steps is one product with ``W_h``; the gradients of the
+weights are one product for all steps instead of one for each.
+
+Reference: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, EMNLP 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class FinalStateGRU(nn.Module):
+    """One-directional GRU; the state after the last step, from zero.
+
+    Args:
+        n_in: width of the input.
+        n_hidden: width of the state.
+    """
+
+    def __init__(self, n_in: int, n_hidden: int) -> None:
+        super().__init__()
+        bound = 1.0 / math.sqrt(n_hidden)
+        shapes = {
+            "weight_input": (3 * n_hidden, n_in), "weight_state": (3 * n_hidden, n_hidden),
+            "bias_input": (3 * n_hidden,), "bias_state": (3 * n_hidden,),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Inputs (steps, paths, n_in) to the final state (paths, n_hidden)."""
+        gates = nn.functional.linear(inputs, self.weight_input, self.bias_input)
+        return _Recursion.apply(gates, self.weight_state, self.bias_state)
+
+
+class _Recursion(torch.autograd.Function):
+    """Input gates (S, P, 3 H), recurrent weight and bias to the final state (P, H)."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        steps, paths, width = gates.shape
+        n_hidden = width // 3
+        states = gates.new_zeros(steps + 1, paths, n_hidden)
+        opened = torch.empty_like(gates)  # r, z and n of every step
+        candidates = gates.new_empty(steps, paths, n_hidden)  # h_n of every step
+        transposed = weight.t()
+        for s in range(steps):
+            own = torch.addmm(bias, states[s], transposed)
+            rz = torch.sigmoid_(own[:, : 2 * n_hidden].add_(gates[s, :, : 2 * n_hidden]))
+            opened[s, :, : 2 * n_hidden] = rz
+            candidates[s] = own[:, 2 * n_hidden :]
+            mixed = own[:, 2 * n_hidden :].mul_(rz[:, :n_hidden])
+            n = torch.tanh_(mixed.add_(gates[s, :, 2 * n_hidden :]))
+            opened[s, :, 2 * n_hidden :] = n
+            torch.lerp(n, states[s], rz[:, n_hidden:], out=states[s + 1])
+        ctx.save_for_backward(opened, candidates, states, weight)
+        return states[steps].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        opened, candidates, states, weight = ctx.saved_tensors
+        steps, paths, width = opened.shape
+        r, z, n = opened.split(width // 3, -1)
+        by_n = (1.0 - z) * (1.0 - n * n)
+        by_r = by_n * candidates * r * (1.0 - r)
+        by_z = (states[:-1] - n) * z * (1.0 - z)
+        factor = torch.cat([by_r, by_z, by_n * r], -1).view(steps, paths, 3, -1)
+        own = torch.empty_like(factor)
+        at_state = torch.empty_like(states[:-1])  # dh behind each step
+        dh = grad
+        for s in range(steps - 1, -1, -1):
+            at_state[s] = dh
+            torch.mul(factor[s], dh[:, None], out=own[s])
+            dh = torch.addmm(dh * z[s], own[s].view(paths, width), weight)
+        flat = own.view(steps * paths, width)
+        by_weight = flat.t() @ states[:-1].reshape(steps * paths, -1)
+        by_gates = torch.cat([own[:, :, :2].flatten(2), by_n * at_state], -1)
+        return by_gates, by_weight, flat.sum(0)
