@@ -157,7 +157,7 @@ def test_with_modes_cuts_the_same_law():
         {"times": []},
         {"times": "now"},
     ],
-    ids=str,
+    ids=lambda changes: "-".join(changes),
 )
 def test_bad_equations(changes):
     with pytest.raises(ValueError, match=r"expected .* got .* Fix:"):

@@ -19,13 +19,9 @@ BOUNDARIES: tuple[Boundary, ...] = ("dirichlet", "neumann", "periodic")
 class Interval(AbstractDomain):
     """The interval ``[a, b]`` with ``-A0 = -d2/dx2``, ``L = b - a``.
 
-    ========== ======================================================== ====================
-    boundary   eigenfunctions                                           eigenvalues ``mu_n``
-    ========== ======================================================== ====================
-    dirichlet  ``sqrt(2/L) sin(n pi (x-a)/L)``, n = 1, 2, ...            ``(n pi/L)^2``
-    neumann    ``1/sqrt(L)``, ``sqrt(2/L) cos(n pi (x-a)/L)``, n = 1, ... ``(n pi/L)^2``
-    periodic   ``1/sqrt(L)``, then cos and sin of ``2 pi k (x-a)/L``     ``(2 pi k/L)^2``
-    ========== ======================================================== ====================
+    - dirichlet: ``sqrt(2/L) sin(n pi (x-a)/L)``, n = 1, 2, ..., with ``mu_n = (n pi/L)^2``;
+    - neumann: ``1/sqrt(L)``, then ``sqrt(2/L) cos(n pi (x-a)/L)``, with ``mu = (n pi/L)^2``;
+    - periodic: ``1/sqrt(L)``, then cosine and sine of ``2 pi k (x-a)/L``, ``mu = (2 pi k/L)^2``.
 
     Example:
         >>> import numpy as np, spdelaw as sl

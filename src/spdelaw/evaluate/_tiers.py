@@ -1,13 +1,9 @@
 """The four tasks a law is judged by, told apart by what it has seen of a path.
 
-=============  =============================================  ==========================
-tier           seen                                           scored
-=============  =============================================  ==========================
-reconstruct    the whole path                                 the same values
-predict        the first time                                 all later times
-forecast       the first half of the times                    the second half
-gaps           all but a random fifth of the values           that fifth
-=============  =============================================  ==========================
+- reconstruct: the whole path is seen, the same values are scored;
+- predict: the first time is seen, all later times are scored;
+- forecast: the first half of the times is seen, the second half is scored;
+- gaps: all but a random fifth of the values are seen, that fifth is scored.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
+from spdelaw.model._chaos import Latents, chaos_latents, chaos_log_likelihood, evaluate_chaos
+from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
@@ -19,17 +21,24 @@ from spdelaw.model._statistics import (
 )
 
 __all__ = [
+    "TAILS",
     "Block",
+    "ChaosModel",
     "Collapsed",
     "Evaluation",
     "InitialKind",
+    "Latents",
     "Moments",
     "Parameters",
     "Smoothed",
     "Statistics",
+    "Tail",
+    "chaos_latents",
+    "chaos_log_likelihood",
     "collapse",
     "collect",
     "component_innovations",
+    "evaluate_chaos",
     "evaluate_likelihood",
     "evaluate_statistics",
     "innovations",

@@ -27,6 +27,8 @@ DIAGONAL_TOLERANCE = 1e-10
 PATHS_PER_PATTERN = 4
 #: Relative eigenvalue of G from which on a plain inverse is trusted.
 SMALLEST_EIGENVALUE = 1e-6
+#: Paths whose residuals are computed together; they should stay in cache.
+PATHS_AT_ONCE = 16
 #: Bytes of G in one block of paths with patterns of their own.
 BLOCK_BYTES = 40e6
 
@@ -130,20 +132,37 @@ def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shar
     y = values[paths]
     seen = ~np.isnan(y)
     t = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
-    y = np.where(seen, y, 0.0)
-    vector = (y @ (w[:, None] * phi)).transpose(1, 2, 0)
+    if not seen.all():
+        y[~seen] = 0.0
+    vector = _paths_last(y @ (w[:, None] * phi))
     gram = _gram(seen[:1] if shared else seen, phi, w)
     if _nearly_diagonal(gram):
         gram = np.einsum("tiib->tib", gram).copy()
         estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
     else:
         estimate = _least_squares(gram, vector)
-    residual = np.where(seen, y - estimate.transpose(2, 0, 1) @ phi.T, 0.0)
-    misfit = np.einsum("ptm,ptm,m->p", residual, residual, w)
     per_point = seen.sum(1).astype(float)
     return Block(
-        paths, t, gram, vector, estimate, misfit, per_point.sum(1), per_point @ np.log(w)
-    )
+        paths, t, gram, vector, estimate, _misfit(y, seen, estimate, phi, w),
+        per_point.sum(1), per_point @ np.log(w),
+    )  # fmt: skip
+
+
+def _paths_last(x: Array) -> Array:
+    """(P, T, N) to (T, N, P), copied: every later step works along contiguous paths."""
+    return np.ascontiguousarray(x.transpose(1, 2, 0))
+
+
+def _misfit(y: Array, seen: Array, estimate: Array, phi: Array, w: Array) -> Array:
+    """``RSS`` of each path, (P,), a few paths at a time: no second array of the data's size."""
+    out = np.empty(len(y))
+    for start in range(0, len(y), PATHS_AT_ONCE):
+        part = slice(start, start + PATHS_AT_ONCE)
+        residual = np.ascontiguousarray(estimate[..., part].transpose(2, 0, 1)) @ phi.T
+        np.subtract(y[part], residual, out=residual)
+        residual *= seen[part]
+        out[part] = np.einsum("ptm,ptm->pm", residual, residual) @ w
+    return out
 
 
 def _gram(seen: Array, phi: Array, w: Array) -> Array:

@@ -1,0 +1,109 @@
+"""The paper's latent-variable model: encoder, latent dynamics, chaos decoder, observation noise.
+
+``X(t, x) = sum_n c_n(t) h_n(x) + noise(x)`` with
+``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12),
+``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from spdelaw.chaos import CosineBasis, Propagators, expand, propagate
+from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.infer.amortized._paths import Paths
+from spdelaw.model.encoder import Encoder, Posterior
+
+
+class Dynamics(nn.Module):
+    """Eigenvalues and noise factor of the latent equations, in float64.
+
+    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x N. Q is
+    diagonal in the modes, so all but its diagonal ``sqrt(q_n) = exp(log_factor[n, n])`` is masked.
+    Both start at 1 and stay positive.
+    """
+
+    def __init__(self, n_modes: int) -> None:
+        super().__init__()
+        self.log_eigenvalues = nn.Parameter(torch.zeros(n_modes, dtype=torch.float64))
+        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_modes, dtype=torch.float64))
+
+    def curves(self, ages: np.ndarray, n_time: int, method: Any) -> Propagators:
+        """Propagators at ages in [0, 1]."""
+        return propagate(
+            CosineBasis(1.0), ages, torch.exp(self.log_eigenvalues),
+            torch.exp(torch.diagonal(self.log_factor)), n_time, method=method,
+        )  # fmt: skip
+
+
+class ChaosVAE(nn.Module):
+    """All parameters of the learner: phi (encoder), theta (dynamics), gamma (variances).
+
+    Args:
+        basis: eigenfunctions at the points, (M, N).
+        config: widths, K, kind of propagators.
+    """
+
+    basis: Tensor
+
+    def __init__(self, basis: np.ndarray, config: AmortizedConfig) -> None:
+        super().__init__()
+        n_points, n_modes = basis.shape
+        self.n_time, self.method = config.n_time, config.propagators
+        self.encoder = Encoder(
+            n_points, n_modes, config.n_time, config.n_hidden, config.n_embedding,
+            config.n_reference,
+        )  # fmt: skip
+        self.dynamics = Dynamics(n_modes)
+        self.log_variance = nn.Parameter(torch.zeros(n_points, dtype=torch.float64))
+        self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters, masked ones included, as the paper counts."""
+        return sum(p.numel() for p in self.parameters())
+
+    def groups(self, config: AmortizedConfig) -> list[dict[str, Any]]:
+        """Parameters by learning rate, for an optimiser."""
+        return [
+            {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
+            {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate},
+            {"params": [self.log_variance], "lr": config.variance_rate},
+        ]
+
+    def encode(self, paths: Paths) -> Posterior:
+        """``q(z0, xi | X)`` of every path."""
+        return self.encoder(paths.values, paths.observed, paths.times)
+
+    def curves(self, paths: Paths) -> Propagators:
+        """Propagators on the paths' clock, shared by all of them."""
+        return self.dynamics.curves(paths.ages, self.n_time, self.method)
+
+    def decode(
+        self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
+    ) -> Tensor:
+        """Field (P, T, M) of latent ``z0`` (P, N) and ``xi`` (P, K, N)."""
+        return self._coefficients(curves, paths, initial, chaos) @ self.basis.t()
+
+    def field_variance(self, curves: Propagators, paths: Paths, posterior: Posterior) -> Tensor:
+        """Variance of the decoded field under independent normals, (P, T, M).
+
+        The decoder is linear, so variances go through the squares of its coefficients.
+        """
+        squared = Propagators(*(curve**2 for curve in curves))
+        initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
+        variance = self._coefficients(squared, paths, initial.exp(), chaos.exp())
+        return variance @ (self.basis**2).t()
+
+    @staticmethod
+    def _coefficients(
+        curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
+    ) -> Tensor:
+        c = expand(curves, initial, chaos)
+        if paths.index is None:
+            return c
+        return torch.take_along_dim(c, paths.index[..., None], 1)

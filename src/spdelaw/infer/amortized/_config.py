@@ -1,0 +1,128 @@
+"""How the amortized engine learns: one validated set of values, from keywords or a YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import model_validator
+
+from spdelaw.errors import FileError, InputError, MissingExtraError
+
+PRESETS = ("paper",)
+
+
+class AmortizedConfig(BaseModel):
+    """Settings of the amortized engine; the defaults are ``preset="paper"``.
+
+    The paper's values are those of its section 3.2 and Appendix B; the number of reference times,
+    the start of the variance and the measure that selects the checkpoint are not stated there.
+
+    Attributes:
+        preset: name of the defaults.
+        epochs: passes over the training paths.
+        warmup_epochs: of the linear warm-up, before the cosine.
+        batch_size: paths in one step.
+        n_time: K, functions of time in the chaos expansion.
+        n_reference: reference times of the encoder's attention.
+        n_hidden: width of the recurrent state, "encoder latent dimension".
+        n_embedding: width of the time embedding.
+        encoder_rate, dynamics_rate, variance_rate: learning rates of the encoder's weights, of
+            lambda and q, and of the observation variances.
+        weight_decay: of all parameters.
+        kl_initial, kl_chaos: weights of the two Kullback-Leibler terms.
+        propagators: "closed_form", or "rk4" on the observation times, as in the paper.
+        expectation: of the log-likelihood under the posterior, one draw a path ("sampled") or
+            in closed form ("exact").
+        select_by: what the best checkpoint has least of on the validation paths: "relative_l2"
+            of the reconstruction, or "loss".
+        validation_fraction: of the paths, held out where no validation paths are given.
+        checkpoint_every: epochs between two checkpoints.
+
+    Example:
+        >>> AmortizedConfig(epochs=100).kl_chaos
+        1.3
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    preset: Literal["paper"] = "paper"
+    epochs: PositiveInt = 2000
+    warmup_epochs: int = Field(10, ge=0)
+    batch_size: PositiveInt = 40
+    n_time: PositiveInt = 16
+    n_reference: PositiveInt = 32
+    n_hidden: PositiveInt = 256
+    n_embedding: int = Field(128, ge=2)
+    encoder_rate: PositiveFloat = 1e-3
+    dynamics_rate: PositiveFloat = 2e-2
+    variance_rate: PositiveFloat = 1e-3
+    weight_decay: float = Field(1e-4, ge=0)
+    kl_initial: float = Field(0.07, ge=0)
+    kl_chaos: float = Field(1.3, ge=0)
+    propagators: Literal["closed_form", "rk4"] = "closed_form"
+    expectation: Literal["sampled", "exact"] = "sampled"
+    select_by: Literal["relative_l2", "loss"] = "relative_l2"
+    validation_fraction: float = Field(0.15, gt=0, lt=1)
+    checkpoint_every: PositiveInt = 10
+
+    @model_validator(mode="after")
+    def _room_for_the_cosine(self) -> Self:
+        # A short run keeps the shape: the warm-up takes at most a third of it.
+        if 3 * self.warmup_epochs > self.epochs:
+            object.__setattr__(self, "warmup_epochs", self.epochs // 3)
+        return self
+
+
+def make_config(config: Any = None, **settings: Any) -> AmortizedConfig:
+    """Config from a preset, a mapping or a YAML file, with single settings on top.
+
+    Args:
+        config: None, an `AmortizedConfig`, a mapping, or the path of a YAML file with one.
+        settings: values that replace those of ``config``; None counts as not given.
+
+    Example:
+        >>> make_config({"epochs": 300}, batch_size=20).batch_size
+        20
+    """
+    if isinstance(config, AmortizedConfig):
+        values = config.model_dump()
+    elif isinstance(config, (str, Path)):
+        values = _read(Path(config))
+    else:
+        values = dict(config or {})
+    values |= {key: value for key, value in settings.items() if value is not None}
+    try:
+        return AmortizedConfig(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "config"
+        known = name in AmortizedConfig.model_fields
+        default = AmortizedConfig.model_fields[name].default if known else None
+        raise InputError(
+            name, expected=first["msg"][0].lower() + first["msg"][1:] if known
+            else f"a setting of engine='amortized' ({', '.join(AmortizedConfig.model_fields)})",
+            got=repr(first["input"]),
+            fix=f"pass {name}={default!r}" if known else "check the spelling",
+        ) from error  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError("a YAML config", "neural") from error
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise FileError(
+            str(path), expected="a readable YAML file", got=f"{type(error).__name__}: {error}",
+            fix="write one setting a line, such as 'epochs: 500'",
+        ) from error  # fmt: skip
+    if not isinstance(values, dict):
+        raise FileError(
+            str(path), expected="settings by name", got=type(values).__name__,
+            fix="write one setting a line, such as 'epochs: 500'",
+        )  # fmt: skip
+    return values

@@ -1,0 +1,102 @@
+"""The evidence lower bound (paper, eq. 13), term by term."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spdelaw.infer.amortized._chaos_vae import ChaosVAE
+from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.infer.amortized._paths import Paths
+from spdelaw.model.encoder import Posterior
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class Elbo(NamedTuple):
+    """Terms of the bound for each path, in nats, float64.
+
+    Attributes:
+        log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
+        kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
+        kl_chaos: ``KL(q(xi_{k,n}) || N(0, 1))``, (P, K, N).
+    """
+
+    log_likelihood: Tensor
+    kl_initial: Tensor
+    kl_chaos: Tensor
+
+    def bound(self) -> Tensor:
+        """The bound itself, (P,): all weights 1."""
+        return self.weighted(1.0, 1.0)
+
+    def weighted(self, initial: float, chaos: float) -> Tensor:
+        """The objective with weights of the two divergences, (P,)."""
+        kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
+        return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
+
+    def loss(self, config: AmortizedConfig) -> Tensor:
+        """Mean over paths of minus the weighted objective."""
+        return -self.weighted(config.kl_initial, config.kl_chaos).mean()
+
+
+def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> Elbo:
+    """Bound of every path.
+
+    Args:
+        model: encoder, dynamics, variances.
+        paths: what was observed.
+        noise: standard normals (P, N) and (P, K, N) for one draw from the posterior; None for
+            the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
+    """
+    posterior = model.encode(paths)
+    curves = model.curves(paths)
+    initial, chaos = posterior.initial_mean, posterior.chaos_mean
+    if noise is not None:
+        initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
+        chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
+    squares = squared_residuals(model.decode(curves, paths, initial, chaos), paths)
+    if noise is None:
+        variance = model.field_variance(curves, paths, posterior)
+        observed = variance if paths.observed is None else variance * paths.observed
+        squares = squares + observed.sum(1).double()
+    log_likelihood = gaussian_log_density(squares, _counts(paths), model.log_variance)
+    return Elbo(log_likelihood, *_divergences(posterior))
+
+
+def squared_residuals(field: Tensor, paths: Paths) -> Tensor:
+    """``sum_t (X - X_hat)^2`` over the observed times of each point, (P, M), float64."""
+    residual = paths.values - field
+    if paths.observed is not None:
+        residual = residual * paths.observed
+    return torch.einsum("ptm,ptm->pm", residual, residual).double()
+
+
+def gaussian_log_density(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
+    """``-1/2 sum_m [ S_m / r_m + n_m (log r_m + log 2 pi) ]``, (P,)."""
+    terms = squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
+    return -0.5 * terms.sum(1)
+
+
+def _counts(paths: Paths) -> Tensor:
+    """Observed times of each point, (P, M) or (1, 1)."""
+    if paths.observed is None:
+        return torch.full((1, 1), float(paths.values.shape[1]), dtype=torch.float64)
+    return paths.observed.sum(1).double()
+
+
+def _divergences(posterior: Posterior) -> tuple[Tensor, Tensor]:
+    """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
+
+    def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+        m, l = mean.double(), log_variance.double()
+        # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
+        return 0.5 * (m**2 + torch.expm1(l) - l)
+
+    return (
+        divergence(posterior.initial_mean, posterior.initial_log_variance),
+        divergence(posterior.chaos_mean, posterior.chaos_log_variance),
+    )

@@ -1,0 +1,287 @@
+"""The truncated chaos model of the coefficients: exact likelihood, score and posterior.
+
+``tail="dropped"`` is the paper's decoder (eq. 12) with its exact Gaussian inference in place of
+an encoder. ``tail="modelled"`` adds the covariance of what the decoder cuts off; the sum is the
+Ornstein-Uhlenbeck covariance, so its likelihood is that of `evaluate_likelihood`, computed
+another way.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from spdelaw.errors import DataError, InputError
+from spdelaw.model._chaos_gaussian import Gaussian, with_tail, without_tail
+from spdelaw.model._chaos_map import (
+    ChaosModel,
+    LatentMap,
+    dense_columns,
+    full_covariance,
+    latent_map,
+    mode_covariance,
+)
+from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
+from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._likelihood import Evaluation, _collapsed_count, _log_gram
+from spdelaw.model._parameters import Parameters
+
+Array = np.ndarray
+Density = Literal["fields", "coefficients"]
+
+#: Most rows of one covariance matrix: 3000 take 70 MB and seconds.
+MOST_ROWS = 3000
+
+
+class Latents(NamedTuple):
+    """Chaos coordinates of the paths of one pattern, given their data.
+
+    Attributes:
+        paths: indices of the paths, (P,).
+        initial_mean, initial_std: of ``z0``, (N, P) and (N,); the std is 0 where it is shared.
+        mean, std: of ``xi``, (K, L, P) and (K, L).
+        coefficients: ``c_n(t)`` of the truncated model at the mean coordinates, (T, N, P).
+        covariance: of all coordinates, (S, D, D): a matrix a mode, or one for all.
+    """
+
+    paths: Array
+    initial_mean: Array
+    initial_std: Array
+    mean: Array
+    std: Array
+    coefficients: Array
+    covariance: Array
+
+
+def evaluate_chaos(
+    collapsed: Collapsed, parameters: Parameters, model: ChaosModel, *, density: Density = "fields"
+) -> Evaluation:
+    """Log-likelihood of each path and the score of the sum, as `evaluate_likelihood` gives them.
+
+    Args:
+        collapsed: data, from `collapse`.
+        parameters: of modes with noise of their own.
+        model: number of functions of time, and what becomes of the tail.
+        density: of all observed values ("fields"), or of the estimates ``c_hat`` at the times
+            after a deterministic initial state ("coefficients"), which exists without noise.
+    """
+    if model.noise_factor is not None:
+        raise InputError(
+            "noise_factor", expected="noise of its own for each mode", got="a dense factor",
+            fix="chaos_log_likelihood takes dense factors; the score does not",
+        )  # fmt: skip
+    log_likelihood = np.empty(collapsed.n_paths)
+    sums: list = [0.0] * 6
+    for block in collapsed.blocks:
+        for one in single_patterns(block):
+            part = _evaluate(one, parameters, model, density)
+            log_likelihood[one.paths] = part.log_likelihood
+            sums = [a + b for a, b in zip(sums, part[1:], strict=True)]
+    return Evaluation(log_likelihood, *sums)
+
+
+def chaos_log_likelihood(
+    collapsed: Collapsed, parameters: Parameters, model: ChaosModel
+) -> Array:
+    """Log-likelihood of each path, (P,); also for noise that couples the modes."""
+    if model.noise_factor is None:
+        return evaluate_chaos(collapsed, parameters, model).log_likelihood
+    out = np.empty(collapsed.n_paths)
+    r = float(parameters.observation_variance)
+    for block in collapsed.blocks:
+        for one in single_patterns(block):
+            rows = rows_of(one, couple=True)
+            found = _coupled(rows, parameters, model)
+            out[one.paths] = found.log_density + _rest(one, rows, r, "fields")[0]
+    return out
+
+
+def chaos_latents(
+    collapsed: Collapsed, parameters: Parameters, model: ChaosModel
+) -> list[Latents]:
+    """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
+    out = []
+    for block in collapsed.blocks:
+        for one in single_patterns(block):
+            couple = not one.is_diagonal or model.noise_factor is not None
+            rows = rows_of(one, couple=couple)
+            if couple:
+                found = _coupled(rows, parameters, model)
+            else:
+                found = _decoupled(rows, parameters, model)[0]
+            out.append(_latents(one, rows, found, parameters, model))
+    return out
+
+
+# -- one pattern ---------------------------------------------------------------------------
+
+
+def _evaluate(
+    block: Block, parameters: Parameters, model: ChaosModel, density: Density
+) -> Evaluation:
+    rows = rows_of(block)
+    if density == "coefficients" and parameters.initial_kind == "deterministic":
+        rows = rows.after_first()
+    r = float(parameters.observation_variance)
+    if rows.is_coupled:
+        found, mapped = _coupled(rows, parameters, model), latent_map(parameters, rows.ages, model)
+    else:
+        found, mapped = _decoupled(rows, parameters, model)
+    extra, by_r = _rest(block, rows, r, density)
+    pull = rows.adjoint(found.pull).sum(2)
+    by_mean = mapped.decay * pull
+    by_lambda, by_q, by_v0 = _by_spectra(rows, found, mapped, parameters, model)
+    by_lambda = by_lambda - (mapped.ages[:, None] * by_mean).sum(0) * parameters.initial_mean
+    return Evaluation(
+        found.log_density + extra,
+        by_lambda,
+        by_q,
+        by_mean.sum(0),
+        by_v0,
+        found.by_variance + by_r,
+        _initial_information(rows, found, mapped),
+    )
+
+
+def _decoupled(
+    rows: Rows, parameters: Parameters, model: ChaosModel
+) -> tuple[Gaussian, LatentMap]:
+    """Each mode a problem of its own."""
+    mapped = latent_map(parameters, rows.ages, model)
+    w, columns = _errors(rows, mapped.decay, parameters), rows.whiten(mapped.columns)
+    r = float(parameters.observation_variance)
+    if model.tail == "dropped":
+        return without_tail(w, columns, r), mapped
+    h = rows.root.T
+    signal = h[:, :, None] * mode_covariance(parameters, mapped, model)[0] * h[:, None, :]
+    return with_tail(w, columns, signal, r), mapped
+
+
+def _coupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> Gaussian:
+    """All modes in one problem."""
+    decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
+    w = _errors(rows, decay, parameters)
+    columns = rows.whiten(dense_columns(parameters, rows.ages, model))
+    r = float(parameters.observation_variance)
+    if model.tail == "dropped":
+        return without_tail(w, columns, r)
+    size = w.shape[1]
+    if size > MOST_ROWS:
+        raise DataError(
+            "data", expected=f"at most {MOST_ROWS} times x modes where the grid mixes modes",
+            got=str(size), fix="use tail='dropped', or engine='exact'",
+        )  # fmt: skip
+    covariance = full_covariance(parameters, rows.ages, model)
+    half = rows.whiten(covariance.reshape(*rows.root.shape[:2], size))[0]
+    signal = rows.whiten(half.T.reshape(*rows.root.shape[:2], size))
+    return with_tail(w, columns, signal, r)
+
+
+def _errors(rows: Rows, decay: Array, parameters: Parameters) -> Array:
+    return rows.whiten(rows.estimate - (decay * parameters.initial_mean)[..., None])
+
+
+def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, float]:
+    """What the rows leave out of the log density of each path, and its gradient by r.
+
+    Rows that observe nothing are zero with variance r: their density is taken out again.
+    """
+    n_rows = rows.root.shape[0] * rows.root.shape[1]
+    if density == "fields":
+        count, square = block.count - n_rows, block.misfit
+        volume = 0.5 * block.log_weight
+    else:
+        seen = block._replace(gram=block.gram[len(block.gram) - len(rows.ages) :])
+        count, square = _collapsed_count(seen) - n_rows, np.zeros(len(block.paths))
+        # Density of c_hat instead of H c_hat: the Gram matrix is the Jacobian of the change.
+        volume = 0.5 * _log_gram(seen)
+    if r == 0.0:
+        return volume, 0.0
+    out = volume - 0.5 * (count * np.log(2 * np.pi * r) + square / r)
+    return out, 0.5 * float((square / r**2 - count / r).sum())
+
+
+def _by_spectra(
+    rows: Rows, found: Gaussian, mapped: LatentMap, parameters: Parameters, model: ChaosModel
+) -> tuple[Array, Array, Array]:
+    """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
+    q, v0 = parameters.noise_variance, parameters.initial_variance
+    start = int(mapped.has_start)
+    if found.by_columns is not None:
+        by = _own_columns(rows.adjoint(found.by_columns), rows, mapped)
+        by_lambda = (by * mapped.slope).sum((0, 2))
+        scaled = by * mapped.columns
+        by_q = 0.5 * scaled[..., start:].sum((0, 2)) / q
+        by_v0 = 0.5 * scaled[..., 0].sum(0) / v0 if start else np.zeros(len(q))
+        return by_lambda, by_q, by_v0
+    by = _own_covariance(rows, found)
+    _, driven, slope = mode_covariance(parameters, mapped, model)
+    decay = mapped.decay.T
+    by_v0 = np.einsum("nts,nt,ns->n", by, decay, decay) if start else np.zeros(len(q))
+    return (by * slope).sum((1, 2)), (by * driven).sum((1, 2)) / q, by_v0
+
+
+def _own_columns(by: Array, rows: Rows, mapped: LatentMap) -> Array:
+    """Gradient by the columns of each mode's own coordinates, (T, N, D)."""
+    if not rows.is_coupled:
+        return by
+    n, start = mapped.columns.shape[1], int(mapped.has_start)
+    at = np.arange(n)
+    noise = by[..., n * start :].reshape(*by.shape[:2], -1, n)
+    own = noise[:, at, :, at].transpose(1, 0, 2)
+    if not start:
+        return own
+    return np.concatenate([by[:, at, at][..., None], own], axis=2)
+
+
+def _own_covariance(rows: Rows, found: Gaussian) -> Array:
+    """Gradient by the covariance in time of each mode, (N, T, T)."""
+    by = found.by_covariance
+    if by is None:
+        raise TypeError("a density without a tail has no gradient by its covariance")
+    if not rows.is_coupled:
+        h = rows.root.T
+        return h[:, :, None] * by * h[:, None, :]
+    t, n = rows.root.shape[:2]
+    half = rows.adjoint(by).reshape(t * n, t * n)
+    whole = rows.adjoint(half.T[None]).reshape(t, n, t, n)
+    at = np.arange(n)
+    return whole[:, at, :, at]
+
+
+def _initial_information(rows: Rows, found: Gaussian, mapped: LatentMap) -> Array:
+    """``E' H' Sigma^-1 H E`` with ``E = e^(-lambda t)``, times the number of paths; (N, N)."""
+    n, n_paths = mapped.decay.shape[1], found.pull.shape[2]
+    if rows.is_coupled:
+        return n_paths * found.precision(rows.whiten(mapped.decay[..., None] * np.eye(n)))[0]
+    return n_paths * np.diag(found.precision(rows.whiten(mapped.decay[..., None]))[:, 0, 0])
+
+
+def _latents(
+    block: Block, rows: Rows, found: Gaussian, parameters: Parameters, model: ChaosModel
+) -> Latents:
+    n, n_paths = parameters.n_modes, len(block.paths)
+    start = int(parameters.initial_kind != "deterministic")
+    variance = np.maximum(np.diagonal(found.covariance, axis1=1, axis2=2), 0.0)
+    if rows.is_coupled:
+        columns = dense_columns(parameters, rows.ages, model)
+        driven = np.einsum("tnd,dp->tnp", columns, found.mean[0])
+        first, rest = found.mean[0, : n * start], found.mean[0, n * start :]
+        v_first, v_rest = variance[0, : n * start], variance[0, n * start :]
+        xi, v_xi = rest.reshape(model.n_time, -1, n_paths), v_rest.reshape(model.n_time, -1)
+    else:
+        columns = latent_map(parameters, rows.ages, model).columns
+        driven = np.einsum("tnd,ndp->tnp", columns, found.mean)
+        first, v_first = found.mean[:, :start].reshape(-1, n_paths), variance[:, :start].ravel()
+        xi, v_xi = found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T
+    scale = np.sqrt(parameters.initial_variance)
+    z0 = np.broadcast_to(parameters.initial_mean[:, None], (n, n_paths))
+    z0_std = np.zeros(n)
+    if start:
+        z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(v_first)
+    decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
+    coefficients = (decay * parameters.initial_mean)[..., None] + driven
+    return Latents(
+        block.paths, z0, z0_std, xi, np.sqrt(v_xi), coefficients, found.covariance
+    )

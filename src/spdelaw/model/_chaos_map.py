@@ -1,0 +1,194 @@
+"""From chaos coordinates to coefficients: the linear map, its tail, and their derivatives.
+
+    c_n(t) = e^(-lambda_n t) z0_n + sum_{k <= K} sqrt(q_n) psi_k(t; lambda_n) xi_kn + tail_n(t)
+
+An uncertain initial state is ``z0 = m0 + sqrt(v0) xi_0`` with one more coordinate. Times count
+from the initial state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from spdelaw.chaos import (
+    CosineBasis,
+    decay_mean,
+    latent_dimension,
+    noise_covariance,
+    propagate,
+    tail_covariance,
+    zero_order,
+)
+from spdelaw.chaos.checks import check_count
+from spdelaw.errors import InputError
+from spdelaw.model._moments import decay_mean_slope
+from spdelaw.model._parameters import Parameters
+
+Array = np.ndarray
+Tail = Literal["modelled", "dropped"]
+TAILS: tuple[str, ...] = get_args(Tail)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChaosModel:
+    """How the driving noise is expanded in time.
+
+    Args:
+        n_time: K, the number of cosines.
+        horizon: T, the length of the time interval.
+        tail: "modelled" adds the covariance of what lies beyond K, "dropped" leaves it out.
+        noise_factor: ``<Q^(1/2) h_l, h_n>``, shape (L, N), where the noise couples the modes;
+            it then stands in for the noise variances of the parameters.
+
+    Example:
+        >>> ChaosModel(n_time=16, horizon=1.0).latent_dimension(n_modes=8)  # the paper's d
+        1032
+    """
+
+    n_time: int = 16
+    horizon: float = 1.0
+    tail: Tail = "modelled"
+    noise_factor: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_count("n_time", self.n_time)
+        _ = self.basis
+        if self.tail not in TAILS:
+            raise InputError(
+                "tail", expected=f"one of {TAILS}", got=repr(self.tail), fix="tail='modelled'"
+            )
+        if self.noise_factor is not None and np.ndim(self.noise_factor) != 2:
+            raise InputError(
+                "noise_factor", expected="a factor of shape (L, N)",
+                got=f"shape {np.shape(self.noise_factor)}",
+                fix="leave it out where each mode has its own noise",
+            )  # fmt: skip
+
+    @property
+    def basis(self) -> CosineBasis:
+        """Functions of time."""
+        return CosineBasis(self.horizon)
+
+    def latent_dimension(self, n_modes: int) -> int:
+        """``N (1 + K L)``; L = N where each mode has its own noise (paper, section 2.5)."""
+        n_noise = n_modes if self.noise_factor is None else len(self.noise_factor)
+        return latent_dimension(n_modes, self.n_time, n_noise)
+
+
+class LatentMap(NamedTuple):
+    """Mean of the coefficients and the columns that multiply the coordinates.
+
+    Attributes:
+        ages: (T,).
+        decay: ``e^(-lambda_n t)``, (T, N).
+        columns: (T, N, D), D = K, or 1 + K with the initial state's column first.
+        slope: derivative of the columns by ``lambda_n``, with q and v0 held.
+        has_start: whether there is a column of the initial state.
+    """
+
+    ages: Array
+    decay: Array
+    columns: Array
+    slope: Array
+    has_start: bool
+
+
+def latent_map(parameters: Parameters, ages: Array, model: ChaosModel) -> LatentMap:
+    """The map at given parameters, for modes with noise of their own."""
+    lam, q = parameters.eigenvalues, parameters.noise_variance
+    response, slope = response_and_slope(model.basis, ages, lam, model.n_time)
+    amplitude = np.sqrt(q)[:, None]
+    columns = amplitude * response.transpose(0, 2, 1)
+    slopes = amplitude * slope.transpose(0, 2, 1)
+    decay = zero_order(ages, lam)
+    has_start = parameters.initial_kind != "deterministic"
+    if has_start:
+        start = (np.sqrt(parameters.initial_variance) * decay)[..., None]
+        columns = np.concatenate([start, columns], axis=2)
+        slopes = np.concatenate([-ages[:, None, None] * start, slopes], axis=2)
+    return LatentMap(ages, decay, columns, slopes, has_start)
+
+
+def response_and_slope(
+    basis: CosineBasis, ages: Array, eigenvalues: Array, n_time: int
+) -> tuple[Array, Array]:
+    """``psi_k(t; lambda_n)`` and its derivative by ``lambda_n``; each (T, K, N).
+
+    With ``D = (1 - e^(-lambda t)) / lambda`` and ``s = sqrt(2/T)``, for k > 1,
+    ``d psi / d lambda = [2 lambda (s D - psi) + s (lambda^2 D' - 2 sin^2(wt/2))] / (lambda^2 + w^2)``
+    and ``D' / sqrt(T)`` for k = 1. ``D'`` is a series near rate 0, where its quotient loses
+    all digits; the two brackets never cancel each other's leading terms.
+    """
+    lam, t = np.asarray(eigenvalues, float), np.asarray(ages, float)[:, None]
+    psi = propagate(basis, ages, lam, np.ones(len(lam)), n_time).response
+    w = np.arange(1, n_time) * (np.pi / basis.horizon)
+    droop = (2.0 * np.sin(0.5 * w * t) ** 2)[..., None]
+    mean = (t * decay_mean(t * lam))[:, None, :]
+    mean_slope = (t**2 * decay_mean_slope(t * lam))[:, None, :]
+    s = math.sqrt(2.0 / basis.horizon)
+    top = 2.0 * lam * (s * mean - psi[:, 1:]) + s * (lam**2 * mean_slope - droop)
+    higher = top / (lam**2 + w[:, None] ** 2)
+    return psi, np.concatenate([mean_slope / math.sqrt(basis.horizon), higher], axis=1)
+
+
+def dense_columns(parameters: Parameters, ages: Array, model: ChaosModel) -> Array:
+    """All columns side by side, (T, N, D): initial states by mode, then (k, l) with l fastest.
+
+    For modes that observations or noise couple. Own noise is the factor ``diag(sqrt(q))``.
+    """
+    lam, n = parameters.eigenvalues, parameters.n_modes
+    factor = noise_factor(parameters, model)
+    curves = propagate(model.basis, ages, lam, factor, model.n_time)
+    columns = np.einsum("tkn,ln->tnkl", curves.response, factor).reshape(len(ages), n, -1)
+    if parameters.initial_kind == "deterministic":
+        return columns
+    start = (np.sqrt(parameters.initial_variance) * curves.decay)[..., None] * np.eye(n)
+    return np.concatenate([start, columns], axis=2)
+
+
+def noise_factor(parameters: Parameters, model: ChaosModel) -> Array:
+    """``<Q^(1/2) h_l, h_n>``, (L, N)."""
+    if model.noise_factor is None:
+        return np.diag(np.sqrt(parameters.noise_variance))
+    return np.asarray(model.noise_factor, float)
+
+
+def mode_covariance(
+    parameters: Parameters, mapped: LatentMap, model: ChaosModel
+) -> tuple[Array, Array, Array]:
+    """``Z Z' + tail`` of each mode, its share of the driving noise, its slope; (N, T, T) each.
+
+    The slope is that of the sum, the Ornstein-Uhlenbeck covariance, by ``lambda_n``.
+    """
+    lam, amplitude = parameters.eigenvalues, np.sqrt(parameters.noise_variance)
+    z = mapped.columns[..., int(mapped.has_start) :].transpose(1, 0, 2)
+    driven = z @ np.swapaxes(z, 1, 2)
+    driven = driven + tail_covariance(model.basis, mapped.ages, lam, amplitude, model.n_time)
+    t = mapped.ages
+    age, gap = np.minimum(t[:, None], t), np.abs(t[:, None] - t)
+    rate, q = lam[:, None, None], parameters.noise_variance[:, None, None]
+    growth = 2.0 * q * age**2 * decay_mean_slope(2.0 * rate * age) * np.exp(-rate * gap)
+    slope = growth - gap * driven
+    whole = driven
+    if mapped.has_start:
+        start = mapped.columns[..., 0].T
+        kept = start[:, :, None] * start[:, None, :]
+        whole, slope = whole + kept, slope - (t[:, None] + t) * kept
+    return whole, driven, slope
+
+
+def full_covariance(parameters: Parameters, ages: Array, model: ChaosModel) -> Array:
+    """Covariance of all coefficients, (T N, T N) in the order (time, mode), tail included."""
+    lam, factor = parameters.eigenvalues, noise_factor(parameters, model)
+    whole = noise_covariance(ages, lam, factor).transpose(1, 0, 3, 2)  # (T, N, T, N)
+    if parameters.initial_kind != "deterministic":
+        start = np.sqrt(parameters.initial_variance) * zero_order(ages, lam)
+        at = np.arange(len(lam))
+        whole[:, at, :, at] += start.T[:, :, None] * start.T[:, None, :]
+    size = len(ages) * len(lam)
+    return whole.reshape(size, size)

@@ -1,0 +1,89 @@
+"""Collapsed observations as rows of unit precision, one stack of problems a pattern.
+
+With ``G_t = H_t' H_t`` the likelihood of the collapsed estimates is that of
+
+    w_t = H_t c_hat_t = H_t c_t + sqrt(r) e_t,        e ~ N(0, I),
+
+whatever the rank of ``G_t``. Where ``G_t`` is diagonal the modes are S = N problems of R = T
+rows; where it is not, or where the noise couples the modes, they are one problem of T N rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.model._collapse import Block
+
+Array = np.ndarray
+
+
+class Rows(NamedTuple):
+    """Whitened observations of paths that share one pattern.
+
+    Attributes:
+        ages: times since the initial state, (T,).
+        root: ``H``, (T, N) where modes are not coupled, else (T, N, N).
+        estimate: ``c_hat``, (T, N, P).
+    """
+
+    ages: Array
+    root: Array
+    estimate: Array
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether all modes form one problem."""
+        return self.root.ndim == 3
+
+    def whiten(self, x: Array) -> Array:
+        """``H x`` for x (T, N, X) as a stack (S, R, X)."""
+        if self.is_coupled:
+            return (self.root @ x).reshape(1, -1, x.shape[-1])
+        return (self.root[..., None] * x).transpose(1, 0, 2)
+
+    def adjoint(self, y: Array) -> Array:
+        """``H' y`` for a stack (S, R, X) as (T, N, X)."""
+        if self.is_coupled:
+            shape = (*self.root.shape[:2], y.shape[-1])
+            return np.swapaxes(self.root, 1, 2) @ y.reshape(shape)
+        return self.root[..., None] * y.transpose(1, 0, 2)
+
+    def after_first(self) -> Rows:
+        """The same without the first time."""
+        return Rows(self.ages[1:], self.root[1:], self.estimate[1:])
+
+
+def single_patterns(block: Block) -> Iterator[Block]:
+    """Blocks whose paths share their pattern: the block itself, or its paths one by one."""
+    if block.gram.shape[-1] == 1 and block.times.shape[1] == 1:
+        yield block
+        return
+    for p in range(len(block.paths)):
+        one = slice(p, p + 1)
+        yield Block(
+            block.paths[one],
+            block.times if block.times.shape[1] == 1 else block.times[:, one],
+            block.gram if block.gram.shape[-1] == 1 else block.gram[..., one],
+            block.vector[..., one],
+            block.estimate[..., one],
+            block.misfit[one],
+            block.count[one],
+            np.broadcast_to(block.log_weight, len(block.paths))[one],
+        )
+
+
+def rows_of(block: Block, *, couple: bool = False) -> Rows:
+    """Rows of a block with one pattern; ``couple`` joins modes that the grid leaves apart."""
+    times = block.times[:, 0]
+    gram = block.gram[..., 0]
+    if block.is_diagonal:
+        root = np.sqrt(gram)
+        if couple:
+            root = root[:, :, None] * np.eye(root.shape[1])
+    else:
+        values, vectors = np.linalg.eigh(gram)
+        root = np.sqrt(np.maximum(values, 0.0))[..., None] * np.swapaxes(vectors, 1, 2)
+    return Rows(times - times[0], root, block.estimate)

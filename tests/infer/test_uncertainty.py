@@ -1,0 +1,118 @@
+"""Standard errors, intervals and distance to the truth mean what they say."""
+
+import numpy as np
+import pytest
+from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
+
+import spdelaw as sl
+from spdelaw.errors import IdentifiabilityWarning
+
+#: Allowed multiple of the expected divergence p / (2 M).
+KL_FACTOR = 1.5
+
+
+def test_divergence_to_the_truth_is_at_the_statistical_limit():
+    equation = sl.catalogue.heat(n_modes=8)
+    times, grid = np.linspace(0.0, 1.0, 101), INTERVAL.grid(21)
+    n_paths, found = 100, []
+    for seed in range(20):
+        fields = sl.simulate(equation, n_paths, times, grid, seed=seed)
+        found.append(sl.fit(fields, INTERVAL, 8).kl_divergence(equation))
+    limit = 16 / (2 * n_paths)
+    assert limit / KL_FACTOR < np.mean(found) < KL_FACTOR * limit
+
+
+def test_errors_shrink_like_the_root_of_the_paths():
+    errors = [
+        sl.fit(small(n, seed=1), INTERVAL, 3).parameters.eigenvalue.sel(statistic="stderr").values
+        for n in (50, 800)
+    ]
+    np.testing.assert_allclose(errors[0] / errors[1], 4.0, rtol=0.15)
+
+
+def test_intervals_have_the_level_asked_for():
+    fields = small(30, seed=2)
+    wide, narrow = (sl.fit(fields, INTERVAL, 3, level=level) for level in (0.99, 0.5))
+    for name in ("eigenvalue", "noise_variance"):
+        a, b = wide.parameters[name], narrow.parameters[name]
+        np.testing.assert_allclose(a.sel(statistic="stderr"), b.sel(statistic="stderr"), rtol=1e-9)
+        ratio = np.log(a.sel(statistic="upper") / a.sel(statistic="lower")) / np.log(
+            b.sel(statistic="upper") / b.sel(statistic="lower")
+        )
+        # Quantiles of the normal: 2.5758 and 0.6745.
+        np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
+    assert wide.parameters.attrs["interval_level"] == 0.99
+
+
+def test_bootstrap_agrees_with_the_information():
+    """30 replicates: the ratio of errors is within its own 1e-4 quantiles, chi with 29 df."""
+    fields = small(40, seed=3)
+    plain = sl.fit(fields, INTERVAL, 3)
+    law = sl.fit(fields, INTERVAL, 3, bootstrap=30, seed=1)
+    assert law.info["bootstrap"] == {"replicates": 30, "used": 30}
+    for name in ("eigenvalue", "noise_variance"):
+        a, b = (x.parameters[name].sel(statistic="stderr").values for x in (law, plain))
+        assert (0.5 < a / b).all()
+        assert (a / b < 1.7).all()
+        table = law.parameters[name]
+        np.testing.assert_array_equal(
+            table.sel(statistic="estimate"), plain.parameters[name].sel(statistic="estimate")
+        )
+        assert (table.sel(statistic="lower") < table.sel(statistic="upper")).all()
+    again = sl.fit(fields, INTERVAL, 3, bootstrap=30, seed=1)
+    np.testing.assert_array_equal(again.parameters.eigenvalue, law.parameters.eigenvalue)
+
+
+def coverage(n_sets, noise):
+    """Share of 95 % intervals of both spectra that hold the truth; 3 modes, 30 x 30."""
+    times = np.linspace(0.0, 1.0, 30)
+    equation = heat()
+    hits = []
+    for seed in range(n_sets):
+        fields = sl.simulate(equation, 30, times, POINTS, seed=seed, observation_std=noise)
+        law = sl.fit(fields, INTERVAL, 3, observation_noise="estimate" if noise else "none")
+        for name in ("eigenvalue", "noise_variance"):
+            table, truth = law.parameters[name], getattr(
+                equation, {"eigenvalue": "eigenvalues"}.get(name, name)
+            )
+            low, high = (table.sel(statistic=s).values for s in ("lower", "upper"))
+            hits += list((low < truth) & (truth < high))
+    return np.mean(hits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_simulation_based_calibration(noise):
+    """500 data sets, 3000 intervals: one standard deviation of the share is 0.4 %."""
+    assert abs(coverage(500, noise) - 0.95) < 0.015
+
+
+def test_coverage_of_a_few_sets():
+    """180 intervals; the false-alarm rate of the bound is 1e-4 (binomial, 95 %)."""
+    assert coverage(30, 0.0) > 0.87
+
+
+# -- what the data cannot tell --------------------------------------------------------
+
+
+def test_steps_far_longer_than_the_memory_are_named():
+    """Only q / (2 lambda) is seen: the unit of time is a likely mistake."""
+    fields = small(20, initial="stationary", times=1e3 * TIMES)
+    with pytest.warns(IdentifiabilityWarning, match="unit of time") as seen:
+        law = sl.fit(fields, INTERVAL, 3)
+    assert "do not determine eigenvalue[1]" in str(seen[0].message)
+    assert law.info["identifiability"]["undetermined"]
+    assert any("unit of time" in note for note in law.info["warnings"])
+
+
+def test_a_record_far_shorter_than_the_memory_is_named():
+    fields = small(4, initial="stationary", times=1e-6 * TIMES)
+    with pytest.warns(IdentifiabilityWarning):
+        law = sl.fit(fields, INTERVAL, 3)
+    assert "eigenvalue[1]" in law.info["identifiability"]["undetermined"]
+
+
+def test_a_good_fit_warns_of_nothing():
+    law = sl.fit(small(60, noise=0.05, seed=5), INTERVAL, 3)
+    assert law.info["identifiability"] == {"undetermined": [], "inseparable": []}
+    assert law.info["warnings"] == []
