@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import spdelaw as sl
 from spdelaw.cli import app
+from spdelaw.cli._app import COMMANDS
 from spdelaw.cli._errors import one_line_errors
 
 
@@ -19,7 +20,7 @@ def test_version(run):
     assert run("--version").stdout == f"spdelaw {sl.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "simulate", "info"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples_and_the_shared_options(run, command):
     text = run(command, "--help").stdout
     assert f"spdelaw {command} " in text.split("Example")[1]
@@ -29,7 +30,7 @@ def test_help_has_examples_and_the_shared_options(run, command):
 
 def test_help_lists_the_commands(run):
     text = run("--help").stdout
-    assert all(name in text for name in ("demo", "simulate", "info", "--version"))
+    assert all(name in text for name in (*COMMANDS, "--version"))
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,40 @@
 """spdelaw demo, end to end on a small size."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray as xr
 
-from spdelaw.cli import app
+from spdelaw.cli import _demo_law, app
+from spdelaw.cli._demo_law import Learned
 from spdelaw.cli._regimes import REGIMES, Errors, mean_predictor
 from spdelaw.report import Verdict
 from spdelaw.simulate import simulate
 
 pytest.importorskip("matplotlib")
 
-FIGURES = {f"regime-{r}-{what}.png" for r in "ab" for what in ("fields", "variance", "spectrum")}
+EACH = ("fields", "variance", "spectrum", "law")
+FIGURES = {f"regime-{r}-{what}.png" for r in "ab" for what in EACH} | {
+    f"regime-b-{what}.png" for what in ("law-gaps", "reconstruction", "forecast")
+}
 
 
-def test_demo_from_end_to_end(run, run_json, folder):
+@pytest.fixture
+def hard_case_once(monkeypatch):
+    """Two runs of the demo on the same paths share the one fit that takes seconds."""
+    fit, found = _demo_law.learn_hard_case, []
+
+    def once(*args):
+        if not found:
+            found.append(fit(*args))
+        return found[0]
+
+    monkeypatch.setattr(_demo_law, "learn_hard_case", once)
+
+
+def test_demo_from_end_to_end(run, run_json, folder, hard_case_once):
     document = run_json("demo", "--paths", 60, "--out", "demo")
     assert {p.name for p in (folder / "demo").iterdir()} == FIGURES
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in (folder / "demo").iterdir())
@@ -24,13 +43,31 @@ def test_demo_from_end_to_end(run, run_json, folder):
         assert regime["verdict"]["agrees"]
         assert np.shape(regime["moments"]["variance_z"]) == (3, regime["n_modes"])
         assert {p.split("/")[-1] for p in regime["figures"]} <= FIGURES
-    text = run("demo", "--paths", 20).stdout  # again, into the same folder
+    a, b = document["regimes"]
+    assert [len(r["laws"]) for r in (a, b)] == [1, 2]
+    assert all(law["agrees"] for r in (a, b) for law in r["laws"])
+    assert set(b["use"]) == {"gaps", "forecast"}
+    text = run("demo", "--paths", 60).stdout  # again, into the same folder
     assert text.count("agrees with the closed form") == 2
     assert "false-alarm rate 0.0001" in text
     assert text.count("tier 'predict'") == 2
     assert "SV&NN" in text
     assert "DeepONet" in text
     assert all(name in text for name in FIGURES)
+    assert text.count("The learned law agrees with the true one") == 3
+    assert "In short" in text
+
+
+@pytest.mark.parametrize(("z", "stderr", "agrees"), [(1.0, 0.1, True), (9.0, 0.1, False),
+                                                     (0.0, np.inf, False)])  # fmt: skip
+def test_a_number_that_is_undetermined_is_not_recovered(z, stderr, agrees):
+    """An infinite standard error has a z-score of zero, which must not pass for agreement."""
+    table = xr.Dataset({
+        name: (("mode", "statistic"), [[1.0, stderr, 1 - 2 * stderr, 1 + 2 * stderr]])
+        for name in ("eigenvalue", "noise_variance")
+    })  # fmt: skip
+    law = SimpleNamespace(parameters=table, n_modes=1)
+    assert Learned("", law, None, {"largest_z": z}, 0.0).agrees is agrees
 
 
 @pytest.mark.parametrize(
@@ -60,6 +97,8 @@ def test_a_law_that_is_off_gives_exit_code_1(folder, monkeypatch):
     from typer.testing import CliRunner
 
     monkeypatch.setattr("spdelaw.cli._demo._draw", lambda *_: [])
+    easy = lambda fields, truth, _: _demo_law.learn("", fields, truth)  # noqa: E731
+    monkeypatch.setattr(_demo_law, "learn_hard_case", easy)
     monkeypatch.setattr("spdelaw.report.verdict", lambda _: Verdict(False, 9.0, 4.0, 10, 1e-4))
     result = CliRunner().invoke(app, ["demo", "--paths", "3"])
     assert result.exit_code == 1

@@ -5,7 +5,8 @@ import pytest
 from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
-from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError, SpdeLawError
+from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError
+from spdelaw.infer._optimise import maximise
 
 FIELDS = small(6)
 VALUES = FIELDS.values
@@ -133,16 +134,17 @@ def test_points_outside_the_domain():
         sl.fit(FIELDS, sl.Interval(0.0, 1.0), 3)
 
 
-def test_modes_without_any_energy_are_no_bad_number():
-    """Ten modes of a field that has three, without noise: an error with advice."""
-    with pytest.raises(SpdeLawError, match="fewer modes"):
-        sl.fit(FIELDS, INTERVAL, 10)
+@pytest.mark.parametrize("slope", [1.0, np.nan])
+def test_no_maximum_is_an_error_with_advice(slope):
+    """A likelihood that grows without end, or is nowhere finite."""
 
+    def objective(x):
+        return slope * np.logaddexp(0.0, x).sum(), slope / (1.0 + np.exp(-x))
 
-def test_convergence_error_gives_advice():
-    error = pytest.raises(ConvergenceError, sl.fit, FIELDS, INTERVAL, 10).value
+    with pytest.raises(ConvergenceError) as found:
+        maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
     for word in ("fewer modes", "fix or tie", "prior", "unit of time"):
-        assert word in error.fix
+        assert word in found.value.fix
 
 
 def test_refused_input_is_left_as_it_was():

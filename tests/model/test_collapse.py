@@ -47,7 +47,9 @@ def test_which_kernel_and_how_many_patterns(pattern):
     assert collapsed.is_diagonal == (pattern in ("orthogonal", "rows"))
     shared = pattern in ("orthogonal", "oblique", "shared")
     assert all((block.gram.shape[-1] == 1) == shared for block in collapsed.blocks)
-    assert all((block.times.shape[1] == 1) == (pattern != "own_times") for block in collapsed.blocks)
+    assert all(
+        (block.times.shape[1] == 1) == (pattern != "own_times") for block in collapsed.blocks
+    )
     assert collapsed.count == (~np.isnan(case.values)).sum()
 
 

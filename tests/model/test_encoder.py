@@ -45,9 +45,7 @@ def test_a_masked_value_has_no_influence():
     encoder, values, observed = small(), draw(4, 9, 5), gaps(4, 9, 5)
     times = torch.linspace(0, 1, 9)
     other = torch.where(observed > 0, values, 1e3 * draw(4, 9, 5, seed=5))
-    for a, b in zip(
-        encoder(values, observed, times), encoder(other, observed, times), strict=True
-    ):
+    for a, b in zip(encoder(values, observed, times), encoder(other, observed, times), strict=True):
         assert torch.equal(a, b)
 
 

@@ -150,7 +150,9 @@ def test_noise_free_limit_is_the_transition_density(kind, orthogonal):
 def test_two_times_are_enough():
     case = make("deterministic", "random", n_times=2)
     got = evaluate_likelihood(case.collapsed, case.parameters).log_likelihood
-    expected = [oracle.log_likelihood(case.parameters, y, case.times, case.phi) for y in case.values]
+    expected = [
+        oracle.log_likelihood(case.parameters, y, case.times, case.phi) for y in case.values
+    ]
     np.testing.assert_allclose(got, expected, rtol=EXACT)
 
 

@@ -73,9 +73,7 @@ def test_permuting_paths_permutes_their_likelihoods(kind, pattern, seed):
 def test_permuting_modes_permutes_the_score(kind, pattern, order):
     case = make(kind, pattern)
     p = case.parameters
-    swapped = p._replace(
-        **{key: getattr(p, key)[order] for key in p._fields[:4]}
-    )
+    swapped = p._replace(**{key: getattr(p, key)[order] for key in p._fields[:4]})
     one = evaluate_likelihood(case.collapsed, p)
     two = evaluate_likelihood(collapse(case.values, case.times, case.phi[:, order]), swapped)
     assert_close(two.log_likelihood, one.log_likelihood)

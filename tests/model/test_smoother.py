@@ -46,9 +46,7 @@ def test_lag_covariance(kind, pattern):
     first = 1 if kind == "deterministic" else 0
     for block, j, _, _, covariance in each_path(case):
         lag = posterior(block, case.parameters)[0].lag_covariance
-        expected = [
-            np.diag(covariance[t, :, t + 1]) for t in range(first, len(covariance) - 1)
-        ]
+        expected = [np.diag(covariance[t, :, t + 1]) for t in range(first, len(covariance) - 1)]
         np.testing.assert_allclose(lag[..., 0 if lag.shape[-1] == 1 else j], expected, atol=EXACT)
 
 

@@ -157,7 +157,7 @@ def _in_words(name: str, law: dict[str, Any]) -> str:
     if law["n_undetermined"]:
         told = f"{law['n_undetermined']} numbers could NOT be determined"
     else:
-        told = f"every number of the law within {law['largest_z']:.1f} standard errors of the truth"
+        told = f"all eigenvalues and noise variances within {law['largest_z']:.1f} standard errors"
     return f"    {name}: {told}; KL {law['kl_per_path']:.4f}, on average {law['kl_limit']:.4f}."
 
 

@@ -95,15 +95,22 @@ def show_learned(output: Output, letter: str, learned: Learned) -> None:
         f"  The learned law {word} the true one: largest |z| {d['largest_z']:.2f}, "
         f"bound {learned.bound:.2f},\n  {learned.n_undetermined} numbers undetermined.\n"
         f"  KL per path {d['kl_per_path']:.4f} nats; p/(2M) = {d['kl_limit']:.4f} is the average "
-        f"of maximum likelihood.\n{_noise_line(law)}  Fitted in {learned.seconds:.2f} s.\n"
+        f"of maximum likelihood.\n{_noise_line(learned)}  Fitted in {learned.seconds:.2f} s.\n"
     )
 
 
-def _noise_line(law: Law) -> str:
-    std, _, lower, upper = law.parameters["observation_std"].values
+def _noise_line(learned: Learned) -> str:
+    """Modes beyond the modelled ones look like noise, so the estimate aims at their sum."""
+    std, _, lower, upper = learned.law.parameters["observation_std"].values
     if std == 0:
         return ""
-    return f"  Observation noise {std:.4f} [{lower:.4f}, {upper:.4f}], true {NOISE:g}.\n"
+    n = learned.law.state.n_modes
+    tail = float(learned.truth.stationary_variance()[n:].sum()) / learned.truth.domain.volume
+    return (
+        f"  Observation noise {std:.4f} [{lower:.4f}, {upper:.4f}], true {NOISE:g}; "
+        f"{np.sqrt(NOISE**2 + tail):.4f} with the modes\n  beyond the {n} modelled, "
+        f"which act as noise.\n"
+    )
 
 
 def _determined(law: Law, name: str) -> np.ndarray:

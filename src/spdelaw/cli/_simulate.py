@@ -160,7 +160,13 @@ def _report(
     )
     output.document(
         command="simulate", equation=name, shape=dict(field.sizes),
-        variables=list(made.data_vars) if isinstance(made, xr.Dataset) else [field.name],
+        variables=_variables(made) if isinstance(made, xr.Dataset) else [field.name],
         scheme=settings["scheme"], seed=settings["seed"],
         observation_std=settings["observation_std"], file=str(out), bytes=size, seconds=seconds,
     )  # fmt: skip
+
+
+def _variables(made: xr.Dataset) -> list[str]:
+    """Names in one order: a store lists them in that of the file system."""
+    known = ("field", "noise_increment", "noise_field")
+    return [name for name in known if name in made]

@@ -1,6 +1,7 @@
 """JUDGE: trajectories, the law, calibration, and whether the model fits."""
 
 from spdelaw.evaluate._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluate._decoder_floor import decoder_floor
 from spdelaw.evaluate._law_distance import law_distance, parameter_errors
 from spdelaw.evaluate._scorecard import Scorecard, evaluate
 from spdelaw.evaluate._tiers import TIERS, TierScore, mean_predictor, projection_floor
@@ -13,6 +14,7 @@ __all__ = [
     "TierScore",
     "check_model",
     "coverage",
+    "decoder_floor",
     "evaluate",
     "gaussian_crps",
     "law_distance",

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.chaos import CosineBasis, propagate
+from spdelaw.chaos.checks import check_count
 from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluate._tiers import TierScore
 from spdelaw.evaluate._trajectory import relative_l2, rmse
-from spdelaw.model import Block, collapse
-from spdelaw.model._chaos_rows import rows_of, single_patterns
-
-Array = np.ndarray
+from spdelaw.model import collapse, project_on_decoder
 
 
 def decoder_floor(
@@ -30,7 +26,7 @@ def decoder_floor(
     not fitted.
 
     Args:
-        fields: paths (path, time, x); NaN is left out.
+        fields: paths (path, time, x) on one clock; NaN is left out.
         domain: where the fields live.
         n_modes: N.
         n_time: K.
@@ -48,52 +44,23 @@ def decoder_floor(
         True
     """
     checked = as_fields(fields, dims=domain.dims)
-    projected = project_on_decoder(checked, domain, n_modes, n_time, eigenvalues)
-    truth = np.where(np.isnan(projected), np.nan, checked.values)
-    return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)
-
-
-def project_on_decoder(
-    fields: xr.DataArray, domain: AbstractDomain, n_modes: int, n_time: int, eigenvalues: Any
-) -> Array:
-    """The projections themselves, (path, time, x); NaN at the first time and where data are."""
+    n, k = domain.check_modes(n_modes), check_count("n_time", n_time)
     lam = np.asarray(eigenvalues, float)
-    if lam.shape != (n_modes,):
+    if lam.shape != (n,):
         raise InputError(
-            "eigenvalues", expected=f"one number a mode, shape ({n_modes},)",
+            "eigenvalues", expected=f"one number a mode, shape ({n},)",
             got=f"shape {lam.shape}", fix="pass equation.eigenvalues or law.state.eigenvalues",
         )  # fmt: skip
-    if "path_time" in fields.coords:
+    if "path_time" in checked.coords:
         raise DataError(
             "fields", expected="one clock for all paths", got="times of each path's own",
             fix="compute the floor for paths on a common grid of times",
         )  # fmt: skip
-    times = fields["time"].values
-    basis = domain.eigenfunctions(fields[domain.dims[0]].values, n_modes)
-    columns = _columns(times - times[0], lam, n_time)
-    out = np.full(fields.shape, np.nan)
-    for block in collapse(np.asarray(fields.values), times, basis).blocks:
-        for one in single_patterns(block):
-            out[one.paths] = _projected(one, columns).transpose(2, 0, 1) @ basis.T
-    out[:, 0] = np.nan
-    return np.where(np.isnan(fields.values), np.nan, out)
-
-
-def _columns(ages: Array, eigenvalues: Array, n_time: int) -> Array:
-    """Decay and responses of each mode, (T, N, 1 + K)."""
-    basis = CosineBasis(float(ages[-1]))
-    curves = propagate(basis, ages, eigenvalues, np.ones(len(eigenvalues)), n_time)
-    return np.concatenate([curves.decay[..., None], curves.response.transpose(0, 2, 1)], axis=2)
-
-
-def _projected(block: Block, columns: Array) -> Array:
-    """Least squares over the times after the first; (T, N, P) at all times."""
-    rows, n = rows_of(block), columns.shape[1]
-    if rows.is_coupled:
-        wide = columns[:, :, None, :] * np.eye(n)[:, :, None]
-        columns = wide.reshape(*columns.shape[:2], -1)
-    later = rows.after_first()
-    weights = np.linalg.pinv(later.whiten(columns[1:])) @ later.whiten(later.estimate)
-    if rows.is_coupled:
-        return np.einsum("tnd,dp->tnp", columns, weights[0])
-    return np.einsum("tnd,ndp->tnp", columns, weights)
+    values, times = np.asarray(checked.values), checked["time"].values
+    basis = domain.eigenfunctions(checked[domain.dims[0]].values, n)
+    projected = np.empty(values.shape)
+    for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
+        projected[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    scored = np.broadcast_to(np.arange(len(times))[:, None] > 0, values.shape) & ~np.isnan(values)
+    projected, truth = np.where(scored, projected, np.nan), np.where(scored, values, np.nan)
+    return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)

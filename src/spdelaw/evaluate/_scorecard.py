@@ -29,7 +29,8 @@ class Scorecard:
 
     Attributes:
         tiers: scores by task.
-        limits: for a tier, the score no method can beat, where it is known.
+        limits: for a tier, where it is known, the score of the best possible method: the
+            projection on the modes for "reconstruct", the exact mean of the truth for "predict".
         check: tests of the model on these data.
         distance: the law against the truth, where that was given.
         n_paths: paths that were scored.

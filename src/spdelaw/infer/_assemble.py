@@ -29,7 +29,8 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
     state = fitted.solution.parameters
     state = state._replace(observation_variance=_observation_variance(fitted, settings))
     hint = time_unit_hint(
-        state.eigenvalues[: fitted.n_modes], float(np.median(np.diff(times))), observed.span
+        state.eigenvalues[: fitted.n_modes], float(np.median(np.diff(times))), observed.span,
+        bool(report.undetermined),
     )
     notes = [*fitted.notes, *report.sentences, *([hint] if hint else [])]
     if report.sentences or hint:

@@ -15,7 +15,6 @@ from spdelaw.infer._exact import estimate
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
 from spdelaw.law import Law
-from spdelaw.simulate import simulate
 
 Array = np.ndarray
 
@@ -52,14 +51,13 @@ def bootstrap(law: Law, observed: Observed, domain: AbstractDomain, settings: Se
 
 def _replicate(law: Law, observed: Observed, seed: int) -> Array:
     """Paths of the law on the observed clock, with its observation noise."""
-    std = float(np.sqrt(np.mean(law.state.observation_variance)))
     times, points = observed.times, observed.points
     if times.ndim == 1:
-        return simulate(
-            law.equation, observed.n_paths, times, points, seed=seed, observation_std=std
+        return law.sample(
+            observed.n_paths, times, points, seed=seed, observation_noise=True
         ).values
     rows = [
-        simulate(law.equation, 1, t, points, seed=seed * 100003 + i, observation_std=std).values
+        law.sample(1, t, points, seed=seed * 100003 + i, observation_noise=True).values
         for i, t in enumerate(times)
     ]
     return np.concatenate(rows)

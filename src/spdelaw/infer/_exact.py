@@ -139,8 +139,9 @@ def _by_statistics(
         return None
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
     gram = _gram(observed, domain, n_modes)
-    off = np.abs(gram - np.diag(np.diag(gram))).max()
-    mixes = off > 1e-9 * np.diag(gram).max()
+    if settings.nuisance not in ("auto", 0):
+        return None
+    mixes = _grid_mixes(observed.points, domain, n_modes)
     if mixes and s.outside > OUTSIDE_TOLERANCE * s.energy and settings.nuisance != 0:
         return None
     seconds = {"read": time.perf_counter() - clock}
@@ -268,10 +269,20 @@ def _view(
 
 def _mixes(values: Array, points: Array, domain: AbstractDomain, n_modes: int) -> bool:
     """Whether points or gaps let modes beyond the reported ones into their estimates."""
-    phi = domain.eigenfunctions(points, n_modes)
+    return _grid_mixes(points, domain, n_modes) or _has_partial_rows(values)
+
+
+def _grid_mixes(points: Array, domain: AbstractDomain, n_modes: int) -> bool:
+    """Whether reported modes overlap on the points with one another or with the next ones.
+
+    Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
+    than the points can tell apart.
+    """
+    phi = domain.eigenfunctions(points, min(n_modes + 2, len(points)))
+    phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
     gram = phi.T @ phi
-    off = np.abs(gram - np.diag(np.diag(gram))).max()
-    return bool(off > 1e-9 * np.diag(gram).max()) or _has_partial_rows(values)
+    off = np.abs(gram - np.diag(np.diag(gram)))[:n_modes].max()
+    return bool(off > 1e-9 * np.diag(gram)[:n_modes].max())
 
 
 def _reduced_view(

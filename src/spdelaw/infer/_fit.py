@@ -13,13 +13,17 @@ from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
+from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate, fit_statistics, statistics_of
 from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
 from spdelaw.law import Law
+from spdelaw.law._chaos import N_TIME
 
-ENGINES = ("exact",)
+ENGINES = ("exact", "chaos", "amortized")
+#: Keywords of `spdelaw.as_fields`; all others belong to the engine.
+ADAPTER = ("times", "points", "variable", "time_unit")
 
 
 def fit(
@@ -39,7 +43,9 @@ def fit(
     bootstrap: int = 0,
     seed: int = 0,
     threads: int = 1,
-    **adapter: Any,
+    n_time: int | None = None,
+    tail: str | None = None,
+    **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
 
@@ -48,7 +54,9 @@ def fit(
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
         domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
         n_modes: modes to report, or "auto" to choose by BIC.
-        engine: "exact", the untruncated likelihood.
+        engine: "exact", the untruncated likelihood; "chaos", the paper's truncated expansion
+            with its exact posterior (`spdelaw.law.chaos_posterior`); or "amortized", the paper's
+            learner, which trains an encoder (needs the extra ``neural``).
         observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
@@ -60,9 +68,15 @@ def fit(
         priors: such as ``{"eigenvalue": sl.LogNormal(5.0, 1.0)}``; the estimate is then MAP.
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
-        seed: of the bootstrap.
+        seed: of the bootstrap, and of training.
         threads: for data with gaps.
-        adapter: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`.
+        n_time: K of the chaos and amortized engines, the number of functions of time; 16 by
+            default.
+        tail: of the chaos engine: "modelled" (default) adds the covariance of what lies beyond
+            K and is unbiased, "dropped" is the paper's model.
+        others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
+            the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
+            ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`.
 
     Returns:
         A `Law`.
@@ -80,18 +94,27 @@ def fit(
             "engine", expected=f"one of {ENGINES}", got=repr(engine), fix="pass engine='exact'"
         )
     _check_domain(domain)
+    own_time = None if engine == "amortized" else n_time
+    _check_chaos_words(engine, n_time=own_time, tail=tail)
     settings = Settings(
         observation_noise, initial, drift, noise, nuisance, fixed, priors, level, bootstrap, seed,
         threads,
     )  # fmt: skip
-    observed = observe(data, domain, **adapter)
+    fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
+    observed = observe(data, domain, **others)
     note = None
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
-    find = estimate_per_point if settings.noise_word == "per_point" else estimate
-    law = assemble(find(observed, domain, n, settings), observed, domain, settings)
+    if engine == "chaos":
+        k = N_TIME if n_time is None else n_time
+        law = fit_chaos(observed, domain, n, settings, k, tail or "modelled")
+    elif fit_amortized is not None:
+        law = fit_amortized(observed, domain, n, settings, n_time=n_time, **options)
+    else:
+        find = estimate_per_point if settings.noise_word == "per_point" else estimate
+        law = assemble(find(observed, domain, n, settings), observed, domain, settings)
     if note:
         law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
     return run_bootstrap(law, observed, domain, settings) if bootstrap else law
@@ -139,6 +162,22 @@ def update(law: Law, data: Any, **adapter: Any) -> Law:
     total = assemble(fitted, observed, law.domain, settings)
     info = {**total.info, "n_paths": fitted.statistics.n_paths}  # type: ignore[union-attr]
     return dataclasses.replace(total, info=info)
+
+
+def _check_chaos_words(engine: str, **words: Any) -> None:
+    for what, value in words.items():
+        if value is not None and engine != "chaos":
+            raise InputError(
+                what, expected="engine='chaos', which alone truncates", got=f"engine={engine!r}",
+                fix=f"leave {what} out, or pass engine='chaos'",
+            )  # fmt: skip
+
+
+def _amortized(others: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The engine, which imports torch, and its own keywords, taken out of all others."""
+    from spdelaw.infer.amortized import fit_amortized
+
+    return fit_amortized, {k: others.pop(k) for k in [*others] if k not in ADAPTER}
 
 
 def _check_domain(domain: Any) -> None:

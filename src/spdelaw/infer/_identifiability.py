@@ -13,15 +13,20 @@ Array = np.ndarray
 
 #: Standard error of a logarithm from which on the number counts as unknown (a factor of 20).
 UNKNOWN = 1.5
+#: Noise variance, relative to the largest, that is rounding of the other modes.
+ROUNDING = 1e-22
+#: Decay within a step from which on all modes count as too fast, and where something is unknown.
+FAST, FAST_AND_UNKNOWN = 5.0, 2.0
 #: Correlation from which on two estimates count as one.
 INSEPARABLE = 0.98
 
 
 class Report(NamedTuple):
-    """Names of parameters the data do not determine, and of pairs they cannot separate."""
+    """Parameters the data do not determine, pairs they cannot separate, modes without energy."""
 
     undetermined: list[str]
     inseparable: list[list[str]]
+    silent: list[int]
 
     @property
     def sentences(self) -> list[str]:
@@ -34,11 +39,16 @@ class Report(NamedTuple):
             )
         for a, b in self.inseparable[:5]:
             out.append(f"the data cannot separate {a} from {b}")
+        if self.silent:
+            out.append(
+                f"no energy beyond rounding in modes {_join([str(n) for n in self.silent])}: their "
+                "numbers mean nothing; fit fewer modes"
+            )
         return out
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists."""
-        return {"undetermined": self.undetermined, "inseparable": self.inseparable}
+        return self._asdict()
 
 
 def identifiability(layout: Layout, solution: Solution) -> Report:
@@ -58,16 +68,22 @@ def identifiability(layout: Layout, solution: Solution) -> Report:
         for j in known[k + 1 :]
         if abs(covariance[i, j]) > INSEPARABLE * stderr[i] * stderr[j]
     ]
-    return Report(undetermined, pairs)
+    q = solution.parameters.noise_variance
+    silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
+    return Report(undetermined, pairs, silent)
 
 
 def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def time_unit_hint(eigenvalues: Array, dt: float, span: float) -> str | None:
+def time_unit_hint(
+    eigenvalues: Array, dt: float, span: float, some_unknown: bool = False
+) -> str | None:
     """A hint where every mode is much faster than a step or much slower than the record."""
-    if (eigenvalues * dt > 5.0).all():
+    # White noise has a lag-one correlation of 1 / sqrt(n) by chance, which looks like a decay
+    # of log(n) / 2 a step: where intervals are wide open, less is enough.
+    if (eigenvalues * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
         return (
             f"all modes decay within one time step ({dt:g}): the eigenvalues are lower bounds; "
             "check the unit of time, or observe more often"

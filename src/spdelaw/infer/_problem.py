@@ -23,6 +23,8 @@ Evaluate = Callable[[Parameters], Evaluation]
 
 #: Directions of the initial mean with less than this share of the largest information drop out.
 INITIAL_TOLERANCE = 1e-9
+#: Variance, in squared rough standard errors, of a direction without information.
+UNSEEN = 1e8
 
 
 class Problem(NamedTuple):
@@ -156,12 +158,14 @@ def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Arr
 def _root_of_inverse(information: Array, scale: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = information^-1``.
 
-    Directions without information get the variance 1e12. Triangular, so that the last columns
+    Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
     still move the last coordinates only.
     """
     values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    floor = 1e-10 * max(values.max(initial=0.0), 1e-12)
-    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 1e12)
+    # A direction without information is known to six digits from a differenced score. With a
+    # larger variance its small share in other coordinates would drown their standard errors.
+    floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
+    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
     # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
     upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
     return scale[:, None] * upper.T

@@ -1,7 +1,15 @@
 """RESULT: the law with its uncertainty, and what follows from it."""
 
+from spdelaw.law._chaos import chaos_posterior
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law, load
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
 
-__all__ = ["Law", "Quantity", "coordinates_dataset", "load", "parameters_dataset"]
+__all__ = [
+    "Law",
+    "Quantity",
+    "chaos_posterior",
+    "coordinates_dataset",
+    "load",
+    "parameters_dataset",
+]

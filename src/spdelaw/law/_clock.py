@@ -8,16 +8,31 @@ import xarray as xr
 Array = np.ndarray
 
 
-def own_clock(fields: xr.DataArray) -> tuple[Array, Array]:
+def shared_clock(fields: xr.DataArray, start: float) -> tuple[Array, Array]:
+    """Values (P, T, M) and times (T,) from ``start`` on, unobserved where the data come later."""
+    times, values = fields["time"].values, np.asarray(fields.values)
+    if not times[0] > start:
+        return values, times
+    return np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
+
+
+def own_rows(fields: xr.DataArray, times: Array) -> Array:
+    """Where the rows of the fields are on a clock of this module; (P, T)."""
+    own = fields["path_time"].values[:, 0] if times.ndim == 2 else fields["time"].values[0]
+    first = np.broadcast_to(times[..., 0] < own, fields.sizes["path"]).astype(int)
+    return first[:, None] + np.arange(fields.sizes["time"])
+
+
+def own_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
     """Values (P, T, M) and times (P, T) of fields with a ``path_time`` coordinate.
 
     Padding after a path's last time continues its clock without observations, which changes
-    no likelihood. All paths start at the earliest time, unobserved where they joined later,
-    because the initial state belongs to that time.
+    no likelihood. All paths start at the earliest time, or at ``start`` where that is earlier,
+    unobserved where they joined later, because the initial state belongs to that time.
     """
     times = _continued(np.array(fields["path_time"].values, dtype=float))
     values = np.asarray(fields.values)
-    start = times[:, 0].min()
+    start = min(times[:, 0].min(), np.inf if start is None else start)
     late = times[:, 0] > start
     if not late.any():
         return values, times

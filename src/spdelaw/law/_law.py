@@ -14,7 +14,7 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
-from spdelaw.law._clock import own_clock
+from spdelaw.law._clock import own_clock, own_rows, shared_clock
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
@@ -88,9 +88,15 @@ class Law:
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
-        std = float(np.sqrt(np.mean(self.state.observation_variance))) if observation_noise else 0.0
         points = self.points if grid is None else grid
-        return simulate(self.equation, n_paths, times, points, seed=seed, observation_std=std)
+        std = np.sqrt(self.state.observation_variance) if observation_noise else np.zeros(())
+        if std.ndim == 0:
+            return simulate(
+                self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
+            )
+        self._weights(np.size(points))  # noise of each point: only where it was learned
+        result = simulate(self.equation, n_paths, times, points, seed=seed)
+        return result + std * np.random.default_rng([seed, 1]).standard_normal(result.shape)
 
     # -- data under the law -----------------------------------------------------------
 
@@ -119,8 +125,9 @@ class Law:
         moments = smooth_fields(
             values, times, basis, self._working(values), out_basis, self._weights(len(basis))
         )
-        coords = self._coords(fields, points)
-        return self._moments_dataset(moments, coords)
+        rows = own_rows(fields, times)[:, :, None]
+        shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
+        return self._moments_dataset(shown, self._coords(fields, points))
 
     def forecast(
         self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
@@ -222,15 +229,16 @@ class Law:
         fields = as_fields(data, dims=self.domain.dims)
         points = self.domain.check_points(fields[self.domain.dims[0]].values)
         if "path_time" in fields.coords:
-            values, times = own_clock(fields)
+            values, times = own_clock(fields, float(self.times[0]))
             return fields, values, times, self._basis(points)
-        times = fields["time"].values
+        # The initial state belongs to the first time of the law, not to that of the data.
+        values, times = shared_clock(fields, float(self.times[0]))
         if len(times) < 2:
             raise DataError(
                 "time", expected="at least two times", got=str(len(times)),
                 fix="pass the history from its first time on",
             )  # fmt: skip
-        return fields, np.asarray(fields.values), times, self._basis(points)
+        return fields, values, times, self._basis(points)
 
     def _target(self, fields: xr.DataArray, basis: Array, grid: Any) -> tuple[Array, Array]:
         if grid is None:
@@ -267,10 +275,9 @@ class Law:
 
     def _moments_dataset(self, moments: FieldMoments, coords: dict[str, Any]) -> xr.Dataset:
         dims = ("path", "time", self.domain.dims[0])
-        n = len(coords["time"])
-        variance = moments.variance[:, :n] + self.unresolved_variance
+        variance = moments.variance + self.unresolved_variance
         return xr.Dataset(
-            {"mean": (dims, moments.mean[:, :n]), "std": (dims, np.sqrt(variance))},
+            {"mean": (dims, moments.mean), "std": (dims, np.sqrt(variance))},
             coords=coords,
             attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import xarray as xr
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from spdelaw.data.atomic import replace_directory
+from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
 
 #: Version of the layout on disk; a reader refuses what is newer than itself.
@@ -40,17 +41,19 @@ def write_law(
     document = {
         "schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs, **description,
     }  # fmt: skip
-    text = json.dumps(document, indent=2, sort_keys=True)
     with replace_directory(path) as folder:
         save_file(tensors, folder / "arrays.safetensors")
-        (folder / "law.json").write_text(text)
+        document["sha256"] = _digest(document, folder / "arrays.safetensors")
+        (folder / "law.json").write_text(json.dumps(document, indent=2, sort_keys=True))
 
 
 def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
     """Description, arrays and parameter table of a saved law, or `FileError`."""
     path = Path(path)
+    recover_directory(path)
     try:
         document = json.loads((path / "law.json").read_text())
+        digest = _digest(document, path / "arrays.safetensors")
         arrays = load_file(path / "arrays.safetensors")
     except FileNotFoundError as error:
         raise _unreadable(path, "no law there") from error
@@ -62,6 +65,8 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
             str(path), expected=f"a law of schema {SCHEMA}", got=f"schema {schema}",
             fix="update spdelaw, or fit again",
         )  # fmt: skip
+    if document.get("sha256") != digest:
+        raise _unreadable(path, "other contents than were written")
     try:
         return document, arrays, _table(document, arrays)
     except SpdeLawError:
@@ -82,6 +87,13 @@ def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Datase
         table = table.assign_coords(mode=np.arange(1, table.sizes["mode"] + 1))
     table.attrs = document["parameter_attributes"]
     return table
+
+
+def _digest(document: Any, arrays: Path) -> str:
+    """SHA-256 of both files, the digest itself left out: damage must not pass as a law."""
+    parts = document.items() if isinstance(document, dict) else ()
+    text = json.dumps({key: value for key, value in parts if key != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode() + arrays.read_bytes()).hexdigest()
 
 
 def _unreadable(path: Path, got: str) -> FileError:

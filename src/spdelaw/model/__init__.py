@@ -1,7 +1,9 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
-from spdelaw.model._chaos import Latents, chaos_latents, chaos_log_likelihood, evaluate_chaos
+from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
+from spdelaw.model._chaos_posterior import Latents, chaos_latents
+from spdelaw.model._chaos_projection import Projected, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
@@ -30,6 +32,7 @@ __all__ = [
     "Latents",
     "Moments",
     "Parameters",
+    "Projected",
     "Smoothed",
     "Statistics",
     "Tail",
@@ -42,6 +45,7 @@ __all__ = [
     "evaluate_likelihood",
     "evaluate_statistics",
     "innovations",
+    "project_on_decoder",
     "sample_states",
     "smooth_states",
     "transition_log_likelihood",

@@ -1,4 +1,4 @@
-"""The truncated chaos model of the coefficients: exact likelihood, score and posterior.
+"""The truncated chaos model of the coefficients: exact likelihood and score.
 
 ``tail="dropped"`` is the paper's decoder (eq. 12) with its exact Gaussian inference in place of
 an encoder. ``tail="modelled"`` adds the covariance of what the decoder cuts off; the sum is the
@@ -8,7 +8,7 @@ another way.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -32,26 +32,6 @@ Density = Literal["fields", "coefficients"]
 
 #: Most rows of one covariance matrix: 3000 take 70 MB and seconds.
 MOST_ROWS = 3000
-
-
-class Latents(NamedTuple):
-    """Chaos coordinates of the paths of one pattern, given their data.
-
-    Attributes:
-        paths: indices of the paths, (P,).
-        initial_mean, initial_std: of ``z0``, (N, P) and (N,); the std is 0 where it is shared.
-        mean, std: of ``xi``, (K, L, P) and (K, L).
-        coefficients: ``c_n(t)`` of the truncated model at the mean coordinates, (T, N, P).
-        covariance: of all coordinates, (S, D, D): a matrix a mode, or one for all.
-    """
-
-    paths: Array
-    initial_mean: Array
-    initial_std: Array
-    mean: Array
-    std: Array
-    coefficients: Array
-    covariance: Array
 
 
 def evaluate_chaos(
@@ -92,25 +72,8 @@ def chaos_log_likelihood(
     for block in collapsed.blocks:
         for one in single_patterns(block):
             rows = rows_of(one, couple=True)
-            found = _coupled(rows, parameters, model)
+            found = coupled(rows, parameters, model)
             out[one.paths] = found.log_density + _rest(one, rows, r, "fields")[0]
-    return out
-
-
-def chaos_latents(
-    collapsed: Collapsed, parameters: Parameters, model: ChaosModel
-) -> list[Latents]:
-    """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
-    out = []
-    for block in collapsed.blocks:
-        for one in single_patterns(block):
-            couple = not one.is_diagonal or model.noise_factor is not None
-            rows = rows_of(one, couple=couple)
-            if couple:
-                found = _coupled(rows, parameters, model)
-            else:
-                found = _decoupled(rows, parameters, model)[0]
-            out.append(_latents(one, rows, found, parameters, model))
     return out
 
 
@@ -125,9 +88,9 @@ def _evaluate(
         rows = rows.after_first()
     r = float(parameters.observation_variance)
     if rows.is_coupled:
-        found, mapped = _coupled(rows, parameters, model), latent_map(parameters, rows.ages, model)
+        found, mapped = coupled(rows, parameters, model), latent_map(parameters, rows.ages, model)
     else:
-        found, mapped = _decoupled(rows, parameters, model)
+        found, mapped = decoupled(rows, parameters, model)
     extra, by_r = _rest(block, rows, r, density)
     pull = rows.adjoint(found.pull).sum(2)
     by_mean = mapped.decay * pull
@@ -144,7 +107,7 @@ def _evaluate(
     )
 
 
-def _decoupled(
+def decoupled(
     rows: Rows, parameters: Parameters, model: ChaosModel
 ) -> tuple[Gaussian, LatentMap]:
     """Each mode a problem of its own."""
@@ -158,7 +121,7 @@ def _decoupled(
     return with_tail(w, columns, signal, r), mapped
 
 
-def _coupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> Gaussian:
+def coupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> Gaussian:
     """All modes in one problem."""
     decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
     w = _errors(rows, decay, parameters)
@@ -256,32 +219,3 @@ def _initial_information(rows: Rows, found: Gaussian, mapped: LatentMap) -> Arra
     if rows.is_coupled:
         return n_paths * found.precision(rows.whiten(mapped.decay[..., None] * np.eye(n)))[0]
     return n_paths * np.diag(found.precision(rows.whiten(mapped.decay[..., None]))[:, 0, 0])
-
-
-def _latents(
-    block: Block, rows: Rows, found: Gaussian, parameters: Parameters, model: ChaosModel
-) -> Latents:
-    n, n_paths = parameters.n_modes, len(block.paths)
-    start = int(parameters.initial_kind != "deterministic")
-    variance = np.maximum(np.diagonal(found.covariance, axis1=1, axis2=2), 0.0)
-    if rows.is_coupled:
-        columns = dense_columns(parameters, rows.ages, model)
-        driven = np.einsum("tnd,dp->tnp", columns, found.mean[0])
-        first, rest = found.mean[0, : n * start], found.mean[0, n * start :]
-        v_first, v_rest = variance[0, : n * start], variance[0, n * start :]
-        xi, v_xi = rest.reshape(model.n_time, -1, n_paths), v_rest.reshape(model.n_time, -1)
-    else:
-        columns = latent_map(parameters, rows.ages, model).columns
-        driven = np.einsum("tnd,ndp->tnp", columns, found.mean)
-        first, v_first = found.mean[:, :start].reshape(-1, n_paths), variance[:, :start].ravel()
-        xi, v_xi = found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T
-    scale = np.sqrt(parameters.initial_variance)
-    z0 = np.broadcast_to(parameters.initial_mean[:, None], (n, n_paths))
-    z0_std = np.zeros(n)
-    if start:
-        z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(v_first)
-    decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
-    coefficients = (decay * parameters.initial_mean)[..., None] + driven
-    return Latents(
-        block.paths, z0, z0_std, xi, np.sqrt(v_xi), coefficients, found.covariance
-    )

@@ -129,11 +129,11 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
 
 
 def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shared: bool) -> Block:
-    y = values[paths]
+    y = _rows(values, paths)
     seen = ~np.isnan(y)
     t = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
     if not seen.all():
-        y[~seen] = 0.0
+        y = np.where(seen, y, 0.0)
     vector = _paths_last(y @ (w[:, None] * phi))
     gram = _gram(seen[:1] if shared else seen, phi, w)
     if _nearly_diagonal(gram):
@@ -146,6 +146,12 @@ def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shar
         paths, t, gram, vector, estimate, _misfit(y, seen, estimate, phi, w),
         per_point.sum(1), per_point @ np.log(w),
     )  # fmt: skip
+
+
+def _rows(values: Array, paths: Array) -> Array:
+    """``values[paths]``, a view where the paths follow one another."""
+    first, last = int(paths[0]), int(paths[-1])
+    return values[first : last + 1] if last - first + 1 == len(paths) else values[paths]
 
 
 def _paths_last(x: Array) -> Array:

@@ -134,7 +134,7 @@ def over_paths(values: Array, n_paths: int) -> Array:
 def _quadratic(gram: Array, error: Array) -> Array:
     """``sum_t e' G e`` for each path; (P,)."""
     if gram.ndim == 3:
-        return np.einsum("tnp,tnp->p", gram * error, error)
+        return _weighted_sum(gram, error**2)
     if gram.shape[-1] == 1:
         return np.einsum("tnp,tnp->p", gram[..., 0] @ error, error)
     return np.einsum("tnp,tnp->p", np.einsum("tijp,tjp->tip", gram, error), error)
@@ -142,8 +142,16 @@ def _quadratic(gram: Array, error: Array) -> Array:
 
 def _prior_energy(mean: Array, prior: Prior) -> Array:
     first = (mean[0] - prior.mean) ** 2 / prior.variance
-    step = (mean[1:] - prior.factor * mean[:-1]) ** 2 / prior.noise
-    return first.sum(0) + step.sum((0, 1))
+    step = prior.factor * mean[:-1]
+    np.subtract(mean[1:], step, out=step)
+    return first.sum(0) + _weighted_sum(1.0 / prior.noise, np.square(step, out=step))
+
+
+def _weighted_sum(weight: Array, values: Array) -> Array:
+    """Sum over times and modes of ``weight`` (T, N, 1 or P) times ``values`` (T, N, P); (P,)."""
+    if weight.shape[-1] == 1:
+        return weight.reshape(-1) @ values.reshape(-1, values.shape[-1])
+    return np.einsum("tnp,tnp->p", weight, values)
 
 
 def _collapsed_count(block: Block) -> Array:
@@ -169,9 +177,9 @@ def _by_spectra(
     lam, q = parameters.eigenvalues, parameters.noise_variance
     start, n_paths = _n_fixed(parameters), len(block.paths)
     if block.times.shape[1] == 1:
-        square = (mean**2).sum(-1)
+        square = np.einsum("tnp,tnp->tn", mean, mean)
         square[start:] += over_paths(post.variance, n_paths)
-        cross = (mean[:-1] * mean[1:]).sum(-1)
+        cross = np.einsum("tnp,tnp->tn", mean[:-1], mean[1:])
         cross[start:] += over_paths(post.lag_covariance, n_paths)
         return transition_score(
             Moments(square, cross, n_paths), np.diff(block.times, axis=0), lam, q

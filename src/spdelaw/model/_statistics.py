@@ -117,7 +117,8 @@ def collect(
     gram = eigenfunctions.T @ eigenfunctions
     total: Statistics | None = None
     for values in chunks:
-        c = (values.reshape(-1, values.shape[-1]) @ operator.T).reshape(*values.shape[:2], -1)
+        # Modes first: BLAS is the faster for it with few modes and many rows.
+        c = (operator @ values.reshape(-1, values.shape[-1]).T).reshape(-1, *values.shape[:2])
         part = _of_coefficients(c, times, values, gram)
         if part is None:
             return None
@@ -126,21 +127,23 @@ def collect(
 
 
 def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Statistics | None:
+    """Statistics of coefficients (N, P, T) of the values (P, T, M)."""
     flat = values.reshape(-1)
     energy = float(np.vdot(flat, flat))
     # Any NaN or infinity among the values makes their energy non-finite: no pass of its own.
     if not np.isfinite(energy):
         return None
-    rows = c.reshape(-1, c.shape[-1])
-    inside = float(np.vdot(rows.T @ rows, gram))
+    rows = c.reshape(len(c), -1)
+    inside = float(np.vdot(rows @ rows.T, gram))
+    start = c[..., 0]
     return Statistics(
         times=times,
-        n_paths=len(c),
-        first=c.sum(0),
-        square=np.einsum("ptn,ptn->tn", c, c),
-        cross=np.einsum("ptn,ptn->tn", c[:, :-1], c[:, 1:]),
-        skip=np.einsum("ptn,ptn->tn", c[:, :-2], c[:, 2:]),
-        start_spread=((c[:, 0] - c[:, 0].mean(0)) ** 2).sum(0),
+        n_paths=c.shape[1],
+        first=c.sum(1).T,
+        square=np.einsum("npt,npt->tn", c, c),
+        cross=np.einsum("npt,npt->tn", c[..., :-1], c[..., 1:]),
+        skip=np.einsum("npt,npt->tn", c[..., :-2], c[..., 2:]),
+        start_spread=((start - start.mean(1, keepdims=True)) ** 2).sum(1),
         energy=energy,
         outside=max(energy - inside, 0.0),
         n_points=values.shape[-1],

@@ -81,7 +81,9 @@ def _draw_spectrum(ax: Axes, values: np.ndarray, true: np.ndarray | None, label:
 def _draw_errors(ax: Axes, values: np.ndarray, true: np.ndarray) -> None:
     """Decades hide an error of 10 %; standard errors do not."""
     estimate, stderr = values.T[:2]
-    z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=stderr > 0)
+    # An infinite standard error would draw an undetermined number as a perfect one, at zero.
+    known = (stderr > 0) & np.isfinite(stderr)
+    z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=known)
     ax.axhspan(-Z95, Z95, color="#EDEDED", linewidth=0, zorder=0)
     ax.axhline(0.0, color=CLOSED_FORM, linestyle="--", linewidth=1.0)
     ax.plot(np.arange(1, len(z) + 1), z, "o", color=SAMPLE, markersize=3.0)

@@ -83,11 +83,12 @@ class ChaosVAE(nn.Module):
         """Propagators on the paths' clock, shared by all of them."""
         return self.dynamics.curves(paths.ages, self.n_time, self.method)
 
-    def decode(
+    def coefficients(
         self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
     ) -> Tensor:
-        """Field (P, T, M) of latent ``z0`` (P, N) and ``xi`` (P, K, N)."""
-        return self._coefficients(curves, paths, initial, chaos) @ self.basis.t()
+        """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, N)."""
+        c = expand(curves, initial, chaos)
+        return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
 
     def field_variance(self, curves: Propagators, paths: Paths, posterior: Posterior) -> Tensor:
         """Variance of the decoded field under independent normals, (P, T, M).
@@ -96,14 +97,5 @@ class ChaosVAE(nn.Module):
         """
         squared = Propagators(*(curve**2 for curve in curves))
         initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
-        variance = self._coefficients(squared, paths, initial.exp(), chaos.exp())
+        variance = self.coefficients(squared, paths, initial.exp(), chaos.exp())
         return variance @ (self.basis**2).t()
-
-    @staticmethod
-    def _coefficients(
-        curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
-    ) -> Tensor:
-        c = expand(curves, initial, chaos)
-        if paths.index is None:
-            return c
-        return torch.take_along_dim(c, paths.index[..., None], 1)

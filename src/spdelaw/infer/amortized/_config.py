@@ -22,7 +22,7 @@ class AmortizedConfig(BaseModel):
     Attributes:
         preset: name of the defaults.
         epochs: passes over the training paths.
-        warmup_epochs: of the linear warm-up, before the cosine.
+        warmup_epochs: of the linear warm-up, before the cosine; at most a third of all.
         batch_size: paths in one step.
         n_time: K, functions of time in the chaos expansion.
         n_reference: reference times of the encoder's attention.
@@ -69,7 +69,6 @@ class AmortizedConfig(BaseModel):
 
     @model_validator(mode="after")
     def _room_for_the_cosine(self) -> Self:
-        # A short run keeps the shape: the warm-up takes at most a third of it.
         if 3 * self.warmup_epochs > self.epochs:
             object.__setattr__(self, "warmup_epochs", self.epochs // 3)
         return self

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from spdelaw.chaos import Propagators
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
+from spdelaw.infer.amortized._residuals import squared_residuals
 from spdelaw.model.encoder import Posterior
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -55,24 +57,27 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
     posterior = model.encode(paths)
     curves = model.curves(paths)
     initial, chaos = posterior.initial_mean, posterior.chaos_mean
-    if noise is not None:
-        initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
-        chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
-    squares = squared_residuals(model.decode(curves, paths, initial, chaos), paths)
     if noise is None:
-        variance = model.field_variance(curves, paths, posterior)
-        observed = variance if paths.observed is None else variance * paths.observed
-        squares = squares + observed.sum(1).double()
+        c = model.coefficients(curves, paths, initial, chaos)
+        return exact_elbo(model, paths, posterior, curves, c)
+    initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
+    chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
+    c = model.coefficients(curves, paths, initial, chaos)
+    squares = squared_residuals(c, model.basis, paths)
     log_likelihood = gaussian_log_density(squares, _counts(paths), model.log_variance)
     return Elbo(log_likelihood, *_divergences(posterior))
 
 
-def squared_residuals(field: Tensor, paths: Paths) -> Tensor:
-    """``sum_t (X - X_hat)^2`` over the observed times of each point, (P, M), float64."""
-    residual = paths.values - field
+def exact_elbo(
+    model: ChaosVAE, paths: Paths, posterior: Posterior, curves: Propagators, mean: Tensor
+) -> Elbo:
+    """The same without sampling, from the coefficients of the posterior means, (P, T, N)."""
+    variance = model.field_variance(curves, paths, posterior)
     if paths.observed is not None:
-        residual = residual * paths.observed
-    return torch.einsum("ptm,ptm->pm", residual, residual).double()
+        variance = variance * paths.observed
+    squares = squared_residuals(mean, model.basis, paths) + variance.sum(1).double()
+    log_likelihood = gaussian_log_density(squares, _counts(paths), model.log_variance)
+    return Elbo(log_likelihood, *_divergences(posterior))
 
 
 def gaussian_log_density(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:

@@ -62,24 +62,30 @@ class MultiTimeAttention(nn.Module):
         self.output = nn.Linear(2 * n_points, n_out)
         self.register_buffer("reference", torch.linspace(0.0, 1.0, n_reference), persistent=False)
 
-    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Tensor:
+    def forward(
+        self, values: Tensor, observed: Tensor | None, times: Tensor,
+        through: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:  # fmt: skip
         """Path on the reference times, (R, paths, n_out).
 
         Args:
             values: (paths, T, M); what was not observed may hold any number but NaN.
             observed: (paths, T, M), 1 where observed; None where everything was.
             times: as a share of the horizon, (T,) or (paths, T).
+            through: weight (n_more, n_out) and bias of a further map of the result. It is
+                multiplied with the output map first, cheaper than applying the two in turn.
         """
-        scores = self.scores(times)
-        n_points = values.shape[-1]
+        scores, m = self.scores(times), values.shape[-1]
+        weight, bias = self.output.weight, self.output.bias
+        if through is not None:
+            weight, bias = through[0] @ weight, through[0] @ bias + through[1]
         if observed is None:
-            seen = torch.matmul(torch.softmax(scores, -1), values)  # (paths, R, M)
-            mapped = nn.functional.linear(seen, self.output.weight[:, :n_points])
-            constant = self.output.weight[:, n_points:].sum(1) + self.output.bias
-            return (mapped + constant).transpose(0, 1)
+            shared = torch.softmax(scores, -1).expand(len(values), -1, -1)
+            seen = torch.bmm(shared, values).transpose(0, 1)
+            return nn.functional.linear(seen, weight[:, :m], weight[:, m:].sum(1) + bias)
         seen, any_seen = attend_observed(scores, values * observed, observed)
-        both = torch.cat([seen, any_seen.expand_as(seen)], -1)
-        return self.output(both).transpose(0, 1)
+        mapped = nn.functional.linear(seen.transpose(0, 1), weight[:, :m], bias)
+        return mapped + any_seen[:, 0] @ weight[:, m:].t()
 
     def scores(self, times: Tensor) -> Tensor:
         """``s(r, t)``, shape (R, T) or (paths, R, T)."""

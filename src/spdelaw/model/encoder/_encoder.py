@@ -59,7 +59,9 @@ class Encoder(nn.Module):
             observed: (paths, T, M), 1 where observed; None where everything was.
             times: as a share of the horizon, (T,) or (paths, T).
         """
-        state = self.recurrent(self.attention(values, observed, times))
+        recurrent = self.recurrent
+        through = recurrent.weight_input, recurrent.bias_input
+        state = recurrent.recur(self.attention(values, observed, times, through))
         mean, log_variance = self.head(state).chunk(2, -1)
         n, shape = self.n_modes, (-1, self.n_time, self.n_modes)
         return Posterior(

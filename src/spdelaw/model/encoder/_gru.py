@@ -39,7 +39,10 @@ class FinalStateGRU(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Inputs (steps, paths, n_in) to the final state (paths, n_hidden)."""
-        gates = nn.functional.linear(inputs, self.weight_input, self.bias_input)
+        return self.recur(nn.functional.linear(inputs, self.weight_input, self.bias_input))
+
+    def recur(self, gates: Tensor) -> Tensor:
+        """The same from ``W_x input + b_x``, (steps, paths, 3 n_hidden)."""
         return _Recursion.apply(gates, self.weight_state, self.bias_state)
 
 
@@ -71,19 +74,22 @@ class _Recursion(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         opened, candidates, states, weight = ctx.saved_tensors
         steps, paths, width = opened.shape
-        r, z, n = opened.split(width // 3, -1)
-        by_n = (1.0 - z) * (1.0 - n * n)
-        by_r = by_n * candidates * r * (1.0 - r)
-        by_z = (states[:-1] - n) * z * (1.0 - z)
-        factor = torch.cat([by_r, by_z, by_n * r], -1).view(steps, paths, 3, -1)
-        own = torch.empty_like(factor)
-        at_state = torch.empty_like(states[:-1])  # dh behind each step
+        n_hidden = width // 3
+        r, z, n = opened.split(n_hidden, -1)
+        # Blocks h_n, r, z, x_n: the first three meet W_h, the last three are the input's gates.
+        factor = opened.new_empty(steps, paths, 4, n_hidden)
+        by_n = torch.mul(1.0 - z, 1.0 - n * n, out=factor[:, :, 3])
+        torch.mul(by_n, r, out=factor[:, :, 0])
+        torch.mul(factor[:, :, 0] * candidates, 1.0 - r, out=factor[:, :, 1])
+        torch.mul((states[:-1] - n) * z, 1.0 - z, out=factor[:, :, 2])
+        own, rows = torch.empty_like(factor), torch.roll(weight, n_hidden, 0)
+        flat = own.view(steps, paths, 4 * n_hidden)
         dh = grad
         for s in range(steps - 1, -1, -1):
-            at_state[s] = dh
             torch.mul(factor[s], dh[:, None], out=own[s])
-            dh = torch.addmm(dh * z[s], own[s].view(paths, width), weight)
-        flat = own.view(steps * paths, width)
-        by_weight = flat.t() @ states[:-1].reshape(steps * paths, -1)
-        by_gates = torch.cat([own[:, :, :2].flatten(2), by_n * at_state], -1)
-        return by_gates, by_weight, flat.sum(0)
+            dh = torch.addmm(dh * z[s], flat[s, :, :width], rows)
+        at_state = flat.view(steps * paths, 4 * n_hidden)[:, :width]
+        by_weight = at_state.t() @ states[:-1].view(steps * paths, n_hidden)
+        by_bias = at_state.sum(0)
+        by_gates = flat[:, :, n_hidden:]
+        return by_gates, torch.roll(by_weight, -n_hidden, 0), torch.roll(by_bias, -n_hidden, 0)

@@ -1,0 +1,52 @@
+"""The state-space problem that the likelihood benchmarks share: Regime B seen with noise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from benchmarks import _timing  # noqa: F401  (sets the number of threads before NumPy loads)
+
+import numpy as np  # isort: skip
+
+import spdelaw as sl  # isort: skip
+from spdelaw.model import Parameters  # isort: skip
+
+NOISE_STD = 0.05
+
+
+class Observations(NamedTuple):
+    """Fields (P, T, M), NaN where missing, with the eigenfunctions ``Phi`` (M, N)."""
+
+    values: np.ndarray
+    times: np.ndarray
+    eigenfunctions: np.ndarray
+    parameters: Parameters
+
+
+def observations(
+    n_paths: int, n_times: int = 201, n_points: int = 101, n_modes: int = 8, missing: float = 0.0
+) -> Observations:
+    """Noisy heat-equation fields, and parameters near, not at, the truth."""
+    equation = sl.catalogue.heat(n_modes=n_modes)
+    times = np.linspace(0.0, 0.005 * (n_times - 1), n_times)
+    grid = np.linspace(0.0, np.pi, n_points)
+    values = sl.simulate(equation, n_paths, times=times, grid=grid, seed=0).values
+    rng = np.random.default_rng(1)
+    values = values + NOISE_STD * rng.standard_normal(values.shape)
+    if missing:
+        values[rng.random(values.shape) < missing] = np.nan
+    phi = equation.domain.eigenfunctions(grid, n_modes)
+    return Observations(values, times, phi, parameters(n_modes))
+
+
+def parameters(n_modes: int) -> Parameters:
+    """Parameters at which likelihoods are compared; the initial state is Gaussian."""
+    n = np.arange(n_modes)
+    return Parameters(
+        1.1 * (0.5 + n**2),
+        1.0 / (1.0 + n),
+        np.full(n_modes, 0.2),
+        np.full(n_modes, 0.1),
+        np.asarray(1.1 * NOISE_STD**2),
+        "gaussian",
+    )

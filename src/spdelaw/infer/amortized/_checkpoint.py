@@ -1,0 +1,129 @@
+"""A run on disk: everything that decides how it goes on, written whole or not at all.
+
+``state.safetensors`` holds the parameters, the best ones so far and the optimiser's moments;
+``run.json`` what they belong to. The order of the data and every random draw of an epoch come
+from streams that (seed, epoch) name, so the number of epochs done is the state of all of them; the
+learning rates are a function of the epoch, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from spdelaw.data.atomic import recover_directory, replace_directory
+from spdelaw.errors import FileError, InputError
+
+SCHEMA = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """State of a run after an epoch.
+
+    Attributes:
+        epoch: epochs done.
+        tensors: ``model.*``, ``best.*`` and ``optimiser.*``.
+        best_epoch, best_score: where the ``best.*`` are from; 0 and infinity before the first.
+        history: one row an epoch: training loss, validation loss, validation rel L2.
+        seconds: spent so far.
+    """
+
+    epoch: int
+    tensors: dict[str, Tensor]
+    best_epoch: int
+    best_score: float
+    history: tuple[tuple[float, float, float], ...]
+    seconds: float
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """Tensors of one kind, by their own names."""
+        start = name + "."
+        return {k[len(start) :]: v for k, v in self.tensors.items() if k.startswith(start)}
+
+
+def write_checkpoint(folder: Path, snapshot: Snapshot, identity: dict[str, Any]) -> None:
+    """Replace the checkpoint in ``folder``."""
+    described = {
+        field.name: getattr(snapshot, field.name)
+        for field in dataclasses.fields(snapshot) if field.name != "tensors"
+    }  # fmt: skip
+    document = {"schema": SCHEMA, "identity": identity, **described}
+    with replace_directory(folder) as new:
+        save_file({k: v.contiguous() for k, v in snapshot.tensors.items()},
+                  new / "state.safetensors")  # fmt: skip
+        (new / "run.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+
+
+def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
+    """Snapshot and identity of the run in ``folder``, or `FileError`."""
+    recover_directory(folder)
+    try:
+        document = json.loads((folder / "run.json").read_text())
+        tensors = load_file(folder / "state.safetensors")
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
+        snapshot = Snapshot(
+            document["epoch"], tensors, document["best_epoch"], document["best_score"],
+            tuple(tuple(row) for row in document["history"]), document["seconds"],
+        )  # fmt: skip
+        return snapshot, document["identity"]
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise FileError(
+            str(folder), expected="a checkpoint of engine='amortized'",
+            got=f"{type(error).__name__}: {error}", fix="check the name, or remove it and start anew",
+        ) from error  # fmt: skip
+
+
+def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
+    """Snapshot to go on from, or None; an error where the folder is of another run.
+
+    Raises:
+        InputError: another config, seed or data.
+        FileError: the folder holds something else.
+    """
+    recover_directory(folder)
+    if not folder.exists() or not any(folder.iterdir()):
+        return None
+    snapshot, found = read_checkpoint(folder)
+    ours = json.loads(json.dumps(identity))
+    differing = [k for k in ours if ours[k] != found.get(k)]
+    if "config" in differing:
+        theirs = found.get("config") or {}
+        differing += [k for k in ours["config"] if ours["config"][k] != theirs.get(k)]
+        differing.remove("config")
+    if differing:
+        raise InputError(
+            "checkpoint", expected="the run that was started in this folder",
+            got=f"another {', '.join(differing)}",
+            fix="repeat the call that started it, or choose another folder",
+        )  # fmt: skip
+    return snapshot
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
+    """Adam's step and moments by parameter name; copies."""
+    flat = [p for group in optimiser.param_groups for p in group["params"]]
+    return {
+        f"{name}.{key}": value.detach().clone()
+        for name, p in zip(names, flat, strict=True)
+        for key, value in optimiser.state[p].items()
+    }
+
+
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]
+) -> None:
+    """Put back what `optimiser_tensors` took."""
+    flat = [p for group in optimiser.param_groups for p in group["params"]]
+    for name, p in zip(names, flat, strict=True):
+        own = {k.rpartition(".")[2]: v for k, v in tensors.items() if k.rpartition(".")[0] == name}
+        if own:
+            optimiser.state[p] = {k: v.clone() for k, v in own.items()}

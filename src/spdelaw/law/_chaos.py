@@ -1,0 +1,87 @@
+"""Paths in chaos coordinates under a law."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.errors import DataError
+from spdelaw.law._law import Law
+from spdelaw.model import ChaosModel, Latents, chaos_latents, collapse
+
+Array = np.ndarray
+#: Functions of time where neither the caller nor the fit names a number: the paper's.
+N_TIME = 16
+
+
+def chaos_posterior(
+    law: Law, data: Any, *, n_time: int | None = None, tail: Any = None
+) -> xr.Dataset:
+    """Exact posterior of the initial state and the chaos coordinates of each path.
+
+    ``c_n(t) = e^(-lambda_n t) z0_n + sum_{k <= K} sqrt(q_n) psi_k(t; lambda_n) xi_kn (+ tail)``
+    given the observed fields: what the paper's encoder approximates (section 2.6).
+
+    Args:
+        law: of any engine.
+        data: fields (path, time, x); NaN is missing.
+        n_time: K, by default that of the fit, or 16.
+        tail: "modelled" or "dropped", by default that of the fit, or "modelled".
+
+    Returns:
+        Dataset with ``xi_mean``, ``xi_std`` over (path, k, mode), ``z0_mean``, ``z0_std`` over
+        (path, mode), and ``reconstruct_truncated`` over (path, time, x), the field of the mean
+        coordinates without the tail. `Law.reconstruct` gives the field with it.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), n_modes=2, engine="chaos", n_time=4)
+        >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
+        {'path': 20, 'k': 4, 'mode': 2}
+    """
+    fields, values, times, basis = law._seen(data)
+    if times.ndim == 2:
+        raise DataError(
+            "data", expected="one clock for all paths", got="times of each path's own",
+            fix="pass the paths one at a time with .isel(path=[i])",
+        )  # fmt: skip
+    model = ChaosModel(
+        n_time if n_time is not None else law.info.get("n_time", N_TIME),
+        max(float(np.ptp(times)), law.info.get("horizon", 0.0)),
+        tail if tail is not None else law.info.get("tail", "modelled"),
+    )
+    collapsed = collapse(values, times, basis, law._weights(len(basis)))
+    parts = chaos_latents(collapsed, law._working(values), model)
+    return _dataset(parts, fields, law, model, basis)
+
+
+def _dataset(
+    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array
+) -> xr.Dataset:
+    n_paths, n, k = fields.sizes["path"], law.state.n_modes, model.n_time
+    xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
+    z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
+    field = np.empty(fields.shape)
+    for part in parts:
+        xi[part.paths], xi_std[part.paths] = part.mean.transpose(2, 0, 1), part.std
+        z0[part.paths], z0_std[part.paths] = part.initial_mean.T, part.initial_std
+        field[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    mode = np.arange(1, n + 1)
+    return xr.Dataset(
+        {
+            "xi_mean": (("path", "k", "mode"), xi),
+            "xi_std": (("path", "k", "mode"), xi_std),
+            "z0_mean": (("path", "mode"), z0),
+            "z0_std": (("path", "mode"), z0_std),
+            "reconstruct_truncated": (fields.dims, field),
+        },
+        coords={
+            **{dim: fields[dim].values for dim in fields.dims},
+            "k": np.arange(1, k + 1),
+            "mode": mode,
+        },
+        attrs={"n_time": k, "tail": model.tail, "horizon": model.horizon},
+    )

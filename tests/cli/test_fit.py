@@ -1,0 +1,185 @@
+"""spdelaw fit and show."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.cli.law_files import EQUATION, KINDS, MODES, complete, write_kind
+
+import spdelaw as sl
+from spdelaw.data import write
+
+
+@pytest.fixture
+def data(folder):
+    return write_kind("complete")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_writes_the_law_of_the_library(run_json, folder, kind):
+    fields = write_kind(kind)
+    noise = ("--observation-noise", "estimate" if kind == "masked" else "none")
+    document = run_json("fit", "data.nc", "--domain", "interval", *MODES, *noise, "--out", "a.law")
+    expected = sl.fit(fields, sl.Interval(0, np.pi), 3, observation_noise=noise[1])
+    got = sl.load("a.law")
+    assert got.parameters.equals(expected.parameters)
+    estimate = document["law"]["parameters"]["eigenvalue"]["estimate"]
+    assert estimate == pytest.approx(expected.parameters.eigenvalue.values[:, 0], rel=1e-12)
+    assert document["law"]["info"]["n_paths"] == fields.sizes["path"]
+    assert sorted(p.name for p in folder.iterdir()) == ["a.law", "data.nc"]
+
+
+def test_table_shows_estimates_intervals_and_the_domain(run, data):
+    text = run("fit", "data.nc", *MODES, "--out", "a.law").stdout
+    values = sl.load("a.law").parameters.eigenvalue.values
+    for estimate, _, lower, upper in values:
+        assert f"{estimate:.4g}" in text
+        assert f"[{lower:.4g}, {upper:.4g}]" in text
+    assert "bounds from the equation in the file" in text
+    assert "a.law" in text
+
+
+def test_quiet_says_nothing(run, data):
+    assert run("fit", "data.nc", *MODES, "--out", "a.law", "--quiet").output == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "domain", "reason"),
+    [
+        ([], sl.Interval(0, np.pi), "equation in the file"),
+        (["--bounds", 0, 4], sl.Interval(0, 4), "--bounds"),
+        (["--boundary", "neumann"], sl.Interval(0, np.pi, "neumann"), "equation in the file"),
+        (["--domain", "line"], sl.Line(), "no bounds"),
+    ],
+)
+def test_where_the_domain_comes_from(run_json, data, args, domain, reason):
+    document = run_json("fit", "data.nc", *args, "--modes", 2, "--out", "a.law")
+    assert sl.load("a.law").domain == domain
+    assert reason in document["domain_from"]
+
+
+def test_without_an_equation_the_coordinate_gives_the_bounds(run, fails, data):
+    write(data.drop_attrs(), "plain.nc")
+    common = ("fit", "plain.nc", *MODES, "--out", "a.law")
+    assert "pass --domain interval" in fails(*common)
+    periodic = (*common, "--domain", "interval", "--boundary", "periodic")
+    assert "--bounds" in fails(*periodic)
+    assert "ends of the coordinate x" in run(*common, "--domain", "interval").stdout
+    assert sl.load("a.law").domain == sl.Interval(0, np.pi)
+
+
+def test_zarr_gives_the_same_law(run, data):
+    pytest.importorskip("zarr")
+    write(data, "data.zarr")
+    for suffix in ("nc", "zarr"):
+        run("fit", f"data.{suffix}", *MODES, "--out", f"{suffix}.law")
+    assert sl.load("zarr.law").parameters.equals(sl.load("nc.law").parameters)
+
+
+def test_options_reach_the_fit(run_json, data):
+    document = run_json(
+        "fit", "data.nc", *MODES, "--drift", "parametric", "--noise", "parametric",
+        "--initial", "gaussian", "--level", 0.8, "--observation-noise", 0.01, "--nuisance", 0,
+        "--out", "a.law",
+    )  # fmt: skip
+    law = document["law"]
+    assert (law["info"]["drift"], law["info"]["noise"]) == ("parametric", "parametric")
+    assert law["info"]["initial_state"] == "gaussian"
+    assert law["level"] == 0.8
+    assert law["parameters"]["observation_std"]["estimate"] == pytest.approx(0.01)
+
+
+def test_modes_chosen_by_the_fit_are_noted(run, data):
+    text = run("fit", "data.nc", "--out", "a.law").stdout
+    assert "note: " in text
+    assert sl.load("a.law").n_modes == EQUATION.n_modes
+
+
+def test_force_replaces_a_law_and_nothing_else(run, fails, folder, data):
+    run("fit", "data.nc", *MODES, "--out", "a.law")
+    before = (folder / "a.law" / "law.json").read_bytes()
+    assert "--force" in fails("fit", "missing.nc", "--out", "a.law"), "before any work"
+    assert (folder / "a.law" / "law.json").read_bytes() == before
+    run("fit", "data.nc", "--modes", 2, "--out", "a.law", "--force")
+    assert sl.load("a.law").n_modes == 2
+    (folder / "thesis").mkdir()
+    (folder / "thesis" / "chapter.tex").write_text("years")
+    assert "something else" in fails("fit", "data.nc", "--out", "thesis", "--force")
+    assert (folder / "thesis" / "chapter.tex").read_text() == "years"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--domain", "sphere"], "one of interval, line"),
+        (["--domain", "line", "--bounds", 0, 1], "--domain interval"),
+        (["--boundary", "open"], "--boundary"),
+        (["--bounds", 1, 0], "a < b"),
+        (["--bounds", 0, 1], "points"),
+        (["--modes", "many"], "--modes: expected auto or an integer"),
+        (["--modes", 0], "--modes"),
+        (["--modes", 99], "n_modes: expected at most"),
+        (["--observation-noise", "some"], "--observation-noise"),
+        (["--observation-noise", -1], "observation_noise"),
+        (["--observation-noise", "nan"], "observation_noise"),
+        (["--initial", "random"], "--initial"),
+        (["--drift", "dense"], "--drift"),
+        (["--noise", "dense"], "--noise"),
+        (["--nuisance", -1], "--nuisance"),
+        (["--level", 1.5], "level"),
+        (["--bootstrap", -1], "bootstrap"),
+        (["--threads", 0], "threads"),
+        (["--variable", "wind"], "wind"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(fails, folder, data, args, words):
+    assert words in fails("fit", "data.nc", *args, "--out", "a.law")
+    assert [p.name for p in folder.iterdir()] == ["data.nc"]
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [("a.nc", "pass --out a.law"), ("nowhere/a.law", "mkdir -p"), ("data.nc/a.law", "folder")],
+)
+def test_bad_target(fails, data, out, words):
+    assert words in fails("fit", "data.nc", "--out", out)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda f: f.rename(x="depth"),
+        lambda f: f.isel(time=[0]),
+        lambda f: f * np.nan,
+    ],
+    ids=["dims", "one time", "all missing"],
+)
+def test_bad_data(fails, folder, spoil):
+    spoil(complete()).to_netcdf("data.nc")
+    fails("fit", "data.nc", "--domain", "interval", *MODES, "--out", "a.law")
+    assert [p.name for p in folder.iterdir()] == ["data.nc"]
+
+
+# ------------------------------------------------------------------ show
+
+
+def test_show_has_parameters_facts_and_citation(run, run_json, data):
+    run("fit", "data.nc", *MODES, "--out", "a.law", "-q")
+    text, document = run("show", "a.law").stdout, run_json("show", "a.law")
+    law = sl.load("a.law")
+    for name in ("eigenvalue", "noise_variance"):
+        assert all(f"{v:.4g}" in text for v in law.parameters[name].values[:, 0])
+    for words in ("exact", "[0, 3.14159], dirichlet", "12 paths", "Initial state", "cite: "):
+        assert words in text
+    assert document["citation"] == law.citation()
+    assert document["law"]["info"] == json.loads(json.dumps(law.info))
+    assert run("show", "a.law", "-q").output == ""
+
+
+def test_show_needs_a_law(fails, folder, data):
+    assert "nothing of this name" in fails("show", "b.law")
+    assert "spdelaw fit data.nc" in fails("show", "data.nc")
+    (folder / "empty.law").mkdir()
+    assert "no law there" in fails("show", "empty.law")
+    (folder / "empty.law" / "law.json").write_text("{}")
+    fails("show", "empty.law")

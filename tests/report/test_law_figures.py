@@ -1,0 +1,150 @@
+"""Figures of a law: what is drawn is what the law says."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+import spdelaw as sl
+from spdelaw.errors import DataError, InputError
+from spdelaw.report import plot_forecast, plot_reconstruction, plot_spectrum, save_figure
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def heat():
+    return sl.catalogue.heat(n_modes=3)
+
+
+@pytest.fixture(scope="module")
+def fields(heat):
+    return sl.simulate(heat, 20, times=np.linspace(0, 1, 21), grid=np.linspace(0, 3, 16), seed=0)
+
+
+@pytest.fixture(scope="module")
+def law(heat, fields):
+    return sl.fit(fields, heat.domain, 3)
+
+
+def labelled(ax, label):
+    (found,) = [a for a in ax.get_lines() if a.get_label() == label]
+    return found.get_ydata()
+
+
+# ------------------------------------------------------------------ spectrum
+
+
+def test_spectrum_draws_estimates_intervals_truth_and_errors(law, heat):
+    figure = plot_spectrum(law, heat)
+    top, bottom = figure.axes[:2], figure.axes[2:]
+    for ax, below, name, true in zip(
+        top, bottom, ("eigenvalue", "noise_variance"), (heat.eigenvalues, heat.noise_variance),
+        strict=True,
+    ):  # fmt: skip
+        estimate, stderr, lower, upper = law.parameters[name].values.T
+        points, _, (bars,) = ax.containers[0].lines
+        np.testing.assert_array_equal(points.get_ydata(), estimate)
+        ends = np.array([s[:, 1] for s in bars.get_segments()])
+        np.testing.assert_allclose(ends, np.stack([lower, upper], 1), rtol=1e-12)
+        np.testing.assert_array_equal(labelled(ax, "truth"), true)
+        assert ax.get_yscale() == "log"
+        z = [a.get_ydata() for a in below.get_lines() if a.get_marker() == "o"]
+        np.testing.assert_allclose(z[0], (estimate - true) / stderr)
+    words = [t.get_text() for t in top[0].get_legend().get_texts()]
+    assert words == ["truth", "learned, 95 % interval"]
+
+
+def test_spectrum_without_truth_has_two_panels(law, tmp_path):
+    figure = plot_spectrum(law)
+    assert len(figure.axes) == 2
+    save_figure(figure, tmp_path / "a.png")
+
+
+def test_spectrum_draws_what_has_no_finite_interval(law, heat, tmp_path):
+    import dataclasses
+
+    table = law.parameters.copy(deep=True)
+    table["eigenvalue"][2, 1:] = [np.inf, 0.0, np.inf]
+    open_ended = dataclasses.replace(law, parameters=table)
+    figure = plot_spectrum(open_ended, heat)
+    save_figure(figure, tmp_path / "a.png")
+    (z,) = [a.get_ydata() for a in figure.axes[2].get_lines() if a.get_marker() == "o"]
+    assert np.isnan(z[2]), "an undetermined number has no error, not a perfect one"
+    assert np.isfinite(z[:2]).all()
+
+
+def test_spectrum_needs_a_truth_of_as_many_modes(law):
+    with pytest.raises(InputError, match="at least 3 modes, got 2"):
+        plot_spectrum(law, sl.catalogue.heat(n_modes=2))
+    with pytest.raises(InputError, match="got str"):
+        plot_spectrum(law, "heat")
+
+
+# ------------------------------------------------------------------ reconstruction
+
+
+def test_reconstruction_draws_gaps_mean_and_std(law, fields):
+    gappy = sl.mask(fields, "blocks", 0.25, seed=0)
+    result = law.reconstruct(gappy)
+    figure = plot_reconstruction(gappy, result, path=2)
+    seen, mean, std = (ax.collections[0] for ax in figure.axes[:3])
+    np.testing.assert_array_equal(np.ma.getmaskarray(seen.get_array()), np.isnan(gappy[2]).T)
+    np.testing.assert_array_equal(mean.get_array(), result["mean"][2].T)
+    np.testing.assert_array_equal(std.get_array(), result["std"][2].T)
+    assert seen.get_clim() == mean.get_clim()
+    assert std.get_clim()[0] == 0
+    assert figure.axes[0].get_title("left") == "observed, 25 % missing"
+
+
+def test_reconstruction_uses_the_clock_of_the_path(law, fields):
+    own = [fields[0, [0, 3, 9]], fields[1, [0, 2, 4, 20]]]
+    stacked = sl.stack(own)
+    figure = plot_reconstruction(stacked, law.reconstruct(stacked), path=0)
+    edges = figure.axes[0].collections[0].get_coordinates()[0, :, 0]
+    np.testing.assert_allclose(edges, [0.0, 0.075, 0.3, 0.45])
+
+
+def test_bad_reconstruction(law, fields):
+    result = law.reconstruct(fields)
+    with pytest.raises(InputError, match="from 0 to 19"):
+        plot_reconstruction(fields, result, path=20)
+    with pytest.raises(DataError, match="mean and std"):
+        plot_reconstruction(fields, fields)
+    with pytest.raises(DataError, match="NaN only"):
+        plot_reconstruction(fields * np.nan, result)
+    with pytest.raises(DataError, match="got ndarray"):
+        plot_reconstruction(fields.values, result)
+
+
+# ------------------------------------------------------------------ forecast
+
+
+def test_forecast_draws_history_mean_bands_and_truth(law, fields):
+    history, later = fields[:, :12], fields[:, 12:]
+    result = law.forecast(history, later.time.values)
+    (ax,) = plot_forecast(history, result, later, point=1.05, path=4).axes
+    at = {"path": 4, "x": 5}  # 1.0 is the nearest point
+    mean, std = (result[k].isel(at).values for k in ("mean", "std"))
+    np.testing.assert_array_equal(labelled(ax, "history"), history.isel(at))
+    np.testing.assert_array_equal(labelled(ax, "forecast mean"), mean)
+    np.testing.assert_array_equal(labelled(ax, "what happened"), later.isel(at))
+    for band, probability in zip(ax.collections, (0.95, 0.5), strict=True):
+        reach = stats.norm.ppf(0.5 + probability / 2) * std
+        drawn = band.get_paths()[0].vertices[:, 1]
+        assert drawn.min() == pytest.approx((mean - reach).min())
+        assert drawn.max() == pytest.approx((mean + reach).max())
+        assert band.get_label() == f"{100 * probability:g} % band"
+    assert ax.get_title("left") == "x = 1"
+
+
+def test_forecast_goes_into_given_axes(law, fields):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    ax = figure.add_subplot()
+    result = law.forecast(fields, [1.5, 2.0])
+    assert plot_forecast(fields, result, ax=ax) is figure
+    assert isinstance(result, xr.Dataset)
+    with pytest.raises(DataError, match="mean and std"):
+        plot_forecast(fields, result["mean"])
