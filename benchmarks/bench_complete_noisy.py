@@ -85,7 +85,7 @@ def _dynamax(block: Block, o: Observations) -> Callable[[], tuple[float, np.ndar
     n_paths, n_times, n_modes = len(block.paths), len(o.times), len(gram)
     estimates = jnp.asarray(UNIT * block.estimate.transpose(2, 0, 1))
     # Noise outside the modes, which no emission shows, and the two changes of variables.
-    outside = float(block.count.sum()) - n_paths * n_times * n_modes
+    outside = float(block.n_values.sum()) - n_paths * n_times * n_modes
     misfit = float(block.misfit.sum())
     constant = n_paths * n_times * (n_modes * np.log(UNIT) - 0.5 * np.log(gram).sum())
 

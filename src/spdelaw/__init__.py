@@ -6,7 +6,6 @@ The public names are listed in ``__all__``; everything else may change.
 from __future__ import annotations
 
 from spdelaw._version import __version__
-
 from spdelaw.data import as_fields, describe, mask, read, split, stack, write
 from spdelaw.domain import AbstractDomain, Interval, Line
 from spdelaw.equation import (
@@ -37,6 +36,7 @@ __all__ = [
     "Scorecard",
     "SpectralSPDE",
     "White",
+    "__version__",
     "as_fields",
     "catalogue",
     "describe",

@@ -35,7 +35,7 @@ def test_misfit_identity(pattern, weighted):
                 e = c - block.estimate[t, :, j]
                 got += e @ gram_of(block, t, j) @ e
             np.testing.assert_allclose(got, expected, rtol=IDENTITY_TOLERANCE)
-            assert block.count[j] == seen.sum()
+            assert block.n_values[j] == seen.sum()
             covered.append(path)
     assert sorted(covered) == list(range(9))
 
@@ -50,7 +50,7 @@ def test_which_kernel_and_how_many_patterns(pattern):
     assert all(
         (block.times.shape[1] == 1) == (pattern != "own_times") for block in collapsed.blocks
     )
-    assert collapsed.count == (~np.isnan(case.values)).sum()
+    assert collapsed.n_values == (~np.isnan(case.values)).sum()
 
 
 def test_few_patterns_among_many_paths_are_grouped():

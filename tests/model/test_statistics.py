@@ -82,7 +82,7 @@ def test_sums_are_those_of_the_coefficients():
     np.testing.assert_allclose(s.skip, (c[:, 2:] * c[:, :-2]).sum(0), rtol=1e-10)
     np.testing.assert_allclose(s.start_spread, 6 * c[:, 0].var(0), rtol=1e-10)
     np.testing.assert_allclose(s.outside, ((values - c @ phi.T) ** 2).sum(), rtol=1e-9)
-    assert s.count == values.size
+    assert s.n_values == values.size
     assert s.n_modes == p.n_modes
 
 

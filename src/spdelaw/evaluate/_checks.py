@@ -1,9 +1,9 @@
 """Does the model fit? Innovations that should be independent standard normals.
 
 Three tests a mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths)
-and normality (D'Agostino's omnibus test). All statistics are scaled down by ``1 + n_test / n_train``, so that
-errors of the estimate alone do not set off an alarm, and the p-values are joined by Holm's
-method: the chance of any false alarm stays below the stated rate.
+and normality (D'Agostino's omnibus test). All statistics are scaled down by
+``1 + n_test / n_train``, so that errors of the estimate alone do not set off an alarm, and the
+p-values are joined by Holm's method: the chance of any false alarm stays below the stated rate.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ class Scorecard:
             lines.append(
                 f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
                 f"largest error {d['largest_z']:.2f} standard errors"
+                + (f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else "")
             )
         return "\n".join([*lines, self.verdict])
 

@@ -83,7 +83,7 @@ def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
 
 
 def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
-    """The exact mean of the true law: the best, in mean square, that sees the initial state only."""
+    """The exact mean of the true law: the best in mean square that sees only the first state."""
     x = fields[equation.domain.dims[0]].values
     mean = np.broadcast_to(equation.mean(fields["time"].values, x).values, fields.shape).copy()
     mean[:, 0] = np.nan

@@ -13,7 +13,7 @@ from spdelaw._version import __version__
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._coordinates import Free
-from spdelaw.infer._exact import Fitted
+from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._identifiability import identifiability, time_unit_hint
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
@@ -29,7 +29,9 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
     state = fitted.solution.parameters
     state = state._replace(observation_variance=_observation_variance(fitted, settings))
     hint = time_unit_hint(
-        state.eigenvalues[: fitted.n_modes], float(np.median(np.diff(times))), observed.span,
+        state.eigenvalues[: fitted.n_modes],
+        float(np.median(np.diff(times))),
+        observed.span,
         bool(report.undetermined),
     )
     notes = [*fitted.notes, *report.sentences, *([hint] if hint else [])]

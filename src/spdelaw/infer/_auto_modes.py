@@ -55,14 +55,14 @@ def choose_modes(observed: Observed, domain: AbstractDomain) -> tuple[int, str]:
 def _bic(collapsed: Collapsed, times: Array) -> float:
     n = collapsed.n_modes
     n_rows = collapsed.n_paths * times.shape[-1]
-    variance = max(collapsed.misfit / max(collapsed.count - n * n_rows, 1.0), 1e-300)
+    variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
     rough = _starts.from_estimates(collapsed, variance)
     layout = Layout(Free("eigenvalue", n), Free("noise_variance", n), "deterministic", n, 1)
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
     start = starting_vector(layout, rough, variance**0.5, first, np.zeros(n))
     span = float(np.ptp(times, axis=-1).max())
     scale = starting_scale(
-        layout, start, rough, collapsed.n_paths, times.shape[-1] - 1, span, collapsed.count
+        layout, start, rough, collapsed.n_paths, times.shape[-1] - 1, span, collapsed.n_values
     )
     problem = Problem(
         layout, lambda p: evaluate_likelihood(collapsed, p), start, scale, {}, [], np.zeros(n)

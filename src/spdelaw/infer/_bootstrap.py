@@ -53,9 +53,7 @@ def _replicate(law: Law, observed: Observed, seed: int) -> Array:
     """Paths of the law on the observed clock, with its observation noise."""
     times, points = observed.times, observed.points
     if times.ndim == 1:
-        return law.sample(
-            observed.n_paths, times, points, seed=seed, observation_noise=True
-        ).values
+        return law.sample(observed.n_paths, times, points, seed=seed, observation_noise=True).values
     rows = [
         law.sample(1, t, points, seed=seed * 100003 + i, observation_noise=True).values
         for i, t in enumerate(times)

@@ -16,17 +16,8 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer import _starts
-from spdelaw.infer._exact import (
-    Fitted,
-    _first_states,
-    _initial_kind,
-    _n_states,
-    _point_weights,
-    _starts_differ,
-    fit_statistics,
-    spectra,
-    statistics_of,
-)
+from spdelaw.infer._filter_route import first_states, n_states, starts_differ
+from spdelaw.infer._fitted import Fitted, initial_kind, spectra
 from spdelaw.infer._layout import Layout, fixed_values, prior_terms
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._problem import (
@@ -37,6 +28,8 @@ from spdelaw.infer._problem import (
     starting_vector,
 )
 from spdelaw.infer._settings import Settings
+from spdelaw.infer._statistics_route import fit_statistics, statistics_of
+from spdelaw.infer._view import point_weights
 from spdelaw.model import (
     ChaosModel,
     Collapsed,
@@ -86,7 +79,9 @@ def check_truncated(settings: Settings) -> None:
     }  # fmt: skip
     for what, (is_wrong, expected, got, fix) in refused.items():
         if is_wrong:
-            raise InputError(what, expected=f"{expected} with tail='dropped'", got=repr(got), fix=fix)
+            raise InputError(
+                what, expected=f"{expected} with tail='dropped'", got=repr(got), fix=fix
+            )
 
 
 def estimate_truncated(
@@ -95,7 +90,7 @@ def estimate_truncated(
     clock = time.perf_counter()
     known, weights = settings.known_variance, None
     if isinstance(known, np.ndarray):
-        weights, known = _point_weights(known, len(observed.points)), 1.0
+        weights, known = point_weights(known, len(observed.points)), 1.0
     basis = domain.eigenfunctions(observed.points, n_modes)
     collapsed = collapse(observed.load(), observed.times, basis, weights)
     seconds = {"read": time.perf_counter() - clock}
@@ -104,7 +99,7 @@ def estimate_truncated(
     solution = _solve(problem)
     seconds["maximise"] = time.perf_counter() - clock
     fitted = Fitted(
-        solution, problem.layout, n_modes, "chaos", collapsed.count, 0.0, None,
+        solution, problem.layout, n_modes, "chaos", collapsed.n_values, 0.0, None,
         (BIASED.format(model.n_time),), seconds,
     )  # fmt: skip
     return fitted, _loss(fitted, collapsed, problem, observed, domain, settings, model)
@@ -118,10 +113,10 @@ def _problem(
     parts = spectra(domain, n_modes, 0, settings)
     outside = _outside_variance(collapsed)
     rough = _starts.from_estimates(collapsed, outside)
-    mean, spread = _first_states(collapsed)
+    mean, spread = first_states(collapsed)
     rounding = NOISE_FREE * float((rough.energy * _starts.mean_gram(collapsed)).max())
-    differ = _starts_differ(collapsed, spread, max(outside, rounding))
-    kind = _initial_kind(settings, differ, collapsed.n_paths)
+    differ = starts_differ(collapsed, spread, max(outside, rounding))
+    kind = initial_kind(settings, differ, collapsed.n_paths)
     layout = Layout(
         parts.drift, parts.noise, kind, n_modes, 0 if known is not None else 1,
         known_variance=known or 0.0,
@@ -130,7 +125,7 @@ def _problem(
     start = starting_vector(layout, rough, variance**0.5, mean, spread)
     n_steps = observed.times.shape[-1] - 1
     scale = starting_scale(
-        layout, start, rough, collapsed.n_paths, n_steps, observed.span, collapsed.count
+        layout, start, rough, collapsed.n_paths, n_steps, observed.span, collapsed.n_values
     )
     return Problem(
         layout, _guarded(lambda p: evaluate_chaos(collapsed, p, model)), start, scale,
@@ -141,7 +136,7 @@ def _problem(
 
 def _outside_variance(collapsed: Collapsed) -> float:
     """Mean square of what the modes leave over in each row."""
-    spare = collapsed.count - _n_states(collapsed)
+    spare = collapsed.n_values - n_states(collapsed)
     return collapsed.misfit / spare if spare > 0 else 0.0
 
 
@@ -158,7 +153,7 @@ def _projection_variance(collapsed: Collapsed, eigenvalues: Array, model: ChaosM
     found = project_on_decoder(part, eigenvalues, model.n_time, model.horizon)
     total = part.misfit + sum(float(p.residual.sum()) for p in found)
     energy = float(np.vdot(sample.vector, sample.estimate))
-    return max(total, 1e-12 * energy) / max(part.count, 1.0)
+    return max(total, 1e-12 * energy) / max(part.n_values, 1.0)
 
 
 def _guarded(evaluate: Callable[[Parameters], Evaluation]) -> Callable[[Parameters], Evaluation]:
@@ -195,7 +190,7 @@ def _loss(
     outside, layout = _outside_variance(collapsed), problem.layout
     known = layout.n_noise == 0
     energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
-    if known or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.count:
+    if known or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
         start = problem.start.copy()
         if not known:
             start[layout.slices["observation"]] = 0.5 * np.log(outside)

@@ -177,9 +177,7 @@ def _positions(layout: Layout, key: str, value: Any, argument: str) -> list[tupl
         ) from error  # fmt: skip
     if key in layout.names and numbers.ndim == 0:
         return [(layout.names.index(key), float(numbers))]
-    group = [
-        i for i, name in enumerate(layout.names) if name == key or name.startswith(f"{key}[")
-    ]
+    group = [i for i, name in enumerate(layout.names) if name == key or name.startswith(f"{key}[")]
     if not group:
         known = sorted({name.split("[")[0] for name in layout.names})
         raise InputError(

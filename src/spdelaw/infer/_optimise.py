@@ -19,6 +19,8 @@ Objective = Callable[[Array], tuple[float, Array]]
 
 #: Half the squared Newton step, in log-likelihood, that counts as converged.
 DECREMENT_TOLERANCE = 1e-3
+#: Slope, in log-likelihood a standard error, that a direction without curvature may have.
+UPHILL_TOLERANCE = 0.1
 #: Step of the differences of the score, in standard errors.
 DIFFERENCE_STEP = 0.02
 
@@ -86,6 +88,9 @@ def maximise(
     decrement = _decrement(gradient, information, scale)
     if not decrement < DECREMENT_TOLERANCE:
         raise _no_maximum(f"a point from which {decrement:.2g} more could be gained")
+    uphill = _uphill(gradient, information, scale)
+    if not uphill < UPHILL_TOLERANCE:
+        raise _no_maximum(f"a slope of {uphill:.2g} a standard error in a direction without end")
     return Optimum(x, value, gradient, information, calls[0], decrement)
 
 
@@ -172,6 +177,13 @@ def _newton_step(gradient: Array, information: Array, scale: Array) -> Array:
     longest = max(np.abs(step).max(initial=0.0), 1e-300)
     farthest = max(np.abs(scale * step).max(initial=0.0), 1e-300)
     return scale * step * min(1.0, max(3.0 / longest, 1.0 / farthest))
+
+
+def _uphill(gradient: Array, information: Array, scale: Array) -> float:
+    """Slope in the directions that a Newton step leaves out, where nothing bends it down."""
+    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    flat = vectors[:, values <= 1e-6 * max(values.max(initial=0.0), 1e-12)]
+    return float(np.linalg.norm(flat.T @ (scale * gradient)))
 
 
 def _decrement(gradient: Array, information: Array, scale: Array) -> float:

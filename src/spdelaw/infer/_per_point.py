@@ -15,7 +15,8 @@ import dataclasses
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.infer._exact import Fitted, by_filter
+from spdelaw.infer._filter_route import by_filter
+from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
 from spdelaw.law._states import smooth_fields

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 
 Array = np.ndarray
+
+#: Times that differ by less than this share of the record are one.
+SAME_TIME = 1e-10
 
 
 def shared_clock(fields: xr.DataArray, start: float) -> tuple[Array, Array]:
@@ -53,3 +58,26 @@ def _continued(times: Array) -> Array:
         if gap.size:
             row[gap] = row[gap[0] - 1] + step * np.arange(1, gap.size + 1)
     return times
+
+
+def extended_clocks(
+    own: Array, wanted: Array, values: Array
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Clocks of observed and wanted times, values on them, and where the wanted ones are.
+
+    One for all paths that share a clock, else one a path. A wanted time that is an observed one
+    but for rounding is that one: two states a rounding apart would have no transition.
+    """
+    parts = (
+        [(own, values)]
+        if own.ndim == 1
+        else [(own[i], values[i : i + 1]) for i in range(len(values))]
+    )
+    for clock, seen in parts:
+        nearest = clock[np.abs(clock[:, None] - wanted).argmin(0)]
+        close = np.abs(nearest - wanted) <= SAME_TIME * np.ptp(np.append(clock, wanted))
+        asked = np.where(close, nearest, wanted)
+        merged = np.union1d(clock, asked)
+        extended = np.full((len(seen), len(merged), seen.shape[2]), np.nan)
+        extended[:, np.searchsorted(merged, clock)] = seen
+        yield merged, extended, np.searchsorted(merged, asked)

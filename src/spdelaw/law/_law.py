@@ -14,7 +14,7 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
-from spdelaw.law._clock import own_clock, own_rows, shared_clock
+from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
@@ -143,14 +143,9 @@ class Law:
         """
         fields, values, own, basis = self._seen(history)
         wanted = check_times(times)
-        if own.ndim == 2:
-            raise DataError(
-                "history", expected="one clock for all paths", got="times of each path's own",
-                fix="forecast the paths one at a time with .isel(path=[i])",
-            )  # fmt: skip
-        if wanted[0] < own[0]:
+        if wanted[0] < own.min():
             raise InputError(
-                "times", expected=f"times from the history's first, {own[0]:g}, on",
+                "times", expected=f"times from the law's first, {own.min():g}, on",
                 got=f"{wanted[0]:g}", fix="the law does not run backwards",
             )  # fmt: skip
         if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 0:
@@ -159,20 +154,22 @@ class Law:
                 fix="pass n_samples=100",
             )  # fmt: skip
         points, out_basis = self._target(fields, basis, grid)
-        clock, extended = _extend(own, wanted, values)
-        at = np.searchsorted(clock, wanted)
         working, weights = self._working(values), self._weights(len(basis))
-        moments = smooth_fields(extended, clock, basis, working, out_basis, weights)
+        generator = np.random.default_rng(seed)
+        means, variances, draws = [], [], []
+        for clock, extended, at in extended_clocks(own, wanted, values):
+            seen = (extended, clock, basis, working, out_basis)
+            moments = smooth_fields(*seen, weights)
+            means.append(moments.mean[:, at])
+            variances.append(moments.variance[:, at])
+            if n_samples:
+                draws.append(draw_fields(*seen, n_samples, generator, weights)[:, :, at])
         coords = {"path": fields["path"].values, "time": wanted, self.domain.dims[0]: points}
-        result = self._moments_dataset(
-            FieldMoments(moments.mean[:, at], moments.variance[:, at]), coords
-        )
+        moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
+        result = self._moments_dataset(moments, coords)
         if n_samples:
-            draws = draw_fields(
-                extended, clock, basis, working, out_basis, n_samples, seed, weights
-            )
             dims = ("draw", "path", "time", self.domain.dims[0])
-            result["sample"] = (dims, draws[:, :, at])
+            result["sample"] = (dims, np.concatenate(draws, axis=1))
         return result
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
@@ -281,14 +278,6 @@ class Law:
             coords=coords,
             attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
         )
-
-
-def _extend(own: Array, wanted: Array, values: Array) -> tuple[Array, Array]:
-    """Clock of both sets of times, and the values on it with NaN where nothing was seen."""
-    clock = np.union1d(own, wanted)
-    extended = np.full((len(values), len(clock), values.shape[2]), np.nan)
-    extended[:, np.searchsorted(clock, own)] = values
-    return clock, extended
 
 
 def _reported(law: Law | SpectralSPDE, n_modes: int) -> Parameters:

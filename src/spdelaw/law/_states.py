@@ -62,11 +62,10 @@ def _field_variance(covariance: Array, basis: Array) -> Array:
 
 def draw_fields(
     values: Array, times: Array, basis: Array, parameters: Parameters, out_basis: Array,
-    n_samples: int, seed: int, weights: Array | None = None,
+    n_samples: int, generator: np.random.Generator, weights: Array | None = None,
 ) -> Array:  # fmt: skip
     """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""
     out = np.empty((n_samples, len(values), values.shape[1], len(out_basis)))
-    generator = np.random.default_rng(seed)
     for block in batches(values, times, basis, weights):
         states = sample_states(block, parameters, n_samples, generator)
         out[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T

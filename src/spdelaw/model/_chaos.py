@@ -24,7 +24,7 @@ from spdelaw.model._chaos_map import (
 )
 from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._likelihood import Evaluation, _collapsed_count, _log_gram
+from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._parameters import Parameters
 
 Array = np.ndarray
@@ -61,9 +61,7 @@ def evaluate_chaos(
     return Evaluation(log_likelihood, *sums)
 
 
-def chaos_log_likelihood(
-    collapsed: Collapsed, parameters: Parameters, model: ChaosModel
-) -> Array:
+def chaos_log_likelihood(collapsed: Collapsed, parameters: Parameters, model: ChaosModel) -> Array:
     """Log-likelihood of each path, (P,); also for noise that couples the modes."""
     if model.noise_factor is None:
         return evaluate_chaos(collapsed, parameters, model).log_likelihood
@@ -107,9 +105,7 @@ def _evaluate(
     )
 
 
-def decoupled(
-    rows: Rows, parameters: Parameters, model: ChaosModel
-) -> tuple[Gaussian, LatentMap]:
+def decoupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> tuple[Gaussian, LatentMap]:
     """Each mode a problem of its own."""
     mapped = latent_map(parameters, rows.ages, model)
     w, columns = _errors(rows, mapped.decay, parameters), rows.whiten(mapped.columns)
@@ -152,17 +148,24 @@ def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, 
     """
     n_rows = rows.root.shape[0] * rows.root.shape[1]
     if density == "fields":
-        count, square = block.count - n_rows, block.misfit
+        count, square = block.n_values - n_rows, block.misfit
         volume = 0.5 * block.log_weight
     else:
-        seen = block._replace(gram=block.gram[len(block.gram) - len(rows.ages) :])
-        count, square = _collapsed_count(seen) - n_rows, np.zeros(len(block.paths))
-        # Density of c_hat instead of H c_hat: the Gram matrix is the Jacobian of the change.
-        volume = 0.5 * _log_gram(seen)
+        count, square = rows.n_seen - n_rows, np.zeros(len(block.paths))
+        # Density of c_hat instead of H c_hat: its Jacobian is that of the change.
+        volume = np.full(len(block.paths), rows.log_root)
     if r == 0.0:
         return volume, 0.0
     out = volume - 0.5 * (count * np.log(2 * np.pi * r) + square / r)
     return out, 0.5 * float((square / r**2 - count / r).sum())
+
+
+def _log_gram(gram: Array) -> Array:
+    """``sum_t log|G|`` over regular rows; (B,)."""
+    if gram.ndim == 3:
+        return np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
+    sign, logs = np.linalg.slogdet(np.moveaxis(gram, -1, 1))
+    return np.where(sign > 0, logs, 0.0).sum(0)
 
 
 def _by_spectra(

@@ -120,7 +120,7 @@ def response_and_slope(
     """``psi_k(t; lambda_n)`` and its derivative by ``lambda_n``; each (T, K, N).
 
     With ``D = (1 - e^(-lambda t)) / lambda`` and ``s = sqrt(2/T)``, for k > 1,
-    ``d psi / d lambda = [2 lambda (s D - psi) + s (lambda^2 D' - 2 sin^2(wt/2))] / (lambda^2 + w^2)``
+    ``psi' = [2 lambda (s D - psi) + s (lambda^2 D' - 2 sin^2(wt/2))] / (lambda^2 + w^2)``,
     and ``D' / sqrt(T)`` for k = 1. ``D'`` is a series near rate 0, where its quotient loses
     all digits; the two brackets never cancel each other's leading terms.
     """

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.model._chain import mean_dense, sweep_dense
 from spdelaw.model._chaos import coupled, decoupled
-from spdelaw.model._chaos_gaussian import Gaussian
-from spdelaw.model._chaos_map import ChaosModel, dense_columns, latent_map
-from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
+from spdelaw.model._chaos_map import ChaosModel, dense_columns, latent_map, mode_covariance
+from spdelaw.model._chaos_rows import rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._parameters import Parameters
+from spdelaw.model._parameters import Parameters, chain_prior
 
 Array = np.ndarray
 
@@ -36,47 +36,104 @@ class Latents(NamedTuple):
     covariance: Array
 
 
-def chaos_latents(
-    collapsed: Collapsed, parameters: Parameters, model: ChaosModel
-) -> list[Latents]:
+class Posterior(NamedTuple):
+    """Mean (S, D, P) and covariance (S, D, D) of the coordinates of a stack of problems."""
+
+    mean: Array
+    covariance: Array
+
+
+def chaos_latents(collapsed: Collapsed, parameters: Parameters, model: ChaosModel) -> list[Latents]:
     """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
-    out = []
-    for block in collapsed.blocks:
-        for one in single_patterns(block):
-            couple = not one.is_diagonal or model.noise_factor is not None
-            rows = rows_of(one, couple=couple)
-            if couple:
-                found = coupled(rows, parameters, model)
-            else:
-                found = decoupled(rows, parameters, model)[0]
-            out.append(_latents(one, rows, found, parameters, model))
-    return out
+    return [
+        _of_pattern(one, parameters, model)
+        for block in collapsed.blocks
+        for one in single_patterns(block)
+    ]
 
 
-def _latents(
-    block: Block, rows: Rows, found: Gaussian, parameters: Parameters, model: ChaosModel
+def _of_pattern(block: Block, parameters: Parameters, model: ChaosModel) -> Latents:
+    ages = block.times[:, 0] - block.times[0, 0]
+    if model.noise_factor is None and block.is_diagonal:
+        found = decoupled(rows_of(block), parameters, model)[0]
+        return _by_mode(block, Posterior(found.mean, found.covariance), ages, parameters, model)
+    if model.noise_factor is None and model.tail == "modelled":
+        return _by_mode(block, _smoothed(block, ages, parameters, model), ages, parameters, model)
+    found = coupled(rows_of(block, couple=True), parameters, model)
+    return _in_one(block, Posterior(found.mean, found.covariance), ages, parameters, model)
+
+
+def _smoothed(block: Block, ages: Array, parameters: Parameters, model: ChaosModel) -> Posterior:
+    """Coordinates of modes with a modelled tail from the smoothed states, linear in T.
+
+    Given all states the data say nothing more: with ``A_n = Cov(c_n)^-1 Cov(c_n, u_n)``,
+    ``E[u_n | y] = A_n' E[c_n | y]`` about the mean, and
+    ``Cov(u_n | y) = I - A_n' Cov(c_n, u_n) + A_n' Cov(c_n | y) A_n``. The chain's elimination
+    applies ``Cov(c | y)`` to data and to all ``A_n`` in one sweep.
+    """
+    start = int(parameters.initial_kind == "deterministic")
+    mapped = latent_map(parameters, ages[start:], model)
+    known = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
+    gains = np.linalg.solve(mode_covariance(parameters, mapped, model)[0], known)
+    n, n_times, size = gains.shape
+    at = np.arange(n)
+    wide = np.zeros((n_times, n, n, size))
+    wide[:, at, at] = gains.transpose(1, 0, 2)
+    r, n_paths = float(parameters.observation_variance), len(block.paths)
+    gram = block.gram[start:] / r
+    mean = (mapped.decay * parameters.initial_mean)[..., None]
+    data = block.vector[start:] / r - gram[..., 0] @ mean
+    centred = parameters._replace(initial_mean=np.zeros(n))
+    sides = np.concatenate([data, wide.reshape(n_times, n, -1)], axis=2)
+    states = mean_dense(sweep_dense(gram, sides, chain_prior(centred, block.times)))
+    spread = states[..., n_paths:].reshape(n_times, n, n, size)[:, at, at].transpose(1, 0, 2)
+    back = np.swapaxes(gains, 1, 2)
+    return Posterior(
+        back @ states[..., :n_paths].transpose(1, 0, 2),
+        np.eye(size) - back @ known + back @ spread,
+    )
+
+
+def _by_mode(
+    block: Block, found: Posterior, ages: Array, parameters: Parameters, model: ChaosModel
 ) -> Latents:
-    n, n_paths = parameters.n_modes, len(block.paths)
+    """Latents of modes with coordinates of their own, (N, D, P)."""
     start = int(parameters.initial_kind != "deterministic")
     variance = np.maximum(np.diagonal(found.covariance, axis1=1, axis2=2), 0.0)
-    if rows.is_coupled:
-        columns = dense_columns(parameters, rows.ages, model)
-        driven = np.einsum("tnd,dp->tnp", columns, found.mean[0])
-        first, rest = found.mean[0, : n * start], found.mean[0, n * start :]
-        v_first, v_rest = variance[0, : n * start], variance[0, n * start :]
-        xi, v_xi = rest.reshape(model.n_time, -1, n_paths), v_rest.reshape(model.n_time, -1)
-    else:
-        columns = latent_map(parameters, rows.ages, model).columns
-        driven = np.einsum("tnd,ndp->tnp", columns, found.mean)
-        first, v_first = found.mean[:, :start].reshape(-1, n_paths), variance[:, :start].ravel()
-        xi, v_xi = found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T
-    scale = np.sqrt(parameters.initial_variance)
-    z0 = np.broadcast_to(parameters.initial_mean[:, None], (n, n_paths))
-    z0_std = np.zeros(n)
-    if start:
-        z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(v_first)
-    decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
+    columns = latent_map(parameters, ages, model).columns
+    driven = np.einsum("tnd,ndp->tnp", columns, found.mean, optimize=True)
+    first = found.mean[:, 0] if start else None
+    return _collected(
+        block, ages, parameters, driven, first, variance[:, 0],
+        found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T, found.covariance,
+    )  # fmt: skip
+
+
+def _in_one(
+    block: Block, found: Posterior, ages: Array, parameters: Parameters, model: ChaosModel
+) -> Latents:
+    """Latents of one problem: initial states by mode, then (k, l)."""
+    n, k = parameters.n_modes, model.n_time
+    start = n * int(parameters.initial_kind != "deterministic")
+    mean, variance = found.mean[0], np.maximum(np.diag(found.covariance[0]), 0.0)
+    driven = dense_columns(parameters, ages, model) @ mean
+    return _collected(
+        block, ages, parameters, driven, mean[:start] if start else None, variance[:n],
+        mean[start:].reshape(k, -1, len(block.paths)), variance[start:].reshape(k, -1),
+        found.covariance,
+    )  # fmt: skip
+
+
+def _collected(
+    block: Block, ages: Array, parameters: Parameters, driven: Array, first: Array | None,
+    first_variance: Array, xi: Array, xi_variance: Array, covariance: Array,
+) -> Latents:  # fmt: skip
+    shape = (parameters.n_modes, len(block.paths))
+    z0 = np.broadcast_to(parameters.initial_mean[:, None], shape)
+    z0_std = np.zeros(parameters.n_modes)
+    if first is not None:
+        scale = np.sqrt(parameters.initial_variance)
+        z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(first_variance)
+    decay = np.exp(-ages[:, None] * parameters.eigenvalues)
     coefficients = (decay * parameters.initial_mean)[..., None] + driven
-    return Latents(
-        block.paths, z0, z0_std, xi, np.sqrt(v_xi), coefficients, found.covariance
-    )
+    return Latents(block.paths, z0, z0_std, xi, np.sqrt(xi_variance), coefficients, covariance)

@@ -38,6 +38,20 @@ class Rows(NamedTuple):
         """Whether all modes form one problem."""
         return self.root.ndim == 3
 
+    @property
+    def n_seen(self) -> int:
+        """Estimates ``c_hat`` that the data determine."""
+        size = np.abs(self.root).max(1) if self.is_coupled else self.root
+        return int((size > 0).sum())
+
+    @property
+    def log_root(self) -> float:
+        """``log |H|`` of all times with a regular one."""
+        if not self.is_coupled:
+            return float(np.log(self.root[self.root > 0]).sum())
+        sign, logs = np.linalg.slogdet(self.root)
+        return float(logs[sign != 0].sum())
+
     def whiten(self, x: Array) -> Array:
         """``H x`` for x (T, N, X) as a stack (S, R, X)."""
         if self.is_coupled:
@@ -62,17 +76,12 @@ def single_patterns(block: Block) -> Iterator[Block]:
         yield block
         return
     for p in range(len(block.paths)):
-        one = slice(p, p + 1)
-        yield Block(
-            block.paths[one],
-            block.times if block.times.shape[1] == 1 else block.times[:, one],
-            block.gram if block.gram.shape[-1] == 1 else block.gram[..., one],
-            block.vector[..., one],
-            block.estimate[..., one],
-            block.misfit[one],
-            block.count[one],
-            np.broadcast_to(block.log_weight, len(block.paths))[one],
-        )
+        # Everything has the paths on its last axis, or one entry there that they share.
+        parts = {
+            name: value if value.shape[-1] == 1 else value[..., p : p + 1]
+            for name, value in block._asdict().items()
+        }
+        yield block._replace(**parts)
 
 
 def rows_of(block: Block, *, couple: bool = False) -> Rows:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._batched import LAPACK_SIZE, invert
+from spdelaw.model._batched import invert
 
 Array = np.ndarray
 
@@ -43,8 +43,9 @@ class Block(NamedTuple):
         vector: ``b``, (T, N, P).
         estimate: ``c_hat``, (T, N, P).
         misfit: ``RSS`` summed over times, (P,).
-        count: observed values, (P,).
+        n_values: observed values, (P,).
         log_weight: sum of ``log w`` over the observed values, (P,).
+        log_gram: sum over times of ``log |G|`` where G is regular, (B,).
     """
 
     paths: Array
@@ -53,8 +54,9 @@ class Block(NamedTuple):
     vector: Array
     estimate: Array
     misfit: Array
-    count: Array
+    n_values: Array
     log_weight: Array
+    log_gram: Array
 
     @property
     def is_diagonal(self) -> bool:
@@ -70,9 +72,9 @@ class Collapsed(NamedTuple):
     n_modes: int
 
     @property
-    def count(self) -> float:
+    def n_values(self) -> float:
         """Observed values in all."""
-        return float(sum(block.count.sum() for block in self.blocks))
+        return float(sum(block.n_values.sum() for block in self.blocks))
 
     @property
     def misfit(self) -> float:
@@ -139,12 +141,13 @@ def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shar
     if _nearly_diagonal(gram):
         gram = np.einsum("tiib->tib", gram).copy()
         estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
+        log_gram = np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
     else:
-        estimate = _least_squares(gram, vector)
+        estimate, log_gram = _least_squares(gram, vector)
     per_point = seen.sum(1).astype(float)
     return Block(
         paths, t, gram, vector, estimate, _misfit(y, seen, estimate, phi, w),
-        per_point.sum(1), per_point @ np.log(w),
+        per_point.sum(1), per_point @ np.log(w), log_gram,
     )  # fmt: skip
 
 
@@ -189,27 +192,38 @@ def _nearly_diagonal(gram: Array) -> bool:
     return bool(off <= DIAGONAL_TOLERANCE * diagonal.sum())
 
 
-def _least_squares(gram: Array, vector: Array) -> Array:
-    """``c_hat = G^+ b``, by the inverse where it exists and eigenvectors where it does not."""
-    n_times, n, _, batch = gram.shape
-    out = np.empty(vector.shape)
+def _least_squares(gram: Array, vector: Array) -> tuple[Array, Array]:
+    """``c_hat = G^+ b`` and ``sum_t log|G|``, by the inverse or else by eigenvectors."""
+    n_times, _, _, batch = gram.shape
+    out, logs = np.empty(vector.shape), np.zeros(batch)
     for t in range(n_times):
         regular = np.zeros(batch, bool)
-        if batch > 1 and n < LAPACK_SIZE:
-            out[t], regular = _regular_solution(gram[t], vector[t])
+        if batch > 1:
+            out[t], log, regular = _regular_solution(gram[t], vector[t])
+            logs += np.where(regular, log, 0.0)
         if regular.all():
             continue
         rest = np.flatnonzero(~regular)
-        pseudo = np.linalg.pinv(np.moveaxis(gram[t][..., rest], -1, 0), rcond=1e-13, hermitian=True)
+        # One pattern for all paths is mostly one for all times too: no second decomposition.
+        if batch > 1 or t == 0 or not np.array_equal(gram[t], gram[t - 1]):
+            pseudo, log = _pseudo_inverse(np.moveaxis(gram[t][..., rest], -1, 0))
+        logs[rest] += log
         if batch == 1:
             out[t] = pseudo[0] @ vector[t]
         else:
             out[t][:, rest] = np.einsum("bij,jb->ib", pseudo, vector[t][:, rest])
-    return out
+    return out, logs
 
 
-def _regular_solution(gram: Array, vector: Array) -> tuple[Array, Array]:
-    """``G^-1 b`` (N, B), and where it can be trusted (B,).
+def _pseudo_inverse(matrices: Array) -> tuple[Array, Array]:
+    """``G^+`` (B, N, N), and ``log|G|`` where it is finite, else 0."""
+    sign, log = np.linalg.slogdet(matrices)
+    pseudo = np.linalg.pinv(matrices, rcond=1e-13, hermitian=True)
+    return pseudo, np.where(sign > 0, log, 0.0)
+
+
+def _regular_solution(gram: Array, vector: Array) -> tuple[Array, Array, Array]:
+    """``G^-1 b`` (N, B), ``log|G|`` (B,), and where they can be trusted (B,).
 
     Scaled to a unit diagonal, the smallest eigenvalue is at least one over the trace of the
     inverse; from 1e-6 on an inverse without pivoting is good. A singular matrix gives infinite,
@@ -217,7 +231,10 @@ def _regular_solution(gram: Array, vector: Array) -> tuple[Array, Array]:
     """
     scale = np.sqrt(np.einsum("iib->ib", gram))
     with np.errstate(all="ignore"):
-        inverse, _ = invert(gram / (scale[:, None] * scale))
+        try:
+            inverse, log = invert(gram / (scale[:, None] * scale))
+        except np.linalg.LinAlgError:  # LAPACK refuses all of them where one is singular
+            return np.zeros(vector.shape), np.zeros(len(scale[0])), np.zeros(len(scale[0]), bool)
         solution = np.einsum("ijb,jb->ib", inverse, vector / scale) / scale
         trace = np.abs(np.einsum("iib->ib", inverse)).sum(0)
-        return solution, trace < 1.0 / SMALLEST_EIGENVALUE
+        return solution, log + 2.0 * np.log(scale).sum(0), trace < 1.0 / SMALLEST_EIGENVALUE

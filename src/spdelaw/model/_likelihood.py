@@ -107,14 +107,14 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
     misfit = _quadratic(block.gram, block.estimate - mean)
     count = _collapsed_count(block)
     if use_misfit:
-        misfit, count = misfit + block.misfit, block.count
+        misfit, count = misfit + block.misfit, block.n_values
     energy = _prior_energy(post.mean, prior) + misfit / r
     log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy)
     if use_misfit:
         log_likelihood = log_likelihood + 0.5 * block.log_weight
     else:
         # Density of c_hat instead of y: the Gram matrix is the Jacobian of the change.
-        log_likelihood = log_likelihood + 0.5 * _log_gram(block)
+        log_likelihood = log_likelihood + 0.5 * block.log_gram
     n_paths = len(block.paths)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
     return Evaluation(
@@ -161,13 +161,6 @@ def _collapsed_count(block: Block) -> Array:
     else:
         n = (np.einsum("tiib->tib", block.gram) > 0).sum((0, 1))
     return np.broadcast_to(n, len(block.paths)).astype(float)
-
-
-def _log_gram(block: Block) -> Array:
-    if block.is_diagonal:
-        return np.log(np.where(block.gram > 0, block.gram, 1.0)).sum((0, 1))
-    sign, logs = np.linalg.slogdet(np.moveaxis(block.gram, -1, 1))
-    return np.where(sign > 0, logs, 0.0).sum(0)
 
 
 def _by_spectra(

@@ -27,12 +27,12 @@ class Moments(NamedTuple):
     Attributes:
         square: ``sum_p E c_t^2``, (T, N).
         cross: ``sum_p E c_t c_{t+1}``, (T - 1, N).
-        count: number of paths.
+        n_paths: number of paths.
     """
 
     square: Array
     cross: Array
-    count: float
+    n_paths: float
 
 
 class StepFunctions(NamedTuple):
@@ -69,12 +69,12 @@ class Steps(NamedTuple):
 
     Attributes:
         dt: length, (U, 1).
-        count: transitions of that length, (U, 1).
+        n_steps: transitions of that length, (U, 1).
         before, cross, after: sums of ``c_t^2``, ``c_t c_{t+1}``, ``c_{t+1}^2``, (U, N).
     """
 
     dt: Array
-    count: Array | float
+    n_steps: Array | float
     before: Array
     cross: Array
     after: Array
@@ -96,7 +96,7 @@ def merge_steps(steps: Steps) -> Steps:
     order = np.argsort(dt, kind="stable")
     is_new = np.diff(dt[order], prepend=-np.inf) > SAME_STEP * dt.max()
     first = np.flatnonzero(is_new)
-    count = np.broadcast_to(steps.count, steps.dt.shape)
+    count = np.broadcast_to(steps.n_steps, steps.dt.shape)
     merged = (np.add.reduceat(x[order], first) for x in (count, *steps[2:]))
     return Steps(steps.dt[order][first], *merged)
 
@@ -109,7 +109,7 @@ def step_residual(steps: Steps, a: Array) -> Array:
 def step_log_likelihood(steps: Steps, f: StepFunctions, noise_variance: Array) -> Array:
     """Log-likelihood of all transitions, one number a mode."""
     omega = noise_variance * f.g
-    terms = steps.count * np.log(2 * np.pi * omega) + step_residual(steps, f.a) / omega
+    terms = steps.n_steps * np.log(2 * np.pi * omega) + step_residual(steps, f.a) / omega
     return -0.5 * terms.sum(0)
 
 
@@ -118,9 +118,9 @@ def step_score(steps: Steps, f: StepFunctions, noise_variance: Array) -> tuple[A
     q = noise_variance
     residual = step_residual(steps, f.a)
     slope = 2.0 * (f.a * steps.before - steps.cross)  # dR / da
-    by_g = -0.5 * (steps.count / f.g - residual / (q * f.g**2))
+    by_g = -0.5 * (steps.n_steps / f.g - residual / (q * f.g**2))
     by_lambda = (by_g * f.dg - 0.5 * slope * f.da / (q * f.g)).sum(0)
-    by_q = -0.5 * (steps.count / q - residual / (f.g * q**2)).sum(0)
+    by_q = -0.5 * (steps.n_steps / q - residual / (f.g * q**2)).sum(0)
     return by_lambda, by_q
 
 

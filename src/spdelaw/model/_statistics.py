@@ -64,7 +64,7 @@ class Statistics:
         return self.square.shape[1]
 
     @property
-    def count(self) -> float:
+    def n_values(self) -> float:
         """Observed values in all."""
         return float(self.n_paths * len(self.times) * self.n_points)
 

@@ -18,7 +18,7 @@ from spdelaw.infer.amortized import AmortizedConfig, TrainingInterrupted, make_c
 from spdelaw.infer.amortized._checkpoint import read_checkpoint
 from spdelaw.infer.amortized._train import rate_factor
 
-from .amortized_cases import DOMAIN, GRID, SMALL, TIMES, fields, with_gaps
+from .amortized_cases import DOMAIN, SMALL, fields, with_gaps
 
 
 def run(folder, data=None, **settings):
@@ -196,7 +196,8 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "word"), [({"epochs": 7}, "epochs"), ({"seed": 4}, "seed"), ({"n_time": 5}, "n_time")]
+    ("settings", "word"),
+    [({"epochs": 7}, "epochs"), ({"seed": 4}, "seed"), ({"n_time": 5}, "n_time")],
 )
 def test_a_folder_of_another_run_is_refused(tmp_path, settings, word):
     run(tmp_path / "a")
@@ -261,5 +262,3 @@ def test_progress_lines_go_to_standard_error(capfd):
     assert "epoch 6/6" in err
     with pytest.raises(InputError, match="progress"):
         run(None, progress="loud")
-
-

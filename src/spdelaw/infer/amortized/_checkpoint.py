@@ -78,7 +78,8 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise FileError(
             str(folder), expected="a checkpoint of engine='amortized'",
-            got=f"{type(error).__name__}: {error}", fix="check the name, or remove it and start anew",
+            got=f"{type(error).__name__}: {error}",
+            fix="check the name, or remove it and start anew",
         ) from error  # fmt: skip
 
 

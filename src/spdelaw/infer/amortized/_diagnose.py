@@ -8,6 +8,8 @@ from torch import nn
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.amortized._elbo import Elbo
 
+#: Logarithms beyond this overflow in float32.
+LARGEST = 85.0
 #: What people may call the parts, by the start of a parameter's name.
 PARTS = {
     "encoder": "the encoder (encoder_rate)",
@@ -23,7 +25,7 @@ def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
         if not bool(torch.isfinite(term).all())
     ]  # fmt: skip
     if broken:
-        weights = _named(n for n, p in model.named_parameters() if not _finite(p))
+        weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
         cause = f", because of {weights}" if weights else ""
         raise _diverged(f"{', '.join(broken)} that is not finite{cause}", epoch)
 
@@ -34,7 +36,7 @@ def check_gradients(model: nn.Module, epoch: int) -> None:
     if all(map(_finite, gradients)):
         return
     named = model.named_parameters()
-    parts = _named(n for n, p in named if p.grad is not None and not _finite(p.grad))
+    parts = _named([n for n, p in named if p.grad is not None and not _finite(p.grad)])
     raise _diverged(f"a gradient that is not finite in {parts}", epoch)
 
 
@@ -44,9 +46,14 @@ def _finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(total)) or bool(torch.isfinite(tensor).all())
 
 
-def _named(names: object) -> str:
-    found = {PARTS.get(str(n).split(".")[0], str(n)): None for n in names}  # type: ignore[attr-defined]
-    return ", ".join(found)
+def _in_range(name: str, parameter: torch.Tensor) -> bool:
+    """Finite, and within float32 after the exponential where it is a logarithm."""
+    is_log = name.rpartition(".")[2].startswith("log_")
+    return _finite(parameter) and not (is_log and bool(parameter.detach().abs().max() > LARGEST))
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(PARTS.get(n.split(".")[0], n) for n in names))
 
 
 def _diverged(got: str, epoch: int) -> ConvergenceError:

@@ -75,7 +75,8 @@ def train(
 
     Args:
         model: from `new_model`; its parameters are changed.
-        paths, validation: what to learn from, and what chooses the best epoch.
+        paths: what to learn from.
+        validation: what chooses the best epoch.
         config: how.
         seed: of order and noise.
         identity: what a checkpoint has to agree on before it is gone on with.

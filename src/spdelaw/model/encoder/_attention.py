@@ -1,7 +1,9 @@
 """Multi-time attention: a path seen at any times, with gaps, on a few reference times.
 
 For channel m of a path, reference time r and observation times t,
-``y_m(r) = sum_t w_m(r, t) x_m(t)``, ``w_m(r, t) = o_m(t) e^(s(r, t)) / sum_t' o_m(t') e^(s(r, t'))``
+
+    y_m(r) = sum_t w_m(r, t) x_m(t),   w_m(r, t) = o_m(t) e^(s(r, t)) / sum_t' o_m(t') e^(s(r, t'))
+
 with ``o`` = 1 where a value was observed and ``s(r, t) = <Q e(r), K e(t)> / sqrt(width)``: the
 softmax runs over the observed times of each channel. Values and mask are both attended to, so the
 output map sees 2 M channels, the last M telling whether a channel was observed at all.
@@ -76,7 +78,8 @@ class MultiTimeAttention(nn.Module):
                 multiplied with the output map first, cheaper than applying the two in turn.
         """
         scores, m = self.scores(times), values.shape[-1]
-        weight, bias = self.output.weight, self.output.bias
+        weight: Tensor = self.output.weight
+        bias: Tensor = self.output.bias
         if through is not None:
             weight, bias = through[0] @ weight, through[0] @ bias + through[1]
         if observed is None:

@@ -1,0 +1,211 @@
+"""Likelihood and score of the chaos model: the joint Gaussian, the exact engine, differences."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.model import _chaos_oracle as oracle
+from tests.model.cases import KINDS, PATTERNS, Case, basis, make
+
+from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.model import (
+    TAILS,
+    ChaosModel,
+    chaos_log_likelihood,
+    collapse,
+    collect,
+    evaluate_chaos,
+    evaluate_likelihood,
+    evaluate_statistics,
+)
+
+EXACT = 1e-10
+SAME_LIKELIHOOD = 1e-8
+SCORE_TOLERANCE = 2e-6
+FACTOR = np.array([[0.9, 0.2, -0.3], [0.0, 0.5, 0.4]])  # two noises, three modes
+
+every_case = [(kind, pattern) for kind in KINDS for pattern in PATTERNS]
+
+
+def model_of(case: Case, tail: str, n_time: int = 4, factor=None) -> ChaosModel:
+    return ChaosModel(n_time, float(np.ptp(case.times, axis=-1).max()), tail, factor)
+
+
+def by_brute_force(case, model):
+    return [
+        oracle.log_likelihood(case.parameters, y, case.clock(i), case.phi, model)
+        for i, y in enumerate(case.values)
+    ]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(("kind", "pattern"), every_case)
+def test_likelihood_is_that_of_the_joint_gaussian(kind, pattern, tail):
+    case = make(kind, pattern)
+    model = model_of(case, tail)
+    got = chaos_log_likelihood(case.collapsed, case.parameters, model)
+    np.testing.assert_allclose(got, by_brute_force(case, model), rtol=EXACT)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(("kind", "pattern"), every_case)
+def test_dense_noise_factor(kind, pattern, tail):
+    case = make(kind, pattern)
+    model = model_of(case, tail, n_time=3, factor=FACTOR)
+    got = chaos_log_likelihood(case.collapsed, case.parameters, model)
+    np.testing.assert_allclose(got, by_brute_force(case, model), rtol=EXACT)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_diagonal_factor_is_noise_of_its_own(tail):
+    case = make("gaussian", "oblique")
+    own, dense = model_of(case, tail), np.diag(np.sqrt(case.parameters.noise_variance))
+    joint = dataclasses.replace(own, noise_factor=dense)
+    np.testing.assert_allclose(
+        chaos_log_likelihood(case.collapsed, case.parameters, own),
+        chaos_log_likelihood(case.collapsed, case.parameters, joint),
+        rtol=EXACT,
+    )
+
+
+@pytest.mark.parametrize(("kind", "pattern"), every_case)
+@pytest.mark.parametrize("n_time", [1, 5])
+def test_modelled_tail_is_the_exact_engine(kind, pattern, n_time):
+    case = make(kind, pattern, n_times=9)
+    exact = evaluate_likelihood(case.collapsed, case.parameters)
+    found = evaluate_chaos(case.collapsed, case.parameters, model_of(case, "modelled", n_time))
+    for a, b in zip(exact, found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=SAME_LIKELIHOOD, atol=1e-9 * (1 + np.abs(a).max()))
+
+
+def test_modelled_tail_without_noise_is_the_exact_engine_of_statistics():
+    case = make("deterministic", "orthogonal", n_times=9)
+    c = case.collapsed.blocks[0].estimate.transpose(2, 0, 1)
+    c[:, 0] = case.parameters.initial_mean
+    fields = c @ case.phi.T
+    quiet = case.parameters._replace(observation_variance=np.asarray(0.0))
+    statistics = collect([fields], case.times, np.linalg.pinv(case.phi), case.phi)
+    exact = evaluate_statistics(statistics, quiet)
+    data, model = collapse(fields, case.times, case.phi), model_of(case, "modelled")
+    found = evaluate_chaos(data, quiet, model, density="coefficients")
+    np.testing.assert_allclose(found.log_likelihood.sum(), exact.log_likelihood, rtol=EXACT)
+    np.testing.assert_allclose(found.by_noise_variance, exact.by_noise_variance, rtol=1e-9)
+    np.testing.assert_allclose(found.by_eigenvalue, exact.by_eigenvalue, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_density_of_the_coefficients(kind):
+    """That of the fields less what lies outside the modes and, if it is shared, at the start."""
+    case = make(kind, "orthogonal")
+    model, p = model_of(case, "dropped"), case.parameters
+    block = case.collapsed.blocks[0]
+    r, n = float(p.observation_variance), p.n_modes
+    outside = block.n_values - n * len(case.times)
+    fields = evaluate_chaos(case.collapsed, p, model).log_likelihood
+    expected = fields + 0.5 * (outside * np.log(2 * np.pi * r) + block.misfit / r)
+    expected = expected + 0.5 * np.log(block.gram).sum()
+    if kind == "deterministic":
+        g = block.gram[0]
+        error = block.estimate[0] - p.initial_mean[:, None]
+        expected = expected + 0.5 * (np.log(2 * np.pi * r / g) + g * error**2 / r).sum(0)
+    got = evaluate_chaos(case.collapsed, p, model, density="coefficients").log_likelihood
+    np.testing.assert_allclose(got, expected, rtol=EXACT)
+
+
+SCORES = {
+    "eigenvalues": "by_eigenvalue",
+    "noise_variance": "by_noise_variance",
+    "initial_mean": "by_initial_mean",
+    "initial_variance": "by_initial_variance",
+    "observation_variance": "by_observation_variance",
+}
+
+
+def differences(case, model, field, **options):
+    x = np.asarray(getattr(case.parameters, field), float)
+    out = []
+    for i in range(x.size):
+        h = 1e-5 * max(abs(float(x.reshape(-1)[i])), 0.1)
+        ends = []
+        for sign in (1, -1):
+            moved = x.copy()
+            moved.reshape(-1)[i] += sign * h
+            trial = case.parameters._replace(**{field: moved})
+            ends.append(evaluate_chaos(case.collapsed, trial, model, **options).log_likelihood)
+        out.append((ends[0].sum() - ends[1].sum()) / (2 * h))
+    return np.array(out)
+
+
+complete = [(kind, pattern) for kind in KINDS for pattern in ("orthogonal", "oblique")]
+#: Estimates of a row exist where the row is whole.
+scored = [(*case, density) for case in complete for density in ("fields", "coefficients")]
+scored += [("gaussian", "random", "fields"), ("deterministic", "rows", "coefficients")]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(("kind", "pattern", "density"), scored)
+def test_score_by_differences(kind, pattern, density, tail):
+    case = make(kind, pattern)
+    model = model_of(case, tail)
+    found = evaluate_chaos(case.collapsed, case.parameters, model, density=density)
+    for field, name in SCORES.items():
+        if field == "initial_variance" and kind == "deterministic":
+            continue
+        expected = differences(case, model, field, density=density)
+        tolerance = SCORE_TOLERANCE * np.abs(expected).max()
+        got = np.atleast_1d(getattr(found, name))
+        np.testing.assert_allclose(got, expected, rtol=SCORE_TOLERANCE, atol=tolerance)
+
+
+@pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "random"])
+def test_information_of_the_initial_mean_is_its_curvature(pattern):
+    case = make("deterministic", pattern)
+    model = model_of(case, "dropped")
+    found = evaluate_chaos(case.collapsed, case.parameters, model)
+    for n in range(3):
+        moved = case.parameters.initial_mean + np.eye(3)[n]
+        there = evaluate_chaos(case.collapsed, case.parameters._replace(initial_mean=moved), model)
+        curvature = found.by_initial_mean - there.by_initial_mean
+        np.testing.assert_allclose(found.initial_information[n], curvature, rtol=1e-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.5, 12.0, 50.0])
+def test_many_functions_of_time_leave_no_tail(size):
+    """log p(dropped) -> log p(exact) as K grows: the gap falls at least as 1 / K."""
+    case = make("deterministic", "orthogonal", n_times=9)
+    p = case.parameters._replace(eigenvalues=np.array([0.1, 1.0, size]))
+    exact = evaluate_likelihood(case.collapsed, p).log_likelihood
+    gaps = [
+        np.abs(chaos_log_likelihood(case.collapsed, p, model_of(case, "dropped", k)) - exact).max()
+        for k in (64, 1024)
+    ]
+    assert gaps[1] < 0.1 * gaps[0]
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="tail: expected one of"):
+        ChaosModel(4, 1.0, "cut")
+    with pytest.raises(InputError, match="n_time"):
+        ChaosModel(0)
+    with pytest.raises(InputError, match="noise_factor"):
+        ChaosModel(4, 1.0, "dropped", np.ones(3))
+    case = make("deterministic", "orthogonal")
+    with pytest.raises(InputError, match="noise of its own"):
+        evaluate_chaos(case.collapsed, case.parameters, model_of(case, "dropped", factor=FACTOR))
+    with pytest.raises(InputError, match="times"):
+        chaos_log_likelihood(case.collapsed, case.parameters, ChaosModel(4, 0.1, "dropped"))
+
+
+def test_covariances_that_are_too_large_or_singular_are_refused():
+    phi = basis(orthogonal=False)
+    long = np.linspace(0.0, 1.0, 1002)
+    data = collapse(np.ones((1, len(long), len(phi))), long, phi)
+    p = make("deterministic", "oblique").parameters
+    with pytest.raises(DataError, match="at most 3000"):
+        chaos_log_likelihood(data, p, ChaosModel(4, 1.0, "modelled"))
+    case = make("deterministic", "orthogonal")
+    still = case.parameters._replace(
+        noise_variance=np.zeros(3), observation_variance=np.asarray(0.0)
+    )
+    with pytest.raises(ConvergenceError, match="positive definite"):
+        evaluate_chaos(case.collapsed, still, model_of(case, "modelled"), density="coefficients")
