@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.model.cases import make
 
 import spdelaw as sl
+from spdelaw.chaos import CosineBasis, chaos_coordinates
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluate import decoder_floor, relative_l2, rmse
 from spdelaw.infer import _chaos_truncated as truncated
@@ -158,8 +158,8 @@ def test_loss_falls_with_more_functions_of_time():
         ).info["truncation_loss"]
         for k in (8, 64)
     ]  # fmt: skip
-    assert losses[0] > 10 * abs(losses[1])
-    assert losses[1] < 1.0
+    # The trace of the tail falls as 1 / K.
+    assert 0 < losses[1] < 0.15 * losses[0]
 
 
 def test_gaps_and_own_patterns():
@@ -190,8 +190,15 @@ def errors_of(field, truth):
     return np.array([relative_l2(field, scored), rmse(field, scored)])
 
 
-@pytest.mark.parametrize("reference", [8, 50])
-@pytest.mark.parametrize("name", ["heat", "ornstein_uhlenbeck"])
+regimes = [
+    ("heat", 8),
+    ("heat", 50),
+    ("ornstein_uhlenbeck", 8),
+    pytest.param("ornstein_uhlenbeck", 50, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "reference"), regimes)
 def test_truncated_reconstruction_of_new_paths_is_at_the_floor(name, reference):
     law, new = fitted(name, "dropped", reference), paths(name, reference, seed=2)
     floor = decoder_floor(new, law.domain, 8, 16, equation_of(name).eigenvalues)
@@ -219,8 +226,6 @@ def test_coordinates_are_standard_normal_with_a_modelled_tail():
 
 
 def test_coordinates_match_those_of_the_driving_noise():
-    from spdelaw.chaos import CosineBasis, chaos_coordinates
-
     heat = equation_of("heat", 3)
     simulated = sl.simulate(heat, 30, seed=5, return_noise=True)
     true = chaos_coordinates(simulated, heat, CosineBasis(), 4).values
@@ -261,12 +266,10 @@ def test_words_that_do_not_fit(words, message):
 
 
 def test_paths_with_clocks_of_their_own_have_no_common_coordinates():
-    case = make("deterministic", "own_times")
     law = fitted("heat", "modelled")
     fields = paths("heat")[:3]
     clocks = np.broadcast_to(fields["time"].values, fields.shape[:2]) + np.zeros((3, 1))
     own = fields.drop_vars("time").assign_coords(path_time=(("path", "time"), clocks))
-    assert case.times.ndim == 2
     with pytest.raises(DataError, match="one clock"):
         chaos_posterior(law, own)
 

@@ -311,9 +311,19 @@ def test_forecast_refuses():
         some.forecast(data, [-1.0, 0.5])
     with pytest.raises(InputError, match="n_samples"):
         some.forecast(data, [1.5], n_samples=-1)
-    singles = [data.isel(path=0, drop=True), data.isel(path=1, time=slice(3), drop=True)]
-    with pytest.raises(DataError, match="one clock"):
-        some.forecast(sl.stack(singles), [1.5])
+
+
+def test_forecast_of_paths_with_their_own_times_is_that_of_each_alone():
+    some, data = law("bump", NOISE), fields(noise=NOISE, n_paths=2)
+    short = data.isel(path=1, time=slice(3), drop=True)
+    stacked = sl.stack([data.isel(path=0, drop=True), short])
+    later = np.array([0.7, 1.5])
+    both = some.forecast(stacked, later, n_samples=3)
+    assert dict(both["sample"].sizes) == {"draw": 3, "path": 2, "time": 2, "x": data.sizes["x"]}
+    for i, alone in enumerate((data.isel(path=0, drop=True), short)):
+        expected = some.forecast(alone, later)
+        np.testing.assert_allclose(both["mean"][i], expected["mean"][0], atol=1e-10)
+        np.testing.assert_allclose(both["std"][i], expected["std"][0], atol=1e-10)
 
 
 @pytest.mark.parametrize("method", ["reconstruct", "log_likelihood"])

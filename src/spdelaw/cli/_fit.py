@@ -6,6 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import fit
+from spdelaw.infer import ENGINES, fit
 
 EXAMPLES = """**Examples**
 
@@ -33,6 +34,8 @@ spdelaw fit heat.nc --domain interval --modes 8 --out heat.law
 spdelaw fit sst.zarr --domain interval --bounds 0 360 --boundary periodic --out sst.law
 
 spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
+
+spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
@@ -73,6 +76,27 @@ def command(
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    engine: Annotated[
+        str, typer.Option(help=f"One of {', '.join(ENGINES)}.", rich_help_panel="Engine")
+    ] = "exact",
+    n_time: Annotated[
+        int | None,
+        typer.Option(help="Functions of time K, not of exact.", rich_help_panel="Engine"),
+    ] = None,
+    tail: Annotated[
+        str | None,
+        typer.Option(help="Of chaos: modelled (unbiased) or dropped.", rich_help_panel="Engine"),
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Of amortized, such as paper.", rich_help_panel="Engine")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Of amortized.", rich_help_panel="Engine")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Of amortized: folder to resume from.", rich_help_panel="Engine"),
+    ] = None,
     variable: _options.Variable = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
@@ -98,7 +122,11 @@ def command(
         "drift": one_of("--drift", drift, SPECTRA), "noise": one_of("--noise", noise, SPECTRA),
         "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
         "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
+        "engine": one_of("--engine", engine, ENGINES),
     }  # fmt: skip
+    of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
+                 "checkpoint": checkpoint}  # fmt: skip
+    settings |= {key: value for key, value in of_engine.items() if value is not None}
     fields = read_fields(file, variable)
     chosen = choose_domain(domain, bounds, boundary, fields)
     with output.busy(f"fitting {file}"), _said_once(output):

@@ -44,7 +44,8 @@ def law_distance(law: Law, truth: SpectralSPDE) -> dict[str, Any]:
     variance = law.equation.variance(law.times).values[:, :n].sum(1)
     true_variance = truth.variance(law.times).values[:, :n].sum(1)
     later = true_variance > 0
-    n_parameters = law.info["n_parameters"]
+    # A network has weights beside the parameters of the law.
+    n_parameters = law.info.get("n_law_parameters", law.info["n_parameters"])
     z = np.abs([table.eigenvalue_z.values, table.noise_variance_z.values])
     return {
         "kl_per_path": law.kl_divergence(truth),

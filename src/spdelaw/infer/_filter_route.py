@@ -175,7 +175,8 @@ def _fit(
         chosen = task(known)
         return chosen.run(use_misfit=True, count=max(spare, states)), chosen.layout, 0.0
     outside = collapsed.misfit / spare
-    if settings.noise_word == "auto":
+    seen_in_increments = float(np.median(rough.noise * _starts.mean_gram(collapsed)))
+    if settings.noise_word == "auto" and seen_in_increments < 0.1 * outside:
         quiet = task(0.0)
         solution = quiet.run(use_misfit=False, count=states)
         if not _asks_for_noise(collapsed, solution):

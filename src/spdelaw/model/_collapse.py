@@ -27,10 +27,13 @@ DIAGONAL_TOLERANCE = 1e-10
 PATHS_PER_PATTERN = 4
 #: Relative eigenvalue of G from which on a plain inverse is trusted.
 SMALLEST_EIGENVALUE = 1e-6
-#: Paths whose residuals are computed together; they should stay in cache.
+#: Paths whose fields are worked on together; they should stay in cache.
 PATHS_AT_ONCE = 16
-#: Bytes of G in one block of paths with patterns of their own.
-BLOCK_BYTES = 40e6
+#: Bytes of G in one block of paths with patterns of their own: at one time, so that a step
+#: stays in cache whatever the number of times, and in all, so that memory stays bounded.
+STEP_BYTES, BLOCK_BYTES = 180e3, 160e6
+#: Fewer paths than this at once and calls cost more than arithmetic.
+FEWEST_PATHS = 64
 
 
 class Block(NamedTuple):
@@ -124,7 +127,9 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         for pattern in range(len(counts)):
             yield np.flatnonzero(which == pattern), True
         return
-    most = max(1, int(BLOCK_BYTES / (8 * values.shape[1] * n_modes**2)))
+    one = 8 * n_modes**2
+    most = max(FEWEST_PATHS, round(STEP_BYTES / one))
+    most = max(1, min(most, int(BLOCK_BYTES / (one * values.shape[1]))))
     step = -(-len(values) // -(-len(values) // most))  # blocks of equal size share threads well
     for start in range(0, len(values), step):
         yield everything[start : start + step], False
@@ -134,9 +139,7 @@ def _block(values: Array, times: Array, phi: Array, w: Array, paths: Array, shar
     y = _rows(values, paths)
     seen = ~np.isnan(y)
     t = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
-    if not seen.all():
-        y = np.where(seen, y, 0.0)
-    vector = _paths_last(y @ (w[:, None] * phi))
+    vector = _vector(y, seen, w[:, None] * phi)
     gram = _gram(seen[:1] if shared else seen, phi, w)
     if _nearly_diagonal(gram):
         gram = np.einsum("tiib->tib", gram).copy()
@@ -157,19 +160,28 @@ def _rows(values: Array, paths: Array) -> Array:
     return values[first : last + 1] if last - first + 1 == len(paths) else values[paths]
 
 
-def _paths_last(x: Array) -> Array:
-    """(P, T, N) to (T, N, P), copied: every later step works along contiguous paths."""
-    return np.ascontiguousarray(x.transpose(1, 2, 0))
+def _parts(n_paths: int) -> Iterator[slice]:
+    """A few paths at a time: what is computed of them on the way stays in cache."""
+    for start in range(0, n_paths, PATHS_AT_ONCE):
+        yield slice(start, start + PATHS_AT_ONCE)
+
+
+def _vector(y: Array, seen: Array, weighted: Array) -> Array:
+    """``b = Phi' W y`` (T, N, P), contiguous along the paths as every later step needs it."""
+    out = np.empty((y.shape[1], weighted.shape[1], len(y)))
+    for part in _parts(len(y)):
+        known = np.where(seen[part], y[part], 0.0)
+        out[..., part] = (known @ weighted).transpose(1, 2, 0)
+    return out
 
 
 def _misfit(y: Array, seen: Array, estimate: Array, phi: Array, w: Array) -> Array:
-    """``RSS`` of each path, (P,), a few paths at a time: no second array of the data's size."""
+    """``RSS`` of each path; (P,)."""
     out = np.empty(len(y))
-    for start in range(0, len(y), PATHS_AT_ONCE):
-        part = slice(start, start + PATHS_AT_ONCE)
+    for part in _parts(len(y)):
         residual = np.ascontiguousarray(estimate[..., part].transpose(2, 0, 1)) @ phi.T
         np.subtract(y[part], residual, out=residual)
-        residual *= seen[part]
+        residual[~seen[part]] = 0.0
         out[part] = np.einsum("ptm,ptm->pm", residual, residual) @ w
     return out
 
@@ -179,7 +191,9 @@ def _gram(seen: Array, phi: Array, w: Array) -> Array:
     n = phi.shape[1]
     i, j = np.tril_indices(n)
     pairs = (w[:, None] * phi[:, i]) * phi[:, j]
-    packed = (seen.astype(float) @ pairs).transpose(1, 2, 0)
+    packed = np.empty((seen.shape[1], len(i), len(seen)))
+    for part in _parts(len(seen)):
+        packed[..., part] = (seen[part].astype(float) @ pairs).transpose(1, 2, 0)
     gram = np.empty((packed.shape[0], n, n, packed.shape[2]))
     gram[:, i, j] = packed
     gram[:, j, i] = packed

@@ -11,7 +11,7 @@ from spdelaw.errors import DataError, InputError, MissingExtraError
 from spdelaw.evaluate import relative_l2, rmse
 from spdelaw.infer.amortized import amortized_reconstruct
 
-from .amortized_cases import DOMAIN, GRID, SMALL, TIMES, fields, own_times, with_gaps
+from .amortized_cases import DOMAIN, EQUATION, GRID, SMALL, TIMES, fields, own_times, with_gaps
 
 LEARNS = SMALL | {
     "epochs": 60, "n_hidden": 32, "n_embedding": 16, "n_reference": 8, "encoder_rate": 1e-2,
@@ -99,6 +99,13 @@ def test_it_is_a_law_like_any_other(learned, tmp_path):
     assert np.isfinite(again.forecast(new, [1.1, 1.2])["mean"]).all()
     assert amortized_reconstruct(again, new).identical(amortized_reconstruct(learned, new))
     assert "engine amortized" in repr(again)
+
+
+def test_it_can_be_judged(learned):
+    card = sl.evaluate(learned, fields(10, seed=9), truth=EQUATION)
+    assert "kl" in str(card).lower()
+    assert learned.info["n_law_parameters"] == 9
+    assert card.distance["kl_limit"] == pytest.approx(9 / (2 * 170))
 
 
 # ------------------------------------------------------------------ data of every kind

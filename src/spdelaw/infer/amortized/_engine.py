@@ -156,7 +156,7 @@ def _info(
         "n_points": len(observed.points),
         "n_observed": float(np.isfinite(observed.load()).sum()),
         "n_parameters": trained.model.n_parameters,
-        "n_law_parameters": 3 * len(found.initial_mean) + len(observed.points),
+        "n_law_parameters": 3 * len(found.initial_mean),
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,

@@ -191,8 +191,9 @@ def _interrupted(
     where = f"stopped after epoch {snapshot.epoch} of {config.epochs}"
     if checkpoint is None:
         return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")
-    if snapshot.epoch:
-        write_checkpoint(checkpoint, snapshot, identity)
+    if snapshot.epoch == 0:
+        return TrainingInterrupted(f"{where}; there was nothing to save yet")
+    write_checkpoint(checkpoint, snapshot, identity)
     return TrainingInterrupted(
         f"{where}; saved in {checkpoint}. To go on, repeat the call with the same checkpoint"
     )

@@ -27,6 +27,11 @@ class FinalStateGRU(nn.Module):
         n_hidden: width of the state.
     """
 
+    weight_input: Tensor
+    weight_state: Tensor
+    bias_input: Tensor
+    bias_state: Tensor
+
     def __init__(self, n_in: int, n_hidden: int) -> None:
         super().__init__()
         bound = 1.0 / math.sqrt(n_hidden)
@@ -58,7 +63,8 @@ class _Recursion(torch.autograd.Function):
         candidates = gates.new_empty(steps, paths, n_hidden)  # h_n of every step
         transposed = weight.t()
         for s in range(steps):
-            own = torch.addmm(bias, states[s], transposed)
+            # The first state is zero: no product.
+            own = torch.addmm(bias, states[s], transposed) if s else bias.repeat(paths, 1)
             rz = torch.sigmoid_(own[:, : 2 * n_hidden].add_(gates[s, :, : 2 * n_hidden]))
             opened[s, :, : 2 * n_hidden] = rz
             candidates[s] = own[:, 2 * n_hidden :]
@@ -87,7 +93,8 @@ class _Recursion(torch.autograd.Function):
         dh = grad
         for s in range(steps - 1, -1, -1):
             torch.mul(factor[s], dh[:, None], out=own[s])
-            dh = torch.addmm(dh * z[s], flat[s, :, :width], rows)
+            if s:  # nobody asks for the gradient of the zero state
+                dh = torch.addmm(dh * z[s], flat[s, :, :width], rows)
         at_state = flat.view(steps * paths, 4 * n_hidden)[:, :width]
         by_weight = at_state.t() @ states[:-1].view(steps * paths, n_hidden)
         by_bias = at_state.sum(0)
