@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
+from spdelaw.errors import ConvergenceError
 from spdelaw.infer import _starts
 from spdelaw.infer._coordinates import OperatorTied, PowerTied
 from spdelaw.infer._fitted import Fitted, initial_kind, spectra
@@ -28,6 +29,8 @@ NO_MISFIT = 1e-20
 WORKING_VARIANCE = 1e-10
 #: A fit of many paths starts from a fit of this many, which costs little and lands close.
 WARM_PATHS = 100
+#: Log-likelihood that observation noise has to gain where increments do not show it.
+NOISE_GAIN = 3.0
 #: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 
@@ -175,15 +178,19 @@ def _fit(
         chosen = task(known)
         return chosen.run(use_misfit=True, count=max(spare, states)), chosen.layout, 0.0
     outside = collapsed.misfit / spare
-    seen_in_increments = float(np.median(rough.noise * _starts.mean_gram(collapsed)))
-    if settings.noise_word == "auto" and seen_in_increments < 0.1 * outside:
-        quiet = task(0.0)
-        solution = quiet.run(use_misfit=False, count=states)
-        if not _asks_for_noise(collapsed, solution):
-            notes.append("no observation noise found in the modes")
-            return solution, quiet.layout, outside
     noisy = task(None)
-    solution = noisy.run(use_misfit=False, count=0.2 * states)
+    in_increments = float(np.median(rough.noise * _starts.mean_gram(collapsed)))
+    if settings.noise_word == "auto" and in_increments < 0.1 * outside:
+        # Squared increments show no noise: it has to earn its place against none.
+        quiet = task(0.0)
+        without = quiet.run(use_misfit=False, count=states)
+        found = _with_noise(noisy, states, without)
+        if found is None:
+            notes.append("no observation noise found in the modes")
+            return without, quiet.layout, outside
+        solution = found
+    else:
+        solution = noisy.run(use_misfit=False, count=0.2 * states)
     inside, error = _observation_variance(solution, noisy.layout)
     if abs(outside - inside) <= 3.0 * error or not polish:
         # What the modes leave over agrees with the noise inside them: it is noise too.
@@ -198,10 +205,20 @@ def _fit(
     return solution, noisy.layout, max(outside - inside, 0.0)
 
 
-def _asks_for_noise(collapsed: Collapsed, solution: Solution) -> bool:
-    """Whether the likelihood rises with the observation variance at the noise-free maximum."""
-    evaluation = evaluate_likelihood(collapsed, solution.parameters, use_misfit=False)
-    return evaluation.by_observation_variance > 0.0
+def _with_noise(noisy: Task, states: float, without: Solution) -> Solution | None:
+    """The fit with noise, or None where it runs off to zero or gains nothing that counts.
+
+    A deterministic initial state seen without noise makes the likelihood grow without bound as
+    the variance falls, so a variance near the working one is none.
+    """
+    none = 1e3 * float(without.parameters.observation_variance)
+    try:
+        found = noisy.run(use_misfit=False, count=0.2 * states)
+    except ConvergenceError:
+        return None
+    gain = found.log_likelihood - without.log_likelihood
+    is_noise = float(found.parameters.observation_variance) > none and gain > NOISE_GAIN
+    return found if is_noise else None
 
 
 def _observation_variance(solution: Solution, layout: Layout) -> tuple[float, float]:

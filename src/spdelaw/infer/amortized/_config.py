@@ -17,8 +17,6 @@ from pydantic import (
 
 from spdelaw.errors import FileError, InputError, MissingExtraError
 
-PRESETS = ("paper",)
-
 
 class AmortizedConfig(BaseModel):
     """Settings of the amortized engine; the defaults are ``preset="paper"``.
