@@ -178,19 +178,16 @@ def _fit(
         chosen = task(known)
         return chosen.run(use_misfit=True, count=max(spare, states)), chosen.layout, 0.0
     outside = collapsed.misfit / spare
-    noisy = task(None)
-    in_increments = float(np.median(rough.noise * _starts.mean_gram(collapsed)))
-    if settings.noise_word == "auto" and in_increments < 0.1 * outside:
-        # Squared increments show no noise: it has to earn its place against none.
-        quiet = task(0.0)
+    noisy, quiet = task(None), task(0.0)
+    doubtful = float(np.median(rough.noise * _starts.mean_gram(collapsed))) < 0.1 * outside
+    found = _with_noise(noisy, states, float(quiet.layout.known_variance), settings)
+    if found is None or (settings.noise_word == "auto" and doubtful):
+        # Squared increments show no noise, or it ran off to zero: it has to earn its place.
         without = quiet.run(use_misfit=False, count=states)
-        found = _with_noise(noisy, states, without)
-        if found is None:
+        if found is None or found.log_likelihood < without.log_likelihood + NOISE_GAIN:
             notes.append("no observation noise found in the modes")
             return without, quiet.layout, outside
-        solution = found
-    else:
-        solution = noisy.run(use_misfit=False, count=0.2 * states)
+    solution = found
     inside, error = _observation_variance(solution, noisy.layout)
     if abs(outside - inside) <= 3.0 * error or not polish:
         # What the modes leave over agrees with the noise inside them: it is noise too.
@@ -205,20 +202,19 @@ def _fit(
     return solution, noisy.layout, max(outside - inside, 0.0)
 
 
-def _with_noise(noisy: Task, states: float, without: Solution) -> Solution | None:
-    """The fit with noise, or None where it runs off to zero or gains nothing that counts.
+def _with_noise(noisy: Task, states: float, working: float, settings: Settings) -> Solution | None:
+    """The fit with noise; None where "auto" may do without and the variance runs off to zero.
 
     A deterministic initial state seen without noise makes the likelihood grow without bound as
     the variance falls, so a variance near the working one is none.
     """
-    none = 1e3 * float(without.parameters.observation_variance)
+    if settings.noise_word != "auto":
+        return noisy.run(use_misfit=False, count=0.2 * states)
     try:
         found = noisy.run(use_misfit=False, count=0.2 * states)
     except ConvergenceError:
         return None
-    gain = found.log_likelihood - without.log_likelihood
-    is_noise = float(found.parameters.observation_variance) > none and gain > NOISE_GAIN
-    return found if is_noise else None
+    return found if float(found.parameters.observation_variance) > 1e3 * working else None
 
 
 def _observation_variance(solution: Solution, layout: Layout) -> tuple[float, float]:
