@@ -27,7 +27,7 @@ from spdelaw.infer.amortized._paths import Clock, Paths, as_paths  # isort: skip
 from spdelaw.infer.amortized._train import _Run, new_model  # isort: skip
 from spdelaw.model.encoder import MultiTimeAttention  # isort: skip
 
-REPEATS, BATCH = 9, 40
+REPEATS, FEW, BATCH = 25, 5, 40
 TARGETS = {"rk4, shared": 4.0, "rk4, per path": 10.0}
 COMMAND = "python -m benchmarks.bench_training_step"
 CLOSED, SHARED, PER_PATH, PLAIN = (
@@ -89,19 +89,27 @@ def main() -> int:
     observed = observe(sl.simulate(equation, BATCH, seed=0), equation.domain)
     paths = as_paths(observed, Clock.of(observed.times))
     basis = equation.domain.eigenfunctions(observed.points, 8)
-    tasks = {
-        CLOSED: _step(new_model(basis, make_config(), 0), paths),
+    closed = _step(new_model(basis, make_config(), 0), paths)
+    small = {
+        CLOSED: closed,
         SHARED: _step(new_model(basis, make_config(propagators="rk4"), 0), paths),
-        PER_PATH: _step(PerPath(basis, make_config()), paths),
         PLAIN: _plain(_step(Plain(basis, make_config()), paths)),
     }
-    seconds = interleaved_medians(tasks, REPEATS)
-    ratios = {n: s["median"] / seconds[CLOSED]["median"] for n, s in seconds.items()}
+    # Apart from the others: its gigabytes of states slow down whatever runs after it.
+    large = {CLOSED: closed, PER_PATH: _step(PerPath(basis, make_config()), paths)}
+    seconds = interleaved_medians(small, REPEATS)
+    apart = interleaved_medians(large, FEW)
+    ratios = {n: _ratio(seconds, n, "median") for n in seconds}
+    ratios[PER_PATH] = _ratio(apart, PER_PATH, "median")
+    minima = {n: _ratio(seconds, n, "min") for n in seconds}
+    minima[PER_PATH] = _ratio(apart, PER_PATH, "min")
+    seconds[PER_PATH] = apart[PER_PATH]
     document = {
         "command": COMMAND,
         "size": {"paths": BATCH, "times": len(observed.times), "points": len(observed.points),
                  "modes": 8, "functions of time": 16, "reference times": 32},
         "threads": 1, "repeats": REPEATS, "seconds": seconds, "ratios": ratios,
+        "ratios_of_minima": minima, "seconds_beside_per_path": apart[CLOSED],
         "targets": TARGETS,
         "versions": {"spdelaw": sl.__version__, **versions("torch", "torchdiffeq", "numpy")},
     }  # fmt: skip
@@ -109,6 +117,10 @@ def main() -> int:
     write_results("training_step", document, text)
     print(text)
     return 0 if all(ratios[name] >= least for name, least in TARGETS.items()) else 1
+
+
+def _ratio(seconds: dict[str, dict[str, float]], name: str, kind: str) -> float:
+    return seconds[name][kind] / seconds[CLOSED][kind]
 
 
 def _step(model: ChaosVAE, paths: Paths) -> Callable[[], object]:
@@ -130,7 +142,7 @@ def _plain(step: Callable[[], object]) -> Callable[[], object]:
 def _markdown(d: dict) -> str:
     rows = [
         [name, *(f"{1e3 * s[k]:.0f}" for k in ("median", "min", "max")),
-         f"{d['ratios'][name]:.1f}", f"{s['min'] / d['seconds'][CLOSED]['min']:.1f}",
+         f"{d['ratios'][name]:.1f}", f"{d['ratios_of_minima'][name]:.1f}",
          f"{d['targets'][name]:g}" if name in d["targets"] else ""]
         for name, s in d["seconds"].items()
     ]  # fmt: skip
@@ -162,7 +174,8 @@ def _markdown(d: dict) -> str:
             "whose gradient needs no array of the size of the fields; one attention matrix for "
             "the batch where nothing is missing.",
             "",
-            f"Command: `{d['command']}`. One thread, {d['repeats']} interleaved repeats; the "
+            f"Command: `{d['command']}`. One thread, {d['repeats']} interleaved repeats (RK4 per "
+            f"path: {FEW}, beside the closed form alone, because of its memory); the "
             "ratio is that of the medians and carries over between machines, the times do not.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",

@@ -121,7 +121,14 @@ def fit(
     return run_bootstrap(law, observed, domain, settings) if bootstrap else law
 
 
-def update(law: Law, data: Any, **adapter: Any) -> Law:
+def update(
+    law: Law,
+    data: Any,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None,
+    **adapter: Any,
+) -> Law:
     """Law of the old and the new paths together, without the old data.
 
     Possible where the law was learned from complete, noise-free fields: their sufficient
@@ -130,6 +137,8 @@ def update(law: Law, data: Any, **adapter: Any) -> Law:
     Args:
         law: learned before, by the statistics route.
         data: new paths on the same times.
+        fixed: as in `fit`; say it again, a law does not remember what was held.
+        priors: likewise.
         adapter: as in `fit`.
 
     Example:
@@ -158,6 +167,7 @@ def update(law: Law, data: Any, **adapter: Any) -> Law:
     settings = Settings(
         initial=law.state.initial_kind, drift=law.info["drift"], noise=law.info["noise"],
         level=float(law.parameters.attrs["interval_level"]),
+        fixed=fixed, priors=priors,
     )  # fmt: skip
     fitted = fit_statistics(law.statistics + new, law.domain, law.n_modes, settings, {})
     total = assemble(fitted, observed, law.domain, settings)

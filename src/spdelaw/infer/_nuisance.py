@@ -94,6 +94,14 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
     return max(range(low, high + 1), key=at)
 
 
+def residual_correlation(values: Array, times: Array, basis: Array) -> tuple[float, float]:
+    """Lag-one correlation over time of what least squares leaves over, and its standard error."""
+    sample = np.asarray(values[:SAMPLE])
+    residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis)
+    pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
+    return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
+
+
 def _ladder(n_modes: int, most: int) -> list[int]:
     steps = [n_modes]
     while steps[-1] < most:

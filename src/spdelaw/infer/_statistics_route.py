@@ -25,6 +25,8 @@ OUTSIDE_TOLERANCE = 1e-8
 UNCHANGED = 1e-14
 #: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
 NOISE_Z = 3.0
+#: Below this many values the score test has little power, and a comparison of fits is cheap.
+FEW_VALUES = 100_000
 
 
 def statistics_of(observed: Observed, domain: AbstractDomain, n_modes: int) -> Statistics | None:
@@ -54,7 +56,7 @@ def by_statistics(
     seconds = {"read": time.perf_counter() - clock}
     fitted = fit_statistics(s, domain, n_modes, settings, seconds)
     z = white_noise_z(s, fitted.solution.parameters, np.diag(gram))
-    if settings.noise_word == "auto" and z > NOISE_Z:
+    if settings.noise_word == "auto" and (z > NOISE_Z or _is_doubtful(s)):
         return None
     return fitted
 
@@ -108,6 +110,11 @@ def check_change_of(values: Array) -> None:
     most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
     size = np.fmax(np.abs(most), np.abs(least))
     check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)
+
+
+def _is_doubtful(s: Statistics) -> bool:
+    """Whether something is left over that may be noise, in data too few for the score test."""
+    return s.outside > OUTSIDE_TOLERANCE * s.energy and s.n_values < FEW_VALUES
 
 
 def _gram(observed: Observed, domain: AbstractDomain, n_modes: int) -> Array:

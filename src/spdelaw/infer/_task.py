@@ -1,0 +1,100 @@
+"""One maximisation through the filter, with its starts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from spdelaw.infer import _starts
+from spdelaw.infer._layout import Layout, fixed_values, prior_terms
+from spdelaw.infer._problem import Problem, Solution, solve, starting_scale
+from spdelaw.infer._settings import Settings
+from spdelaw.infer._view import View
+from spdelaw.model import Collapsed, Evaluation, Parameters, collapse, evaluate_likelihood
+
+Array = np.ndarray
+
+#: A fit of many paths starts from a fit of this many, which costs little and lands close.
+WARM_PATHS = 100
+#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
+RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The data, the coordinates and where to start."""
+
+    collapsed: Collapsed
+    view: View
+    layout: Layout
+    start: Array
+    rough: _starts.Rough
+    settings: Settings
+    polish: bool
+
+    def run(self, *, use_misfit: bool, count: float) -> Solution:
+        """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
+        if self.collapsed.n_paths < 2 * WARM_PATHS:
+            return self._best(self.collapsed, use_misfit, count)
+        view = self.view
+        times = view.times if view.times.ndim == 1 else view.times[:WARM_PATHS]
+        first = collapse(view.values[:WARM_PATHS], times, view.basis, view.weights)
+        warm = self._best(first, use_misfit, count, polish=True)
+        shrunk = warm.columns * np.sqrt(WARM_PATHS / self.collapsed.n_paths)
+        problem = self._problem(self.collapsed, self.start, use_misfit, count)
+        return solve(problem, warm._replace(columns=shrunk), polish=self.polish)
+
+    def _best(
+        self, some: Collapsed, use_misfit: bool, count: float, polish: bool | None = None
+    ) -> Solution:
+        polish = self.polish if polish is None else polish
+        found = solve(self._problem(some, self.start, use_misfit, count), polish=polish)
+        again = self._second_start(found) if polish else None
+        if again is None:
+            return found
+        other = solve(self._problem(some, again, use_misfit, count), polish=polish)
+        return max(found, other, key=lambda solution: solution.log_likelihood)
+
+    def _problem(self, some: Collapsed, start: Array, use_misfit: bool, count: float) -> Problem:
+        def evaluate(p: Parameters) -> Evaluation:
+            return evaluate_likelihood(
+                some, p, use_misfit=use_misfit, threads=self.settings.threads
+            )
+
+        layout, times = self.layout, self.view.times
+        n_steps, span = times.shape[-1] - 1, float(np.ptp(times, axis=-1).max())
+        share = some.n_paths / self.collapsed.n_paths
+        scale = starting_scale(
+            layout, start, self.rough, some.n_paths, n_steps, span, share * count
+        )
+        fixed = fixed_values(layout, self.settings.fixed)
+        if self.view.n_nuisance:
+            fixed[layout.names.index("nuisance_s")] = 0.0
+        priors = prior_terms(layout, self.settings.priors)
+        return Problem(layout, evaluate, start, scale, fixed, priors, np.zeros(layout.n_modes))
+
+    def _second_start(self, found: Solution) -> Array | None:
+        """A start in which modes that ran off to white noise follow the others' formulas.
+
+        For a mode much faster than a step the likelihood is flat: a maximiser that gets there
+        stays, although the maximum may be elsewhere.
+        """
+        step = float(np.median(np.diff(self.view.times, axis=-1)))
+        lam, q = found.parameters.eigenvalues, found.parameters.noise_variance
+        n = self.layout.n_modes - self.view.n_nuisance
+        error = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+        lost = lam[:n] * step > RUNAWAY_DECAY
+        if self.layout.drift.names[0].startswith("eigenvalue["):
+            lost |= error[:n] > RUNAWAY_ERROR
+        if not lost.any() or (~lost).sum() < 2:
+            return None
+        index = np.log(np.arange(1, n + 1))
+        start = found.full.copy()
+        for part, values in (("drift", lam[:n]), ("noise", q[:n])):
+            line = np.polyfit(index[~lost], np.log(values[~lost]), 1)
+            smooth = np.where(lost, np.exp(np.polyval(line, index)), values)
+            rest = (lam if part == "drift" else q)[n:]
+            coordinates = getattr(self.layout, part)
+            start[self.layout.slices[part]] = coordinates.start(np.concatenate([smooth, rest]))
+        return start
