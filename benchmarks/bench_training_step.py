@@ -168,7 +168,7 @@ def _markdown(d: dict) -> str:
             "",
             "The rest of the step is the recurrent network: 32 dependent products (40 x 256 by "
             "256 x 768) forwards and as many backwards. What helped, together the difference to "
-            "the last row: the backward recursion written out, with one product for the weights' "
+            "plain torch: the backward recursion written out, with one product for the weights' "
             "gradient instead of 32; the output map of the attention multiplied into the input map "
             "of the recurrent unit; residuals as one product that starts from the observation, "
             "whose gradient needs no array of the size of the fields; one attention matrix for "

@@ -78,23 +78,34 @@ class MultiTimeAttention(nn.Module):
                 multiplied with the output map first, cheaper than applying the two in turn.
         """
         scores, m = self.scores(times), values.shape[-1]
-        weight: Tensor = self.output.weight
+        of_values, of_mask = self.output.weight[:, :m], self.output.weight[:, m:]
         bias: Tensor = self.output.bias
-        if through is not None:
-            weight, bias = through[0] @ weight, through[0] @ bias + through[1]
         if observed is None:
+            # Every channel is seen: the mask's half of the map adds a constant.
+            weight, bias = _then(through, of_values, of_mask.sum(1) + bias)
             shared = torch.softmax(scores, -1).expand(len(values), -1, -1)
             seen = torch.bmm(shared, values).transpose(0, 1)
-            return nn.functional.linear(seen, weight[:, :m], weight[:, m:].sum(1) + bias)
+            return nn.functional.linear(seen, weight, bias)
         seen, any_seen = attend_observed(scores, values * observed, observed)
-        mapped = nn.functional.linear(seen.transpose(0, 1), weight[:, :m], bias)
-        return mapped + any_seen[:, 0] @ weight[:, m:].t()
+        weight, bias = _then(through, of_values, bias)
+        constant = any_seen[:, 0] @ _then(through, of_mask)[0].t()
+        return nn.functional.linear(seen.transpose(0, 1), weight, bias) + constant
 
     def scores(self, times: Tensor) -> Tensor:
         """``s(r, t)``, shape (R, T) or (paths, R, T)."""
         query = self.query(self.embedding(self.reference))
         key = self.key(self.embedding(times))
         return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+
+
+def _then(
+    through: tuple[Tensor, Tensor] | None, weight: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a map followed by another."""
+    own = weight.new_zeros(len(weight)) if bias is None else bias
+    if through is None:
+        return weight, own
+    return through[0] @ weight, through[0] @ own + through[1]
 
 
 def attend_observed(scores: Tensor, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:

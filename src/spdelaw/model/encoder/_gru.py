@@ -57,37 +57,37 @@ class _Recursion(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         steps, paths, width = gates.shape
-        n_hidden = width // 3
+        n_hidden, two = width // 3, 2 * (width // 3)
         states = gates.new_zeros(steps + 1, paths, n_hidden)
-        opened = torch.empty_like(gates)  # r, z and n of every step
-        candidates = gates.new_empty(steps, paths, n_hidden)  # h_n of every step
+        own = torch.empty_like(gates)  # W_h h + b_h of every step
+        opened, n = gates.new_empty(steps, paths, two), torch.empty_like(states[1:])
+        own[0] = bias  # the first state is zero: no product
         transposed = weight.t()
+        # Every result goes straight to where the backward pass reads it: no copies.
         for s in range(steps):
-            # The first state is zero: no product.
-            own = torch.addmm(bias, states[s], transposed) if s else bias.repeat(paths, 1)
-            rz = torch.sigmoid_(own[:, : 2 * n_hidden].add_(gates[s, :, : 2 * n_hidden]))
-            opened[s, :, : 2 * n_hidden] = rz
-            candidates[s] = own[:, 2 * n_hidden :]
-            mixed = own[:, 2 * n_hidden :].mul_(rz[:, :n_hidden])
-            n = torch.tanh_(mixed.add_(gates[s, :, 2 * n_hidden :]))
-            opened[s, :, 2 * n_hidden :] = n
-            torch.lerp(n, states[s], rz[:, n_hidden:], out=states[s + 1])
-        ctx.save_for_backward(opened, candidates, states, weight)
+            if s:
+                torch.addmm(bias, states[s], transposed, out=own[s])
+            rz = torch.add(own[s, :, :two], gates[s, :, :two], out=opened[s]).sigmoid_()
+            torch.addcmul(gates[s, :, two:], rz[:, :n_hidden], own[s, :, two:], out=n[s]).tanh_()
+            torch.lerp(n[s], states[s], rz[:, n_hidden:], out=states[s + 1])
+        ctx.save_for_backward(opened, n, own[:, :, two:], states, weight)
         return states[steps].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        opened, candidates, states, weight = ctx.saved_tensors
-        steps, paths, width = opened.shape
-        n_hidden = width // 3
-        r, z, n = opened.split(n_hidden, -1)
+        opened, n, candidates, states, weight = ctx.saved_tensors
+        steps, paths, n_hidden = n.shape
+        width = 3 * n_hidden
+        r, z = opened.split(n_hidden, -1)
         # Blocks h_n, r, z, x_n: the first three meet W_h, the last three are the input's gates.
         factor = opened.new_empty(steps, paths, 4, n_hidden)
-        by_n = torch.mul(1.0 - z, 1.0 - n * n, out=factor[:, :, 3])
+        by_n, by_r, by_z = factor[:, :, 3], factor[:, :, 1], factor[:, :, 2]
+        aten = torch.ops.aten  # g (1 - y^2) and g y (1 - y) in one pass each
+        aten.tanh_backward.grad_input(1.0 - z, n, grad_input=by_n)
         torch.mul(by_n, r, out=factor[:, :, 0])
-        torch.mul(factor[:, :, 0] * candidates, 1.0 - r, out=factor[:, :, 1])
-        torch.mul((states[:-1] - n) * z, 1.0 - z, out=factor[:, :, 2])
+        aten.sigmoid_backward.grad_input(by_n * candidates, r, grad_input=by_r)
+        aten.sigmoid_backward.grad_input(states[:-1] - n, z, grad_input=by_z)
         own, rows = torch.empty_like(factor), torch.roll(weight, n_hidden, 0)
         flat = own.view(steps, paths, 4 * n_hidden)
         dh = grad
