@@ -21,7 +21,7 @@ export MPLBACKEND           := Agg
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## simulate both regimes, check them, draw them (into demo/)
+demo: $(VENV)/.demo ## simulate both regimes, learn their laws, judge and draw them (into demo/)
 	$(BIN)/spdelaw demo --out demo
 
 test: $(VENV)/.dev ## run the fast tests and the examples in the docs

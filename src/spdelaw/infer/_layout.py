@@ -7,6 +7,7 @@ are fixed keep their place in the full vector and are left out of the free one.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ class Layout:
     known_variance: Any = 0.0
     has_mean: bool = True
 
-    @property
+    @functools.cached_property
     def sizes(self) -> dict[str, int]:
         """Number of coordinates of each part, in order."""
         gaussian = self.initial_kind == "gaussian"
@@ -53,13 +54,13 @@ class Layout:
             "initial_mean": self.n_modes if mean else 0,
         }
 
-    @property
+    @functools.cached_property
     def slices(self) -> dict[str, slice]:
         """Slice of each part in the full vector."""
         stops = np.cumsum([0, *self.sizes.values()])
         return {key: slice(stops[i], stops[i + 1]) for i, key in enumerate(self.sizes)}
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """One name a coordinate of the full vector."""
         count = self.sizes
@@ -76,7 +77,7 @@ class Layout:
             + tuple(f"initial_mean[{n}]" for n in range(1, count["initial_mean"] + 1))
         )
 
-    @property
+    @functools.cached_property
     def is_log(self) -> Array:
         """Whether a coordinate is a logarithm; (size,)."""
         count = self.sizes
