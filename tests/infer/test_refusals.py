@@ -155,3 +155,12 @@ def test_refused_input_is_left_as_it_was():
     assert sl.fit(FIELDS, INTERVAL, 3).info["n_paths"] == 6
     assert FIELDS.identical(before)
     assert heat().n_modes == 3
+
+
+def test_a_basis_that_cannot_fit_is_refused():
+    """Sines seen in cosines: the likelihood has no maximum, and the message names the boundary."""
+    fields = sl.simulate(
+        sl.catalogue.heat(n_modes=3), 12, np.linspace(0, 1, 21), np.linspace(0, np.pi, 17), seed=0
+    )
+    with pytest.raises(ConvergenceError, match="boundary"):
+        sl.fit(fields, sl.Interval(0, np.pi, "neumann"), 2)

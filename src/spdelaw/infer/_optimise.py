@@ -195,6 +195,6 @@ def _no_maximum(got: str) -> ConvergenceError:
         "fit",
         expected="a maximum of the likelihood",
         got=got,
-        fix="fit fewer modes, fix or tie parameters (drift='parametric'), give a prior, or check "
-        "the unit of time",
+        fix="check the domain, its boundary (a wrong basis has no maximum) and the unit of time; "
+        "else fit fewer modes, fix or tie parameters (drift='parametric'), or give a prior",
     )
