@@ -36,12 +36,12 @@ lint: $(VENV)/.dev ## check style, types and import order
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: $(VENV)/.dev ## run every benchmarks/bench_*.py
-	@for file in benchmarks/bench_*.py; do \
-	  test -e "$$file" || { echo "no benchmarks/bench_*.py to run"; exit 1; }; \
-	  echo "== $$file"; \
-	  $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" || exit 1; \
-	done
+bench: $(VENV)/.dev ## run every benchmarks/bench_*.py; says which missed a target
+	@missed=""; for file in benchmarks/bench_*.py; do \
+	  name=$$(basename "$$file" .py); echo "== $$name"; \
+	  $(BIN)/python -m "benchmarks.$$name" || missed="$$missed $$name"; \
+	done; \
+	test -z "$$missed" || { echo "target missed, or not run:$$missed"; exit 1; }
 
 docs: $(VENV)/.dev ## build the documentation (into site/)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -15,16 +15,20 @@ from collections.abc import Callable
 from benchmarks._problem import Observations, observations
 from benchmarks._timing import interleaved_medians, table, versions, write_results
 
-import jax  # isort: skip
-import jax.numpy as jnp  # isort: skip
 import numpy as np  # isort: skip
-from dynamax.linear_gaussian_ssm import (  # isort: skip
-    ParamsLGSSM,
-    ParamsLGSSMDynamics,
-    ParamsLGSSMEmissions,
-    ParamsLGSSMInitial,
-    lgssm_filter,
-)
+
+try:
+    import jax
+    import jax.numpy as jnp
+    from dynamax.linear_gaussian_ssm import (
+        ParamsLGSSM,
+        ParamsLGSSMDynamics,
+        ParamsLGSSMEmissions,
+        ParamsLGSSMInitial,
+        lgssm_filter,
+    )
+except ImportError:
+    sys.exit("not run: this comparison needs dynamax (pip install 'dynamax==1.0.*' jax jaxlib)")
 
 import spdelaw as sl  # isort: skip
 from spdelaw.model import Block, collapse, evaluate_likelihood  # isort: skip

@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy import fft, special
+from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.errors import DomainError
@@ -139,6 +139,8 @@ class Interval(AbstractDomain):
 
     def fast_analyse(self, values: Array, points: Array, n_modes: int) -> Array | None:
         """DST-I, DCT-I or real FFT on the grid of `grid`; None elsewhere."""
+        from scipy import fft  # slow to import, and rarely needed
+
         m = self._cells(points, n_modes)
         if m is None:
             return None
@@ -157,6 +159,8 @@ class Interval(AbstractDomain):
 
     def fast_synthesise(self, coefficients: Array, points: Array) -> Array | None:
         """Inverse of `fast_analyse` on the same grids; None elsewhere."""
+        from scipy import fft  # slow to import, and rarely needed
+
         n_modes = coefficients.shape[-1]
         m = self._cells(points, n_modes)
         if m is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy import special
 
 from spdelaw.equation import transition
 from spdelaw.infer._nuisance import principal_components
@@ -117,13 +117,15 @@ def _series_tests(z: Array, shrink: float) -> dict[str, float]:
     if n < 20:
         return {}
     gap = (np.mean(seen**2) - 1.0) / np.sqrt(2.0 / n * shrink)
+    from scipy import stats  # slow to import, and needed here only
+
     # D'Agostino's transformed moments keep their level far out; Jarque-Bera's do not.
     omnibus = float(stats.normaltest(seen).statistic) / shrink
     box, lags = _ljung_box(z / np.sqrt(np.mean(seen**2)))
     return {
-        "variance": float(2.0 * stats.norm.sf(abs(gap))),
-        "normality": float(stats.chi2.sf(omnibus, 2)),
-        "whiteness": float(stats.chi2.sf(box / shrink, lags)) if lags else np.nan,
+        "variance": float(2.0 * special.ndtr(-abs(gap))),
+        "normality": float(special.chdtrc(2, omnibus)),
+        "whiteness": float(special.chdtrc(lags, box / shrink)) if lags else np.nan,
     }
 
 

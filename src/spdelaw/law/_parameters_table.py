@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy import special
 
 Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
@@ -27,7 +27,7 @@ def interval_table(quantity: Quantity, level: float) -> Array:
     ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm.
     """
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
-    z = stats.norm.isf(0.5 * (1.0 - level))
+    z = special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if quantity.positive:
             relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
