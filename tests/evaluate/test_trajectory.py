@@ -60,4 +60,8 @@ def test_coverage_of_the_right_law_is_its_level():
         inside = coverage(np.zeros_like(truth), np.ones_like(truth), truth, level) * n
         low, high = stats.binom.ppf([0.5e-4, 1 - 0.5e-4], n, level)
         assert low <= inside <= high
-    assert coverage(np.zeros_like(truth), np.zeros_like(truth), truth) != 0.0  # NaN: all known
+
+
+def test_coverage_of_what_is_known_beforehand_does_not_exist():
+    truth = np.ones((1, 5, 1))
+    assert np.isnan(coverage(truth, np.zeros_like(truth), truth))

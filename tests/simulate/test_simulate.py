@@ -12,6 +12,7 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.errors import FileError, SpdeLawError
+from spdelaw.simulate._schemes import steps
 
 ALPHA = 1e-4
 
@@ -70,19 +71,24 @@ def test_observation_noise(make):
     assert abs(lag) < stats.norm.isf(ALPHA / 4) / np.sqrt(n)
 
 
-def test_semi_implicit_has_weak_order_one():
-    """The scheme's own stationary variance q / (2 lambda + lambda^2 dt): slope in [0.9, 1.1]."""
+@pytest.mark.parametrize(("scheme", "low", "high"), [("semi_implicit", 0.9, 1.1), ("exact", 0, 0)])
+def test_weak_order(scheme, low, high):
+    """Slope of the error of Var c(1) in the step; the exact scheme has none.
+
+    The variance is propagated through the scheme's own coefficients, without Monte Carlo.
+    """
     e = sl.SpectralSPDE(sl.Interval(0, np.pi), 1, [2.0], noise=[1.0], initial=[0.0])
-    errors, steps = [], np.array([10, 20, 40, 80, 160])
-    for n in steps:
-        # A deterministic measure of the weak error: propagate the variance, no Monte Carlo.
-        dt = 1.0 / n
+    errors, numbers = [], np.array([10, 20, 40, 80, 160])
+    for n in numbers:
+        rule = steps(e, np.full(n, 1.0 / n), scheme)
         v = 0.0
-        for _ in range(n):
-            v = (v + dt) / (1 + 2.0 * dt) ** 2
+        for a, amplitude in zip(rule.factor[:, 0], rule.amplitude[:, 0], strict=True):
+            v = a**2 * v + amplitude**2
         errors.append(abs(v - e.variance([1.0]).values[0, 0]))
-    slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
-    assert 0.9 < slope < 1.1
+    if scheme == "exact":
+        assert max(errors) < 1e-13
+    else:
+        assert low < -np.polyfit(np.log(numbers), np.log(errors), 1)[0] < high
 
 
 def test_semi_implicit_simulates_that_recursion():

@@ -15,7 +15,7 @@ from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
-from spdelaw.infer._observed import Observed, observe
+from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
@@ -23,8 +23,6 @@ from spdelaw.law import Law
 from spdelaw.law._chaos import N_TIME
 
 ENGINES = ("exact", "chaos", "amortized")
-#: Keywords of `spdelaw.as_fields`; all others belong to the engine.
-ADAPTER = ("times", "points", "variable", "time_unit")
 
 
 def fit(

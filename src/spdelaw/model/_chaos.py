@@ -160,14 +160,6 @@ def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, 
     return out, 0.5 * float((square / r**2 - count / r).sum())
 
 
-def _log_gram(gram: Array) -> Array:
-    """``sum_t log|G|`` over regular rows; (B,)."""
-    if gram.ndim == 3:
-        return np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
-    sign, logs = np.linalg.slogdet(np.moveaxis(gram, -1, 1))
-    return np.where(sign > 0, logs, 0.0).sum(0)
-
-
 def _by_spectra(
     rows: Rows, found: Gaussian, mapped: LatentMap, parameters: Parameters, model: ChaosModel
 ) -> tuple[Array, Array, Array]:
