@@ -110,6 +110,7 @@ def solve(
     *,
     polish: bool = True,
     start: tuple[FreeVector, Array] | None = None,
+    search: bool = True,
 ) -> Solution:
     """Maximise and turn curvature into covariance.
 
@@ -118,7 +119,8 @@ def solve(
         warm: solution of a smaller problem with the same layout; its estimate is the start and
             its covariance the metric, so that a few steps are enough.
         polish: False leaves out curvature and the check of convergence.
-        start: a point close to the maximum, from which Newton steps alone go on.
+        start: coordinates and a point in them to start from.
+        search: False takes the start as close to the maximum: Newton steps alone.
     """
     if start is not None:
         free = start[0]._replace(base=start[0].full(start[1]))
@@ -141,7 +143,7 @@ def solve(
 
     optimum = maximise(
         lambda x: log_posterior(problem, free, x)[:2], free.scale, free.n_plain, known_block,
-        polish=polish, search=start is None,
+        polish=polish, search=search,
     )  # fmt: skip
     full = free.full(optimum.x)
     parameters = layout.unpack(full, problem.initial_mean)

@@ -38,13 +38,13 @@ class StructuredRun:
         free: coordinates of the problem.
         config: how long and how fast.
         seed: of the order.
-        score: validation loss and rel L2 of parameters, given the epoch.
+        score: validation loss and rel L2 of parameters; None in epochs that are not scored.
     """
 
     def __init__(
         self, problem: Problem, batches: list[Collapsed], free: FreeVector,
         likelihood: Callable[[Collapsed, Parameters], Evaluation], config: StructuredConfig,
-        seed: int, score: Callable[[Parameters, int], tuple[float, float]],
+        seed: int, score: Callable[[Parameters, int], tuple[float, float] | None],
     ) -> None:  # fmt: skip
         self.problem, self.batches, self.likelihood = problem, batches, likelihood
         self.config, self.seed, self.score = config, seed, score
@@ -93,7 +93,7 @@ class StructuredRun:
 
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
-        validation = self.score(self.parameters, epoch)
+        validation = self.score(self.parameters, epoch) or self.snapshot.history[-1][1:]
         arrays = {
             "model.free": self.x.copy(), "best.free": self.x.copy(),
             "optimiser.first": self.first.copy(), "optimiser.second": self.second.copy(),

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._filter_route import Plan, prepare
-from spdelaw.infer._problem import Solution, free_vector, solve
+from spdelaw.infer._problem import Problem, Solution, free_vector, solve
 from spdelaw.infer.amortized._assess_exact import latent_use
 from spdelaw.infer.amortized._decode import decode
 from spdelaw.infer.amortized._job import Job, training_curve
@@ -31,6 +32,8 @@ Array = np.ndarray
 
 #: Epochs between two scores, and the paths scored: a smoother costs as much as many steps.
 SCORE_EVERY, SCORED_PATHS = 10, 16
+#: Note of a run that was too short.
+FAR = "training ended far from the maximum and a search over all paths went on: raise epochs"
 #: Steps that an epoch should have at least, where there are as many paths.
 FEWEST_STEPS = 16
 
@@ -54,12 +57,22 @@ def fit_structured(job: Job) -> Law:
     seconds = {"prepare": time.perf_counter() - clock}
     snapshot = train(run, identity=_identity(job), checkpoint=job.folder, report=job.report)
     clock = time.perf_counter()
-    solution = solve(problem, start=(run.free, run.x))
+    solution, notes = _finished(problem, run)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
+    plan = dataclasses.replace(plan, notes=plan.notes + notes)
     law = assemble(plan.fitted(solution, job.n_modes, seconds), observed, job.domain, settings)
     info = {**law.info, **job.facts(), **_facts(law, job, solution), "epochs": snapshot.epoch}
     info["training"] = {**_errors(law, job), **training_curve(snapshot)}
     return dataclasses.replace(law, info=info)
+
+
+def _finished(problem: Problem, run: StructuredRun) -> tuple[Solution, tuple[str, ...]]:
+    """Maximum over all paths from where the batches led, and a note where that was not near."""
+    start = (run.free, run.x)
+    try:
+        return solve(problem, start=start, search=False), ()
+    except ConvergenceError:
+        return solve(problem, start=start), (FAR,)
 
 
 def _batches(plan: Plan, size: int) -> list[Collapsed]:
@@ -87,16 +100,14 @@ class _Scores:
         times = held_out.times if held_out.times.ndim == 1 else held_out.times[:SCORED_PATHS]
         values = view.of(held_out.load()[:SCORED_PATHS])
         self.collapsed = collapse(values, times, view.basis, view.weights)
-        self.last = (float("nan"), float("nan"))
 
-    def __call__(self, parameters: Parameters, epoch: int) -> tuple[float, float]:
+    def __call__(self, parameters: Parameters, epoch: int) -> tuple[float, float] | None:
         config = self.job.config
-        if epoch % SCORE_EVERY == 0 or epoch + 1 == config.epochs:
-            found = evaluate_likelihood(self.collapsed, parameters, use_misfit=self.plan.use_misfit)
-            law = self._law(parameters)
-            error = decode(law, self.fields, config.n_time).attrs["relative_l2"]
-            self.last = (-float(found.log_likelihood.mean()), error)
-        return self.last
+        if epoch % SCORE_EVERY and epoch + 1 < config.epochs:
+            return None
+        found = evaluate_likelihood(self.collapsed, parameters, use_misfit=self.plan.use_misfit)
+        decoded = decode(self._law(parameters), self.fields, config.n_time)
+        return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
     def _law(self, parameters: Parameters) -> Law:
         """The parameters as a law without uncertainty, for its smoother."""
