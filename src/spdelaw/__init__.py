@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from spdelaw._version import __version__
 from spdelaw.data import as_fields, describe, mask, read, split, stack, write
-from spdelaw.domain import AbstractDomain, Interval, Line
+from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.equation import (
     Gaussian,
     Matern,
@@ -24,6 +24,8 @@ from spdelaw.simulate import simulate
 
 __all__ = [
     "AbstractDomain",
+    "Box",
+    "Disk",
     "Gaussian",
     "Interval",
     "Law",
@@ -32,9 +34,11 @@ __all__ = [
     "Matern",
     "Normal",
     "OperatorFormula",
+    "Plane",
     "PowerLaw",
     "Scorecard",
     "SpectralSPDE",
+    "Sphere",
     "White",
     "__version__",
     "as_fields",
