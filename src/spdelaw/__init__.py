@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from spdelaw._version import __version__
 from spdelaw.data import as_fields, describe, mask, read, split, stack, write
-from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
+from spdelaw.domain import (
+    AbstractDomain,
+    Box,
+    Disk,
+    Empirical,
+    Graph,
+    Interval,
+    Line,
+    Mesh,
+    Plane,
+    Sphere,
+)
 from spdelaw.equation import (
     Gaussian,
     Matern,
@@ -26,12 +37,15 @@ __all__ = [
     "AbstractDomain",
     "Box",
     "Disk",
+    "Empirical",
     "Gaussian",
+    "Graph",
     "Interval",
     "Law",
     "Line",
     "LogNormal",
     "Matern",
+    "Mesh",
     "Normal",
     "OperatorFormula",
     "Plane",

@@ -8,8 +8,11 @@ from spdelaw.domain._analysis import Analysis
 from spdelaw.domain._base import AbstractDomain
 from spdelaw.domain._box import Box
 from spdelaw.domain._disk import Disk
+from spdelaw.domain._empirical import Empirical
+from spdelaw.domain._graph import Graph
 from spdelaw.domain._interval import Interval
 from spdelaw.domain._line import Line
+from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._sphere import Sphere
@@ -21,8 +24,11 @@ __all__ = [
     "Analysis",
     "Box",
     "Disk",
+    "Empirical",
+    "Graph",
     "Interval",
     "Line",
+    "Mesh",
     "Places",
     "Plane",
     "Sphere",
@@ -31,7 +37,7 @@ __all__ = [
 
 #: Domains by the name under which files and the shell know them.
 DOMAINS: dict[str, type[AbstractDomain]] = {
-    cls.name: cls for cls in (Interval, Line, Box, Plane, Disk, Sphere)
+    cls.name: cls for cls in (Interval, Line, Box, Plane, Disk, Sphere, Mesh, Graph, Empirical)
 }
 
 

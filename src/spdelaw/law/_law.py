@@ -112,9 +112,10 @@ class Law:
             return simulate(
                 self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
             )
-        self._weights(np.size(points))  # noise of each point: only where it was learned
+        places = self.domain.places(points)
+        self._weights(len(places.points))  # noise of each point: only where it was learned
         result = simulate(self.equation, n_paths, times, points, seed=seed)
-        std = self.domain.places(points).unflatten(std)
+        std = places.unflatten(std)
         return result + std * np.random.default_rng([seed, 1]).standard_normal(result.shape)
 
     # -- data under the law -----------------------------------------------------------
