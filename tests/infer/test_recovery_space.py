@@ -6,6 +6,7 @@ from tests.infer.discrete_heat import disk_stiffness, heat_paths, square_stiffne
 from tests.infer.recovery import WITHIN, assert_recovers, z_scores
 
 import spdelaw as sl
+from spdelaw.model import _collapse
 
 TIMES = np.linspace(0.0, 1.0, 51)
 KAPPA, AMPLITUDE = 1.0, 0.5
@@ -75,3 +76,14 @@ def test_every_domain(domain, n_points, gaps):
     data = sl.mask(fields, "random", 0.3, seed=0) if gaps else fields
     law = sl.fit(data, domain, 5, initial="stationary")
     assert_recovers(law, equation, **({"observation_std": 0.1} if gaps else {}))
+
+
+def test_decoupled_modes_recover_too(monkeypatch):
+    """Where memory forbids the exact likelihood: the marginals have honest intervals as well."""
+    monkeypatch.setattr(_collapse, "MOST_BYTES", 0.0)
+    domain = sl.Box((0, np.pi), (0, np.pi))
+    equation = sl.catalogue.heat_on(domain, 5)
+    fields = sl.simulate(equation, 40, TIMES, domain.grid(12), seed=3, observation_std=0.1)
+    law = sl.fit(sl.mask(fields, "random", 0.3, seed=0), domain, 5, initial="stationary")
+    assert any("marginal" in note for note in law.info["warnings"])
+    assert_recovers(law, equation, observation_std=0.1)

@@ -43,6 +43,11 @@ def by_filter(
     check_change_of(observed.load())
     view = make_view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
+    if collapsed.decoupled:
+        notes.append(
+            "too many modes for gaps that differ from path to path: each mode has its marginal "
+            "likelihood, without the correlation of errors between modes"
+        )
     seconds = {"read": time.perf_counter() - clock}
     clock = time.perf_counter()
     solution, layout, outside = _fit(collapsed, view, domain, n_modes, settings, notes, polish)
