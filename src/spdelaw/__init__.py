@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from spdelaw._version import __version__
 from spdelaw.data import as_fields, describe, mask, read, split, stack, write
-from spdelaw.domain import AbstractDomain, Interval, Line
+from spdelaw.domain import (
+    AbstractDomain,
+    Box,
+    Disk,
+    Empirical,
+    Graph,
+    Interval,
+    Line,
+    Mesh,
+    Plane,
+    Sphere,
+)
 from spdelaw.equation import (
     Gaussian,
     Matern,
@@ -24,17 +35,24 @@ from spdelaw.simulate import simulate
 
 __all__ = [
     "AbstractDomain",
+    "Box",
+    "Disk",
+    "Empirical",
     "Gaussian",
+    "Graph",
     "Interval",
     "Law",
     "Line",
     "LogNormal",
     "Matern",
+    "Mesh",
     "Normal",
     "OperatorFormula",
+    "Plane",
     "PowerLaw",
     "Scorecard",
     "SpectralSPDE",
+    "Sphere",
     "White",
     "__version__",
     "as_fields",

@@ -114,7 +114,7 @@ def test_force_replaces_a_law_and_nothing_else(run, fails, folder, data):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--domain", "sphere"], "one of interval, line"),
+        (["--domain", "torus"], "one of interval, line"),
         (["--domain", "line", "--bounds", 0, 1], "--domain interval"),
         (["--boundary", "open"], "--boundary"),
         (["--bounds", 1, 0], "a < b"),

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from spdelaw.cli import _options
-from spdelaw.cli._domain import BOUNDARIES, NAMES, choose_domain
+from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
 from spdelaw.cli._fields import read_fields
 from spdelaw.cli._law_file import (
     domain_name,
@@ -33,6 +33,8 @@ spdelaw fit heat.nc --domain interval --modes 8 --out heat.law
 
 spdelaw fit sst.zarr --domain interval --bounds 0 360 --boundary periodic --out sst.law
 
+spdelaw fit plate.nc --domain box --sides 0,1,0,2 --boundary neumann --modes 16 --out plate.law
+
 spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
 
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
@@ -51,7 +53,8 @@ def command(
     domain: Annotated[
         str | None,
         typer.Option(
-            help=f"One of {', '.join(NAMES)}; by default that of the equation in the file."
+            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
+            "by default that of the equation in the file."
         ),
     ] = None,
     bounds: Annotated[
@@ -59,8 +62,15 @@ def command(
         typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
     ] = None,
     boundary: Annotated[
-        str | None, typer.Option(help=f"Of the interval: {', '.join(BOUNDARIES)}.")
+        str | None,
+        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
     ] = None,
+    sides: Annotated[
+        str | None,
+        typer.Option(help="Ends of a box, two a dim with commas; by default as for --bounds."),
+    ] = None,
+    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
+    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -128,7 +138,7 @@ def command(
                  "checkpoint": checkpoint}  # fmt: skip
     settings |= {key: value for key, value in of_engine.items() if value is not None}
     fields = read_fields(file, variable)
-    chosen = choose_domain(domain, bounds, boundary, fields)
+    chosen = choose_domain(Asked(domain, bounds, sides, boundary, radius, centre), fields)
     with output.busy(f"fitting {file}"), _said_once(output):
         law = fit(fields, chosen.domain, n_modes, **settings)
     law.save(out)

@@ -26,7 +26,7 @@ _LOCK = threading.RLock()
 def read(
     path: str | Path,
     variable: str | None = None,
-    dims: str | Sequence[str] = ("x",),
+    dims: str | Sequence[str] | None = ("x",),
     *,
     time_unit: str | None = None,
     lazy: bool = False,
@@ -43,7 +43,7 @@ def read(
     Args:
         path: file or directory; the suffix tells the format.
         variable: name of the variable; by default the only one that fits.
-        dims: names of the spatial dims.
+        dims: names of the spatial dims; None takes all that are neither path nor time.
         time_unit: unit of dates and durations, "days" by default.
         lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
             They are checked all the same, block by block.
@@ -64,7 +64,7 @@ def read(
         >>> read("fields.nc").identical(fields)
         True
     """
-    source, names = _path(path), check_dims(dims)
+    source, names = _path(path), None if dims is None else check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
         raise InputError(
@@ -135,19 +135,19 @@ def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
     return fields
 
 
-def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     with raw:
         return _select(raw, variable, dims).load().drop_encoding()
 
 
-def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     array = _select(raw, variable, dims)
     return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
 
 
-def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     dataset = decode(raw)
-    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims)
+    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims or ())
 
 
 def _dated(dataset: xr.Dataset) -> xr.Dataset:

@@ -34,9 +34,9 @@ class SpectralSPDE:
         n_modes: number of modes.
         drift: formula for ``lambda_n`` such as `OperatorFormula`, or the numbers.
         noise: formula for ``q_n`` such as `PowerLaw`, or the numbers.
-        initial: function u0(x), coefficients, `Gaussian`, or ``"stationary"``.
+        initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
-        n_points: size of the grid used where none is given.
+        n_points: size of the grid used where none is given, a dim; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
 
@@ -55,7 +55,7 @@ class SpectralSPDE:
     noise: Any = dataclasses.field(kw_only=True)
     initial: Any = 0.0
     times: Any = None
-    n_points: int = 101
+    n_points: int = None  # type: ignore[assignment]  # resolved to the domain's own
     initial_time: float = 0.0
     label: str = ""
     # Resolved from the above:
@@ -79,6 +79,7 @@ class SpectralSPDE:
         q = _resolve("noise", self.noise, mu)
         state = resolve_initial(self.initial, self.domain, lam, q)
         self._set(
+            n_points=self.domain.default_points if self.n_points is None else self.n_points,
             times=_frozen(self._times(times)),
             eigenvalues=_frozen(lam),
             noise_variance=_frozen(q),
@@ -131,12 +132,19 @@ class SpectralSPDE:
         return xr.DataArray(v, dims="mode", coords={"mode": self._modes})
 
     def stationary_covariance(self, grid: Any) -> xr.DataArray:
-        """``Cov(X(x), X(y)) = sum_n q_n / (2 lambda_n) h_n(x) h_n(y)``; dims (x, x_2)."""
+        """``Cov(X(x), X(y)) = sum_n q_n / (2 lambda_n) h_n(x) h_n(y)``.
+
+        Dims (x, x_2), and (point, point_2) in several dimensions.
+        """
         x = self.domain.check_points(grid)
         h = self.domain.eigenfunctions(x, self.n_modes)
-        dim = self.domain.dims[0]
         c = (h * self.stationary_variance().values) @ h.T
-        return xr.DataArray(c, dims=(dim, f"{dim}_2"), coords={dim: x, f"{dim}_2": x})
+        dim = self.domain.dims[0] if x.ndim == 1 else "point"
+        columns = zip(self.domain.dims, x.reshape(len(x), -1).T, strict=True)
+        coords: dict[str, Any] = {}
+        for name, column in columns:
+            coords |= {name: (dim, column), f"{name}_2": (f"{dim}_2", column)}
+        return xr.DataArray(c, coords, (dim, f"{dim}_2"))
 
     def energy_spectrum(self, times: Any = None) -> xr.DataArray:
         """``E |c_n(t)|^2 = mean^2 + variance`` (paper, Appendix A); dims (time, mode)."""
@@ -162,12 +170,12 @@ class SpectralSPDE:
         return xr.DataArray(values, dims=("time", "mode"), coords=coords)
 
     def _per_point(self, values: Array, t: Array, grid: Any) -> xr.DataArray:
-        (dim,) = self.domain.dims
-        coords = {"time": t, dim: np.asarray(grid, float)}
-        return xr.DataArray(values, dims=("time", dim), coords=coords)
+        places = self.domain.places(grid)
+        coords = {"time": t, **places.coords}
+        return xr.DataArray(places.unflatten(values), coords, ("time", *places.dims))
 
     def default_grid(self) -> Array:
-        """The domain's regular grid with ``n_points`` points."""
+        """The domain's regular grid with ``n_points`` points a dim."""
         return self.domain.grid(self.n_points)
 
     def with_modes(self, n_modes: int) -> SpectralSPDE:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import Interval, Line
+from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.domain._interval import Boundary
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import OperatorFormula, PowerLaw
@@ -18,11 +18,16 @@ from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 __all__ = [
     "EQUATIONS",
     "damped_heat",
+    "disk_heat",
     "fractional_heat",
     "heat",
+    "heat_on",
     "neumann_heat",
     "ornstein_uhlenbeck",
     "periodic_heat",
+    "plane_ornstein_uhlenbeck",
+    "sphere_heat",
+    "square_heat",
 ]
 
 #: ``q_n = n^-(2 r + 1 + eps)`` with r = 0.5 and eps = 0.01 (paper, section 3.2).
@@ -112,6 +117,49 @@ def periodic_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> 
     return heat(n_modes, boundary="periodic", kappa=kappa, **settings)
 
 
+def heat_on(
+    domain: AbstractDomain,
+    n_modes: int = 50,
+    *,
+    kappa: float = 1.0,
+    nu: float = 1.0,
+    s: float = 1.0,
+    noise: Any = PAPER_NOISE,
+    initial: Any = "stationary",
+) -> SpectralSPDE:
+    """Damped heat equation on any domain: ``lambda_n = kappa + nu mu_n^s``.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.heat_on(sl.Sphere(), n_modes=4).eigenvalues
+        array([1., 3., 3., 3.])
+    """
+    return SpectralSPDE(
+        domain, n_modes, OperatorFormula(kappa, nu, s), noise=noise, initial=initial,
+        label=f"damped heat equation, {domain.name}",
+    )  # fmt: skip
+
+
+def square_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the square ``(0, pi)^2`` with cold sides."""
+    return heat_on(Box((0.0, np.pi), (0.0, np.pi)), n_modes, **settings)
+
+
+def disk_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the unit disk with a cold rim."""
+    return heat_on(Disk(), n_modes, **settings)
+
+
+def sphere_heat(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the unit sphere."""
+    return heat_on(Sphere(), n_modes, **settings)
+
+
+def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the weighted plane: ``A u = Laplace u - x . grad u - u``."""
+    return heat_on(Plane(), n_modes, **settings)
+
+
 #: The catalogue by name, as the shell knows it.
 EQUATIONS = {
     "heat": heat,
@@ -120,4 +168,8 @@ EQUATIONS = {
     "damped-heat": damped_heat,
     "neumann-heat": neumann_heat,
     "periodic-heat": periodic_heat,
+    "square-heat": square_heat,
+    "disk-heat": disk_heat,
+    "sphere-heat": sphere_heat,
+    "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
 }

@@ -79,7 +79,7 @@ def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
 
 def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    values, times, basis = law._seen(fields)[1:]
+    values, times, basis = law._seen(fields)[1:4]
     complete = not np.isnan(values).any() and times.ndim == 1
     noise_free = (
         np.ndim(law.state.observation_variance) == 0 and law.state.observation_variance == 0

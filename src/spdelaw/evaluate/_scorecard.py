@@ -137,7 +137,8 @@ def evaluate(
             "truth", expected="the equation that made the data", got=type(truth).__name__,
             fix="pass truth=sl.catalogue.heat(...)",
         )  # fmt: skip
-    fields = as_fields(data, dims=law.domain.dims).isel(path=slice(max_paths))
+    fields = law.domain.flatten(as_fields(data, dims=law.domain.dims))
+    fields = fields.isel(path=slice(max_paths))
     scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,

@@ -68,7 +68,7 @@ def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: floa
 def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
     values = fields.values
-    basis = law.domain.eigenfunctions(fields[law.domain.dims[0]].values, law.state.n_modes)
+    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.state.n_modes)
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
     seen = ~np.isnan(rows)
@@ -84,8 +84,9 @@ def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
 
 def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
-    x = fields[equation.domain.dims[0]].values
-    mean = np.broadcast_to(equation.mean(fields["time"].values, x).values, fields.shape).copy()
+    basis = equation.domain.eigenfunctions(equation.domain.places(fields).points, equation.n_modes)
+    at_modes = equation.mean(fields["time"].values).values
+    mean = np.broadcast_to(at_modes @ basis.T, fields.shape).copy()
     mean[:, 0] = np.nan
     truth = np.where(np.isnan(mean), np.nan, fields.values)
     mean = np.where(np.isnan(truth), np.nan, mean)

@@ -95,6 +95,11 @@ def prepare(
     check_change_of(observed.load())
     view = make_view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
+    if collapsed.decoupled:
+        notes.append(
+            "too many modes for gaps that differ from path to path: each mode has its marginal "
+            "likelihood, without the correlation of errors between modes"
+        )
     states = n_states(collapsed)
     spare = collapsed.n_values - states
     rough, guess, energy = _first_guess(collapsed, spare, view, domain)

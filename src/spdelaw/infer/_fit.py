@@ -49,7 +49,8 @@ def fit(
     """Learn the law of a stochastic PDE from observed fields.
 
     Args:
-        data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
+        data: fields (path, time, x) or (time, x), with the domain's dims such as (x, y) in place
+            of x, NaN for missing: DataArray, Dataset, NumPy or
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
         domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
         n_modes: modes to report, or "auto" to choose by BIC.

@@ -35,7 +35,7 @@ class Task:
 
     def run(self, *, use_misfit: bool, count: float) -> Solution:
         """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
-        if self.collapsed.n_paths < 2 * WARM_PATHS:
+        if self.collapsed.n_paths < 2 * WARM_PATHS or self.collapsed.decoupled:
             return self._best(self.collapsed, use_misfit, count)
         view = self.view
         times = view.times if view.times.ndim == 1 else view.times[:WARM_PATHS]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.domain import Places
 from spdelaw.errors import DataError
 from spdelaw.law._law import Law
 from spdelaw.model import ChaosModel, Latents, chaos_latents, collapse
@@ -42,7 +43,7 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
-    fields, values, times, basis = law._seen(data)
+    fields, values, times, basis, places = law._seen(data)
     if times.ndim == 2:
         raise DataError(
             "data", expected="one clock for all paths", got="times of each path's own",
@@ -55,12 +56,13 @@ def chaos_posterior(
     )
     collapsed = collapse(values, times, basis, law._weights(len(basis)))
     parts = chaos_latents(collapsed, law._working(values), model)
-    return _dataset(parts, fields, law, model, basis)
+    return _dataset(parts, fields, law, model, basis, places)
 
 
 def _dataset(
-    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array
-) -> xr.Dataset:
+    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array,
+    places: Places,
+) -> xr.Dataset:  # fmt: skip
     n_paths, n, k = fields.sizes["path"], law.state.n_modes, model.n_time
     xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
     z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
@@ -76,10 +78,11 @@ def _dataset(
             "xi_std": (("path", "k", "mode"), xi_std),
             "z0_mean": (("path", "mode"), z0),
             "z0_std": (("path", "mode"), z0_std),
-            "reconstruct_truncated": (fields.dims, field),
+            "reconstruct_truncated": (("path", "time", *places.dims), places.unflatten(field)),
         },
         coords={
-            **{dim: fields[dim].values for dim in fields.dims},
+            **{dim: fields[dim].values for dim in ("path", "time")},
+            **places.coords,
             "k": np.arange(1, k + 1),
             "mode": mode,
         },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.model import Parameters, Statistics
 
@@ -19,14 +20,15 @@ Array = np.ndarray
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything but the parameter table: JSON types, and arrays by dotted name."""
+    plain, of_domain = split_domain(law.domain)
     description: dict[str, Any] = {
-        "domain": law.domain.to_dict(),
+        "domain": plain,
         "n_modes": law.n_modes,
         "initial_kind": law.state.initial_kind,
         "unresolved_variance": float(law.unresolved_variance),
         "info": law.info,
     }
-    arrays: dict[str, Array] = {"times": law.times, "points": law.points}
+    arrays: dict[str, Array] = {"times": law.times, "points": law.points, **of_domain}
     for key in Parameters._fields[:-1]:
         arrays[f"state.{key}"] = getattr(law.state, key)
     if law.coordinates is not None:
@@ -55,7 +57,7 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         own |= {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("statistics.")}
         statistics = Statistics(**own)
     return {
-        "domain": domain_from_dict(document["domain"]),
+        "domain": joined_domain(document["domain"], arrays),
         "n_modes": document["n_modes"],
         "state": Parameters(**state, initial_kind=document["initial_kind"]),
         "times": arrays["times"],
@@ -65,6 +67,19 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         "coordinates": coordinates,
         "statistics": statistics,
     }
+
+
+def split_domain(domain: AbstractDomain) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Plain description of a domain, and apart from it the arrays that it is built from."""
+    tables = {k: v for k, v in domain.settings().items() if isinstance(v, np.ndarray)}
+    plain = {k: v for k, v in domain.to_dict().items() if k not in tables}
+    return plain, {f"domain.{k}": v for k, v in tables.items()}
+
+
+def joined_domain(plain: dict[str, Any], arrays: dict[str, Array]) -> AbstractDomain:
+    """Inverse of `split_domain`."""
+    own = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("domain.")}
+    return domain_from_dict({**plain, **own})
 
 
 def coordinates_dataset(names: Any, estimate: Array, covariance: Array) -> xr.Dataset:

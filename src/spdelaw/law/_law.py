@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data import as_fields
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Places
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
@@ -27,6 +27,24 @@ Array = np.ndarray
 
 #: Observation variance, relative to the field's, below which the filter does not go.
 VARIANCE_FLOOR = 1e-10
+
+
+class Seen(NamedTuple):
+    """Data under a law as arrays.
+
+    Attributes:
+        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
+        values: (P, T, M).
+        times: (T,) or (P, T).
+        basis: all modes at the points, (M, N).
+        places: points and labels of the data as they came.
+    """
+
+    fields: xr.DataArray
+    values: Array
+    times: Array
+    basis: Array
+    places: Places
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -71,15 +89,15 @@ class Law:
         }[s.initial_kind]
         return SpectralSPDE(
             self.domain, s.n_modes, s.eigenvalues, noise=s.noise_variance, initial=initial,
-            times=self.times, n_points=len(self.points), initial_time=float(self.times[0]),
-            label="learned law",
+            times=self.times, initial_time=float(self.times[0]), label="learned law",
+            **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )  # fmt: skip
 
     def sample(
         self, n_paths: int, times: Any = None, grid: Any = None, *, seed: int = 0,
         observation_noise: bool = False,
     ) -> xr.DataArray:  # fmt: skip
-        """New paths of the law; dims (path, time, x).
+        """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
         Args:
             n_paths: how many.
@@ -94,8 +112,10 @@ class Law:
             return simulate(
                 self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
             )
-        self._weights(np.size(points))  # noise of each point: only where it was learned
+        places = self.domain.places(points)
+        self._weights(len(places.points))  # noise of each point: only where it was learned
         result = simulate(self.equation, n_paths, times, points, seed=seed)
+        std = places.unflatten(std)
         return result + std * np.random.default_rng([seed, 1]).standard_normal(result.shape)
 
     # -- data under the law -----------------------------------------------------------
@@ -105,7 +125,7 @@ class Law:
 
         What lies outside the modes counts as white noise of the learned variance.
         """
-        fields, values, times, basis = self._seen(data)
+        fields, values, times, basis, _ = self._seen(data)
         out = np.empty(len(values))
         for block in batches(values, times, basis, self._weights(len(basis))):
             part = block._replace(paths=np.arange(len(block.paths)))
@@ -120,14 +140,14 @@ class Law:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
         """
-        fields, values, times, basis = self._seen(data)
-        points, out_basis = self._target(fields, basis, grid)
+        fields, values, times, basis, own = self._seen(data)
+        places, out_basis = self._target(own, basis, grid)
         moments = smooth_fields(
             values, times, basis, self._working(values), out_basis, self._weights(len(basis))
         )
         rows = own_rows(fields, times)[:, :, None]
         shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return self._moments_dataset(shown, self._coords(fields, points))
+        return self._moments_dataset(shown, places, self._coords(fields))
 
     def forecast(
         self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
@@ -141,7 +161,7 @@ class Law:
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
-        fields, values, own, basis = self._seen(history)
+        fields, values, own, basis, seen_at = self._seen(history)
         wanted = check_times(times)
         if wanted[0] < own.min():
             raise InputError(
@@ -153,7 +173,7 @@ class Law:
                 "n_samples", expected="a non-negative integer", got=repr(n_samples),
                 fix="pass n_samples=100",
             )  # fmt: skip
-        points, out_basis = self._target(fields, basis, grid)
+        places, out_basis = self._target(seen_at, basis, grid)
         working, weights = self._working(values), self._weights(len(basis))
         generator = np.random.default_rng(seed)
         means, variances, draws = [], [], []
@@ -164,12 +184,12 @@ class Law:
             variances.append(moments.variance[:, at])
             if n_samples:
                 draws.append(draw_fields(*seen, n_samples, generator, weights)[:, :, at])
-        coords = {"path": fields["path"].values, "time": wanted, self.domain.dims[0]: points}
+        coords = {"path": fields["path"].values, "time": wanted}
         moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
-        result = self._moments_dataset(moments, coords)
+        result = self._moments_dataset(moments, places, coords)
         if n_samples:
-            dims = ("draw", "path", "time", self.domain.dims[0])
-            result["sample"] = (dims, np.concatenate(draws, axis=1))
+            dims = ("draw", "path", "time", *places.dims)
+            result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
         return result
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
@@ -222,12 +242,12 @@ class Law:
     def _basis(self, points: Array) -> Array:
         return self.domain.eigenfunctions(points, self.state.n_modes)
 
-    def _seen(self, data: Any) -> tuple[xr.DataArray, Array, Array, Array]:
-        fields = as_fields(data, dims=self.domain.dims)
-        points = self.domain.check_points(fields[self.domain.dims[0]].values)
+    def _seen(self, data: Any) -> Seen:
+        labelled = as_fields(data, dims=self.domain.dims)
+        places, fields = self.domain.places(labelled), self.domain.flatten(labelled)
         if "path_time" in fields.coords:
             values, times = own_clock(fields, float(self.times[0]))
-            return fields, values, times, self._basis(points)
+            return Seen(fields, values, times, self._basis(places.points), places)
         # The initial state belongs to the first time of the law, not to that of the data.
         values, times = shared_clock(fields, float(self.times[0]))
         if len(times) < 2:
@@ -235,13 +255,13 @@ class Law:
                 "time", expected="at least two times", got=str(len(times)),
                 fix="pass the history from its first time on",
             )  # fmt: skip
-        return fields, values, times, self._basis(points)
+        return Seen(fields, values, times, self._basis(places.points), places)
 
-    def _target(self, fields: xr.DataArray, basis: Array, grid: Any) -> tuple[Array, Array]:
+    def _target(self, own: Places, basis: Array, grid: Any) -> tuple[Places, Array]:
         if grid is None:
-            return fields[self.domain.dims[0]].values, basis
-        points = self.domain.check_points(grid)
-        return points, self._basis(points)
+            return own, basis
+        places = self.domain.places(grid)
+        return places, self._basis(places.points)
 
     def _working(self, values: Array) -> Parameters:
         """Parameters for the filter: what the modes leave over acts as observation noise."""
@@ -264,18 +284,20 @@ class Law:
             )  # fmt: skip
         return 1.0 / (np.asarray(r) + self.unresolved_variance)
 
-    def _coords(self, fields: xr.DataArray, points: Array) -> dict[str, Any]:
+    def _coords(self, fields: xr.DataArray) -> dict[str, Any]:
         coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
         if "path_time" in fields.coords:
             coords["path_time"] = fields["path_time"]
-        return {**coords, self.domain.dims[0]: points}
+        return coords
 
-    def _moments_dataset(self, moments: FieldMoments, coords: dict[str, Any]) -> xr.Dataset:
-        dims = ("path", "time", self.domain.dims[0])
-        variance = moments.variance + self.unresolved_variance
+    def _moments_dataset(
+        self, moments: FieldMoments, places: Places, coords: dict[str, Any]
+    ) -> xr.Dataset:
+        dims = ("path", "time", *places.dims)
+        std = np.sqrt(moments.variance + self.unresolved_variance)
         return xr.Dataset(
-            {"mean": (dims, moments.mean), "std": (dims, np.sqrt(variance))},
-            coords=coords,
+            {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
+            coords={**coords, **places.coords},
             attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
         )
 

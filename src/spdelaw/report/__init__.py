@@ -6,6 +6,7 @@ Figures need the extra ``report``; importing this package does not load it.
 from spdelaw.report._fields import plot_fields
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._law_spectrum import plot_spectrum
+from spdelaw.report._modes import plot_modes
 from spdelaw.report._moments import Verdict, compare_moments, verdict
 from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
@@ -18,6 +19,7 @@ __all__ = [
     "plot_energy_spectrum",
     "plot_fields",
     "plot_forecast",
+    "plot_modes",
     "plot_reconstruction",
     "plot_spectrum",
     "plot_variance",

@@ -44,13 +44,16 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     kept = norm > 0
     fields = observed.fields
     rows = own_rows(fields, observed.times)[:, :, None]
-    dims = ("path", "time", *domain.dims)
+    places = domain.places(observed.points)
+    dims = ("path", "time", *places.dims)
+    shown = {
+        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
+        for name, part in {"mean": mean, "std": std}.items()
+    }
+    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
     return xr.Dataset(
-        {
-            name: (dims, np.take_along_axis(part.double().numpy(), rows, axis=1))
-            for name, part in {"mean": mean, "std": std}.items()
-        },
-        coords=fields.coords,
+        {name: (dims, values) for name, values in shown.items()},
+        coords={**lead, **places.coords},
         attrs={
             "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
             "rmse": float(torch.sqrt(error.sum() / count.sum())),
