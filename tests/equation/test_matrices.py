@@ -143,7 +143,8 @@ def test_a_diagonal_matrix_is_a_spectrum():
     rates, q = np.array([0.5, 1.0, 2.0]), np.array([1.0, 0.3, 0.2])
     plain = equation(drift=rates, noise=q, initial="stationary")
     matrix = equation(drift=np.diag(rates), noise=np.diag(q), initial="stationary")
-    assert matrix.is_coupled and not plain.is_coupled
+    assert matrix.is_coupled
+    assert not plain.is_coupled
     for name in ("eigenvalues", "noise_variance", "initial_variance", "drift_matrix",
                  "noise_covariance", "initial_covariance"):  # fmt: skip
         np.testing.assert_allclose(getattr(matrix, name), getattr(plain, name), rtol=1e-14)

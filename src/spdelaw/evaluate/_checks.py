@@ -15,11 +15,11 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from spdelaw.equation import transition
+from spdelaw.equation import distinct_steps, matrix_transition, transition
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.law import Law
 from spdelaw.law._states import batches
-from spdelaw.model import collapse, component_innovations, innovations
+from spdelaw.model import CoupledParameters, collapse, component_innovations, innovations
 
 Array = np.ndarray
 
@@ -102,10 +102,21 @@ def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
 
 
 def _transition_innovations(law: Law, values: Array, times: Array, basis: Array) -> Array:
-    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients."""
+    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients.
+
+    For coupled modes the root is a Cholesky factor: mode 2 is what mode 1 leaves of it.
+    """
     c = values @ np.linalg.pinv(basis).T
-    a, omega = transition(law.state.eigenvalues, law.state.noise_variance, np.diff(times)[:, None])
     z = np.full(c.shape, np.nan)
+    state = law.state
+    if isinstance(state, CoupledParameters):
+        lengths, which = distinct_steps(np.diff(times))
+        step = matrix_transition(state.drift, state.noise_covariance, lengths)
+        inverse = np.linalg.inv(np.linalg.cholesky(step.covariance))[which]
+        error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
+        z[:, 1:] = np.einsum("tij,ptj->pti", inverse, error)
+        return z
+    a, omega = transition(state.eigenvalues, state.noise_variance, np.diff(times)[:, None])
     z[:, 1:] = (c[:, 1:] - a * c[:, :-1]) / np.sqrt(omega)
     return z
 

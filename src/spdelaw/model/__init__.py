@@ -6,6 +6,7 @@ from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._coupled_likelihood import CoupledEvaluation
+from spdelaw.model._coupled_statistics import PairSums
 from spdelaw.model._likelihood import AnyEvaluation, Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
 from spdelaw.model._parameters import (
@@ -42,6 +43,7 @@ __all__ = [
     "InitialKind",
     "Latents",
     "Moments",
+    "PairSums",
     "Parameters",
     "Projected",
     "Smoothed",

@@ -136,11 +136,11 @@ def _add(
     """Add one step of all paths: products of means, and covariances (N, N, B)."""
     pairs = ((now, now), (now, then), (then, then))
     if len(which) == 1:
-        steps.count[which[0]] += n_paths
+        steps.n_steps[which[0]] += n_paths
         for total, (a, b), spread in zip(steps[1:], pairs, spreads, strict=True):
             total[which[0]] += a @ b.T + over_paths(spread, n_paths)
         return
-    np.add.at(steps.count, which, 1.0)
+    np.add.at(steps.n_steps, which, 1.0)
     for total, (a, b), spread in zip(steps[1:], pairs, spreads, strict=True):
         np.add.at(total, which, np.einsum("ip,jp->pij", a, b) + np.moveaxis(spread, -1, 0))
 

@@ -23,12 +23,12 @@ class MatrixSteps(NamedTuple):
     """Sums by length of step.
 
     Attributes:
-        count: transitions, (U,).
+        n_steps: transitions, (U,).
         before, cross, after: sums of ``c_t c_t'``, ``c_t c_{t+1}'``, ``c_{t+1} c_{t+1}'``,
             (U, N, N).
     """
 
-    count: Array
+    n_steps: Array
     before: Array
     cross: Array
     after: Array
@@ -54,7 +54,7 @@ def matrix_log_likelihood(steps: MatrixSteps, transition: MatrixTransition) -> f
     if (sign <= 0).any():
         raise np.linalg.LinAlgError("a transition covariance is not positive definite")
     energy = np.einsum("uii->u", np.linalg.solve(omega, matrix_residual(steps, f)))
-    return float(-0.5 * (steps.count * logs + energy).sum())
+    return float(-0.5 * (steps.n_steps * logs + energy).sum())
 
 
 def matrix_score(steps: MatrixSteps, transition: MatrixTransition) -> tuple[Array, Array]:
@@ -63,6 +63,6 @@ def matrix_score(steps: MatrixSteps, transition: MatrixTransition) -> tuple[Arra
     inverse = np.linalg.inv(transition.covariance)
     by_factor = inverse @ (np.swapaxes(steps.cross, 1, 2) - f @ steps.before)
     residual = inverse @ matrix_residual(steps, f) @ inverse
-    by_covariance = 0.5 * (residual - steps.count[:, None, None] * inverse)
+    by_covariance = 0.5 * (residual - steps.n_steps[:, None, None] * inverse)
     by_covariance = 0.5 * (by_covariance + np.swapaxes(by_covariance, 1, 2))
     return transition.pull_back(by_factor, by_covariance)
