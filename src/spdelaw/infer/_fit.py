@@ -15,6 +15,7 @@ from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
+from spdelaw.infer._fitted import spectra
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
@@ -111,6 +112,7 @@ def fit(
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
+    spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
     if engine == "chaos":
         k = N_TIME if n_time is None else n_time
         law = fit_chaos(observed, domain, n, settings, k, tail or "modelled")
