@@ -17,6 +17,7 @@ import numpy as np
 
 from spdelaw.equation import MatrixTransition, distinct_steps, matrix_transition
 from spdelaw.model._batched import apply, invert, multiply
+from spdelaw.model._coupled_single import covariances_single, mean_single, sweep_single
 from spdelaw.model._parameters import CoupledParameters
 
 Array = np.ndarray
@@ -103,6 +104,8 @@ def sweep_coupled(gram: Array, vector: Array, prior: CoupledPrior) -> CoupledSwe
     """``S_t' = S_t - D V_{t-1} D'``; gram (T, N, N, B) or its diagonal (T, N, B)."""
     n_times, n_modes = gram.shape[:2]
     batch = max(gram.shape[-1], prior.which.shape[-1])
+    if batch == 1:
+        return _sweep_shared(gram, vector, prior)
     inverse = np.empty((n_times, n_modes, n_modes, batch))
     vectors = np.empty(np.broadcast_shapes(vector.shape, (n_times, n_modes, batch)))
     log_determinant = np.broadcast_to(prior.log_determinant, batch).copy()
@@ -130,14 +133,31 @@ def sweep_coupled(gram: Array, vector: Array, prior: CoupledPrior) -> CoupledSwe
     return CoupledSweep(inverse, vectors, log_determinant, prior)
 
 
+def _sweep_shared(gram: Array, vector: Array, prior: CoupledPrior) -> CoupledSweep:
+    matrices = (prior.noise_precision, prior.coupling, prior.pull)
+    weight, coupling, pull = (np.moveaxis(m, -1, 0) for m in matrices)
+    inverse, vectors, logs = sweep_single(
+        gram[..., 0], vector, (prior.mean, prior.precision[..., 0]), (weight, coupling, pull),
+        prior.which[prior.start :, 0],
+    )  # fmt: skip
+    return CoupledSweep(inverse[..., None], vectors, prior.log_determinant + logs, prior)
+
+
 def mean_coupled(sweep: CoupledSweep) -> Array:
     """Back substitution, ``c_t = V_t (b_t' + D_t' c_{t+1})``; (T, N, P)."""
+    if sweep.inverse.shape[-1] == 1:
+        return mean_single(sweep.inverse[..., 0], sweep.vector, *shared_steps(sweep.prior))
     mean = np.empty_like(sweep.vector)
     mean[-1] = apply(sweep.inverse[-1], sweep.vector[-1])
     for t in range(len(mean) - 2, -1, -1):
         target = sweep.vector[t] + following(sweep, t, mean[t + 1])
         mean[t] = apply(sweep.inverse[t], target)
     return mean
+
+
+def shared_steps(prior: CoupledPrior) -> tuple[Array, Array]:
+    """``D`` (U, N, N) and the length of each step between free states (T - 1,), for all paths."""
+    return np.moveaxis(prior.coupling, -1, 0), prior.which[prior.start :, 0]
 
 
 def following(sweep: CoupledSweep, t: int, state: Array) -> Array:
@@ -149,7 +169,10 @@ def following(sweep: CoupledSweep, t: int, state: Array) -> Array:
 
 
 def covariances_coupled(sweep: CoupledSweep) -> Iterator[tuple[int, Array, Array]]:
-    """``t``, ``Cov_t`` and ``Cov(c_t, c_{t+1})``, from the last t on; the last has no cross."""
+    """``t``, ``Cov_t`` and ``Cov(c_t, c_{t+1})``, from the last t on; the last has no cross.
+
+    For paths with patterns of their own; one for all has `covariances_single`.
+    """
     covariance = sweep.inverse[-1]
     yield len(sweep.inverse) - 1, covariance, covariance[:0]
     for t in range(len(sweep.inverse) - 2, -1, -1):
@@ -158,6 +181,17 @@ def covariances_coupled(sweep: CoupledSweep) -> Iterator[tuple[int, Array, Array
         cross = multiply(gain, covariance)
         covariance = sweep.inverse[t] + multiply(cross, np.swapaxes(gain, 0, 1))
         yield t, covariance, cross
+
+
+def all_covariances(sweep: CoupledSweep) -> Array:
+    """``Cov_t``; (T, N, N, B)."""
+    if sweep.inverse.shape[-1] == 1:
+        single = covariances_single(sweep.inverse[..., 0], *shared_steps(sweep.prior))
+        return single[0][..., None]
+    out = np.empty_like(sweep.inverse)
+    for t, covariance, _ in covariances_coupled(sweep):
+        out[t] = covariance
+    return out
 
 
 def predicted_coupled(sweep: CoupledSweep, t: int) -> tuple[Array, Array]:

@@ -16,9 +16,11 @@ from spdelaw.model._coupled_chain import (
     coupled_prior,
     covariances_coupled,
     mean_coupled,
+    shared_steps,
     sweep_coupled,
 )
 from spdelaw.model._coupled_moments import MatrixSteps, matrix_score
+from spdelaw.model._coupled_single import covariances_single
 from spdelaw.model._parameters import CoupledParameters
 from spdelaw.model._path_sums import as_matrix, over_paths, quadratic
 
@@ -94,21 +96,23 @@ def evaluate_coupled_block(
 
 def _step_energy(mean: Array, prior: CoupledPrior) -> Array:
     """``sum_t e' Omega^-1 e`` with ``e = c_{t+1} - F c_t``; (P,)."""
+    weight = np.moveaxis(prior.noise_precision, -1, 0)
+    if prior.which.shape[1] == 1:
+        at = prior.which[prior.start :, 0]
+        error = mean[1:] - prior.transition.factor[at] @ mean[:-1]
+        return np.einsum("tip,tip->p", error, weight[at] @ error)
     total = np.zeros(mean.shape[-1])
-    factor = np.moveaxis(prior.transition.factor, 0, -1)
     for t in range(len(mean) - 1):
-        f, weight = prior.at(factor, t), prior.at(prior.noise_precision, t)
-        if f.shape[-1] == 1:
-            error = mean[t + 1] - f[..., 0] @ mean[t]
-            total += np.einsum("ip,ip->p", error, weight[..., 0] @ error)
-        else:
-            error = mean[t + 1] - np.einsum("ijp,jp->ip", f, mean[t])
-            total += np.einsum("ip,ijp,jp->p", error, weight, error)
+        at = prior.which[t + prior.start]
+        error = mean[t + 1] - np.einsum("pij,jp->ip", prior.transition.factor[at], mean[t])
+        total += np.einsum("ip,pij,jp->p", error, weight[at], error)
     return total
 
 
 def _backward(block: Block, sweep: CoupledSweep, mean: Array, r: float) -> Backward:
     """Covariances from the last time on, added to the sums over steps as they come."""
+    if sweep.inverse.shape[-1] == 1:
+        return _backward_shared(block, sweep, mean, r)
     prior = sweep.prior
     start, which, n_paths = prior.start, prior.which, len(block.paths)
     n_modes = mean.shape[1]
@@ -128,6 +132,27 @@ def _backward(block: Block, sweep: CoupledSweep, mean: Array, r: float) -> Backw
         zero = np.zeros_like(after)
         _add(steps, which[0], mean[0], mean[1], (zero, zero, r * after), n_paths)
     return Backward(steps, trace, r * after)
+
+
+def _backward_shared(block: Block, sweep: CoupledSweep, mean: Array, r: float) -> Backward:
+    """The same for one pattern, all times at once."""
+    prior, n_paths = sweep.prior, len(block.paths)
+    covariance, cross = covariances_single(sweep.inverse[..., 0], *shared_steps(prior))
+    gram = block.gram[prior.start :, ..., 0]
+    diagonal = np.einsum("tii->ti", covariance) if gram.ndim == 2 else covariance
+    trace = np.array([(gram * diagonal).sum()])
+    if prior.start:
+        zero = np.zeros_like(covariance[:1])
+        covariance, cross = np.concatenate([zero, covariance]), np.concatenate([zero, cross])
+    turned = np.swapaxes(mean, 1, 2)
+    square = mean @ turned + n_paths * r * covariance
+    product = mean[:-1] @ turned[1:] + n_paths * r * cross
+    which = prior.which[:, 0]
+    steps = MatrixSteps.zeros(len(prior.transition.factor), mean.shape[1])
+    np.add.at(steps.n_steps, which, float(n_paths))
+    for total, values in zip(steps[1:], (square[:-1], product, square[1:]), strict=True):
+        np.add.at(total, which, values)
+    return Backward(steps, trace, r * covariance[prior.start, ..., None])
 
 
 def _add(

@@ -20,8 +20,8 @@ from spdelaw.model._chain import (
 from spdelaw.model._collapse import Block
 from spdelaw.model._coupled_chain import (
     CoupledSweep,
+    all_covariances,
     coupled_prior,
-    covariances_coupled,
     following,
     mean_coupled,
     predicted_coupled,
@@ -45,9 +45,7 @@ def smooth_states(block: Block, parameters: AnyParameters) -> Smoothed:
     start = _n_fixed(parameters)
     if isinstance(parameters, CoupledParameters):
         coupled = _coupled_sweep(block, parameters)
-        mean, covariance = mean_coupled(coupled), np.empty_like(coupled.inverse)
-        for t, found, _ in covariances_coupled(coupled):
-            covariance[t] = found
+        mean, covariance = mean_coupled(coupled), all_covariances(coupled)
     elif block.is_diagonal:
         post = diagonal(*_inputs(block, parameters))
         mean, covariance = post.mean, post.variance
