@@ -18,14 +18,14 @@ from spdelaw.cli._law_file import (
     domain_name,
     fit_facts,
     law_document,
+    show_dynamics,
     show_notes,
-    show_parameters,
 )
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import ENGINES, fit
+from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
 
 EXAMPLES = """**Examples**
 
@@ -37,11 +37,12 @@ spdelaw fit plate.nc --domain box --sides 0,1,0,2 --boundary neumann --modes 16 
 
 spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
 
+spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
+
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
-SPECTRA = ("diagonal", "parametric")
 NOISE_WORDS = ("auto", "none", "estimate", "per_point")
 #: Modes in the table; `spdelaw show` has all.
 SHOWN = 12
@@ -77,12 +78,17 @@ def command(
         typer.Option(help=f"One of {', '.join(NOISE_WORDS)}, or its known standard deviation."),
     ] = "auto",
     initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIAL)}.")] = "auto",
-    drift: Annotated[str, typer.Option(help="diagonal, or parametric: kappa + nu mu^s.")] = (
-        SPECTRA[0]
-    ),
-    noise: Annotated[str, typer.Option(help="diagonal, or parametric: scale n^-exponent.")] = (
-        SPECTRA[0]
-    ),
+    drift: Annotated[
+        str,
+        typer.Option(
+            help="diagonal, parametric (kappa + nu mu^s), normal (pairs that turn) or dense."
+        ),
+    ] = DRIFTS[0],
+    noise: Annotated[
+        str,
+        typer.Option(help="diagonal, parametric (scale n^-exponent), low_rank or dense."),
+    ] = NOISES[0],
+    noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
@@ -129,7 +135,8 @@ def command(
     settings: dict[str, Any] = {
         "observation_noise": _observation_noise(observation_noise),
         "initial": one_of("--initial", initial, INITIAL),
-        "drift": one_of("--drift", drift, SPECTRA), "noise": one_of("--noise", noise, SPECTRA),
+        "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
+        "noise_rank": noise_rank,
         "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
         "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
         "engine": one_of("--engine", engine, ENGINES),
@@ -144,7 +151,7 @@ def command(
     law.save(out)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
-    show_parameters(output, title, law, ("eigenvalue", "noise_variance"), SHOWN)
+    show_dynamics(output, title, law, SHOWN)
     facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
     output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
     show_notes(output, law)

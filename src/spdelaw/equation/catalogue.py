@@ -12,11 +12,13 @@ import numpy as np
 
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.domain._interval import Boundary
+from spdelaw.equation._rotation import advection_matrix
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 
 __all__ = [
     "EQUATIONS",
+    "advection_diffusion",
     "damped_heat",
     "disk_heat",
     "fractional_heat",
@@ -160,6 +162,34 @@ def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE
     return heat_on(Plane(), n_modes, **settings)
 
 
+def advection_diffusion(
+    n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0, nu: float = 1.0,
+    noise: Any = PAPER_NOISE, initial: Any = heat_bump,
+) -> SpectralSPDE:  # fmt: skip
+    """Heat carried around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
+
+    Cosine and sine of a wavenumber turn into one another, so the drift is a matrix, with
+    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine
+    lacks its sine and is not carried.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.advection_diffusion(n_modes=3, speed=2.0).eigenvalues
+        array([1.+0.j, 5.-4.j, 5.+4.j])
+    """
+    ring = Interval(0.0, np.pi, "periodic")
+    decay = OperatorFormula(kappa, nu).values(ring.eigenvalues(n_modes))
+    return SpectralSPDE(
+        ring,
+        n_modes,
+        np.diag(decay) + advection_matrix(ring, n_modes, speed),
+        noise=noise,
+        initial=initial,
+        n_points=100,
+        label="stochastic advection-diffusion equation on a ring",
+    )
+
+
 #: The catalogue by name, as the shell knows it.
 EQUATIONS = {
     "heat": heat,
@@ -172,4 +202,5 @@ EQUATIONS = {
     "disk-heat": disk_heat,
     "sphere-heat": sphere_heat,
     "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
+    "advection-diffusion": advection_diffusion,
 }

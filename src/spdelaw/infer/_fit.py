@@ -15,6 +15,7 @@ from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
+from spdelaw.infer._fitted import spectra
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
@@ -44,6 +45,7 @@ def fit(
     threads: int = 1,
     n_time: int | None = None,
     tail: str | None = None,
+    noise_rank: int = 1,
     **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
@@ -61,8 +63,12 @@ def fit(
         observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
-        drift: "diagonal" (one eigenvalue a mode) or "parametric" (``kappa + nu mu^s``).
-        noise: "diagonal" or "parametric" (``scale n^-exponent``).
+        drift: "diagonal" (one eigenvalue a mode), "parametric" (``kappa + nu mu^s``), "normal"
+            (pairs of modes that decay and turn, as transport on a periodic domain makes them) or
+            "dense" (any stable matrix).
+        noise: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" (each mode its own,
+            and ``noise_rank`` patterns they share) or "dense" (any covariance).
+        noise_rank: number of patterns of ``noise="low_rank"``.
         nuisance: modes that are modelled but not reported; "auto" adds them where the grid
             would otherwise mix them into the reported ones.
         fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
@@ -100,7 +106,7 @@ def fit(
     _check_chaos_words(engine, n_time=own_time, tail=tail)
     settings = Settings(
         observation_noise, initial, drift, noise, nuisance, fixed, priors, level, bootstrap, seed,
-        threads,
+        threads, noise_rank,
     )  # fmt: skip
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
     observed = observe(data, domain, **others)
@@ -109,6 +115,7 @@ def fit(
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
+    spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
     if engine == "chaos":
         k = N_TIME if n_time is None else n_time
         law = fit_chaos(observed, domain, n, settings, k, tail or "modelled")
@@ -159,7 +166,7 @@ def update(
             got=f"route {law.info.get('route')!r}", fix="fit old and new data together",
         )  # fmt: skip
     observed = observe(data, law.domain, **adapter)
-    new = statistics_of(observed, law.domain, law.n_modes)
+    new = statistics_of(observed, law.domain, law.n_modes, pairs=law.statistics.pairs is not None)
     if new is None:
         raise DataError(
             "data", expected="complete fields on one clock", got="missing values or own times",
@@ -168,7 +175,7 @@ def update(
     settings = Settings(
         initial=law.state.initial_kind, drift=law.info["drift"], noise=law.info["noise"],
         level=float(law.parameters.attrs["interval_level"]),
-        fixed=fixed, priors=priors,
+        fixed=fixed, priors=priors, noise_rank=law.info.get("noise_rank", 1),
     )  # fmt: skip
     fitted = fit_statistics(law.statistics + new, law.domain, law.n_modes, settings, {})
     total = assemble(fitted, observed, law.domain, settings)

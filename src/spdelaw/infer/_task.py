@@ -11,7 +11,14 @@ from spdelaw.infer._layout import Layout, fixed_values, prior_terms
 from spdelaw.infer._problem import Problem, Solution, solve, starting_scale
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._view import View
-from spdelaw.model import Collapsed, Evaluation, Parameters, collapse, evaluate_likelihood
+from spdelaw.model import (
+    AnyEvaluation,
+    AnyParameters,
+    Collapsed,
+    Parameters,
+    collapse,
+    evaluate_likelihood,
+)
 
 Array = np.ndarray
 
@@ -61,7 +68,7 @@ class Task:
         return max(found, other, key=lambda solution: solution.log_likelihood)
 
     def _problem(self, some: Collapsed, start: Array, use_misfit: bool, count: float) -> Problem:
-        def evaluate(p: Parameters) -> Evaluation:
+        def evaluate(p: AnyParameters) -> AnyEvaluation:
             return evaluate_likelihood(
                 some, p, use_misfit=use_misfit, threads=self.settings.threads
             )
@@ -84,6 +91,8 @@ class Task:
         For a mode much faster than a step the likelihood is flat: a maximiser that gets there
         stays, although the maximum may be elsewhere.
         """
+        if not isinstance(found.parameters, Parameters):
+            return None
         step = float(np.median(np.diff(self.view.times, axis=-1)))
         lam, q = found.parameters.eigenvalues, found.parameters.noise_variance
         n = self.layout.n_modes - self.view.n_nuisance

@@ -15,16 +15,32 @@ from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
 from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
+from spdelaw.law._derived import (
+    eigenmodes,
+    law_stationary_covariance,
+    optimal_growth,
+    power_spectrum,
+    predictability,
+)
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
 from spdelaw.law._store import read_law, write_law
 from spdelaw.law._text import describe
-from spdelaw.model import Collapsed, Parameters, Statistics, evaluate_likelihood
+from spdelaw.model import (
+    AnyParameters,
+    Collapsed,
+    CoupledParameters,
+    Parameters,
+    Statistics,
+    evaluate_likelihood,
+)
 from spdelaw.simulate import simulate
 
 Array = np.ndarray
 
+#: Parameters that are matrices, with entries of either sign.
+MATRICES = ("drift", "noise_covariance", "initial_covariance")
 #: Observation variance, relative to the field's, below which the filter does not go.
 VARIANCE_FLOOR = 1e-10
 
@@ -51,14 +67,17 @@ class Seen(NamedTuple):
 class Law:
     """Law of a field, learned from data: drift and noise spectrum, initial state, noise.
 
-    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``
-    and are seen through the domain's eigenfunctions with white noise.
+    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``,
+    or ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt`` where drift or noise couple them, and are
+    seen through the domain's eigenfunctions with white noise.
 
     Attributes:
         domain: where the field lives.
         n_modes: reported modes; nuisance modes come after them in ``state``.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
+            ``mode_2`` instead of the first two.
         state: the estimated parameters of all modes as plain arrays.
         times, points: where the data were, the defaults for `sample`.
         unresolved_variance: mean square of the field beyond the modes.
@@ -68,7 +87,7 @@ class Law:
     domain: AbstractDomain
     n_modes: int
     parameters: xr.Dataset
-    state: Parameters
+    state: AnyParameters
     times: Array
     points: Array
     unresolved_variance: float
@@ -82,14 +101,15 @@ class Law:
     def equation(self) -> SpectralSPDE:
         """The learned equation, nuisance modes included, to simulate or to compare."""
         s = self.state
+        drift, noise, mean, spread = s[:4]
         initial: Any = {
             "stationary": "stationary",
-            "gaussian": Gaussian(s.initial_mean, s.initial_variance),
-            "deterministic": s.initial_mean,
+            "gaussian": Gaussian(mean, spread),
+            "deterministic": mean,
         }[s.initial_kind]
         return SpectralSPDE(
-            self.domain, s.n_modes, s.eigenvalues, noise=s.noise_variance, initial=initial,
-            times=self.times, initial_time=float(self.times[0]), label="learned law",
+            self.domain, s.n_modes, drift, noise=noise, initial=initial, times=self.times,
+            initial_time=float(self.times[0]), label="learned law",
             **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )  # fmt: skip
 
@@ -202,6 +222,55 @@ class Law:
         t = self.times if times is None else check_times(times)
         return kl_divergence(_reported(other, self.n_modes), _reported(self, self.n_modes), t)
 
+    # -- what follows from drift and noise ------------------------------------------------
+
+    def eigenmodes(self) -> xr.Dataset:
+        """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
+
+        ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
+        ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
+        mode coefficients. The period of a mode that does not turn is infinite.
+
+        Example:
+            >>> import spdelaw as sl
+            >>> ring = sl.catalogue.advection_diffusion(3, speed=2.0)
+            >>> fields = sl.simulate(ring, 100, seed=0)
+            >>> law = sl.fit(fields, ring.domain, 3, drift="normal")
+            >>> row = law.eigenmodes().frequency.sel(eigenmode=2)  # 2 k = 4
+            >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
+            True
+        """
+        return eigenmodes(self)
+
+    def stationary_covariance(self) -> xr.DataArray:
+        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
+        return law_stationary_covariance(self)
+
+    def optimal_growth(self, times: Any) -> xr.Dataset:
+        """Most that the energy of a pattern grows over lead times, without noise.
+
+        ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
+        ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
+        """
+        return optimal_growth(self, times)
+
+    def power_spectrum(self, frequencies: Any) -> xr.DataArray:
+        """Spectral density of each coefficient; dims (frequency, mode, statistic).
+
+        Two-sided, by cycles per unit of time: its integral over all frequencies is the
+        stationary variance.
+        """
+        return power_spectrum(self, frequencies)
+
+    def predictability(self, times: Any) -> xr.Dataset:
+        """Mean-square error of the best forecast from a perfectly known state.
+
+        Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
+        ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
+        variance is lost.
+        """
+        return predictability(self, times)
+
     # -- people and files ---------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
@@ -225,12 +294,13 @@ class Law:
             x = table.sel(statistic="estimate").values
             s = np.nan_to_num(table.sel(statistic="stderr").values, posinf=0.0)
             z = generator.standard_normal((1, n_draws, *np.shape(x)))
-            positive = name != "initial_mean"
+            positive = name not in ("initial_mean", *MATRICES)
             relative = np.divide(s, x, out=np.zeros_like(s), where=x != 0)
             draws[str(name)] = x * np.exp(relative * z) if positive else x + s * z
-        dims = {str(n): ["mode"] for n in self.parameters.data_vars
-                if self.parameters[n].ndim == 2 and "mode" in self.parameters[n].dims}  # fmt: skip
-        coords = {"mode": self.parameters["mode"].values}
+        names = {str(n): [str(d) for d in table.dims if d != "statistic"]
+                 for n, table in self.parameters.data_vars.items()}  # fmt: skip
+        dims = {n: found for n, found in names.items() if found and found != ["point"]}
+        coords = {d: self.parameters[d].values for found in dims.values() for d in found}
         return arviz.from_dict(posterior=draws, dims=dims, coords=coords)
 
     def __repr__(self) -> str:
@@ -263,7 +333,7 @@ class Law:
         places = self.domain.places(grid)
         return places, self._basis(places.points)
 
-    def _working(self, values: Array) -> Parameters:
+    def _working(self, values: Array) -> AnyParameters:
         """Parameters for the filter: what the modes leave over acts as observation noise."""
         floor = VARIANCE_FLOOR * float(np.nanmean(values**2))
         r = self.state.observation_variance
@@ -302,21 +372,22 @@ class Law:
         )
 
 
-def _reported(law: Law | SpectralSPDE, n_modes: int) -> Parameters:
+def _reported(law: Law | SpectralSPDE, n_modes: int) -> AnyParameters:
     """The first modes' parameters of a law or an equation."""
-    if isinstance(law, Law):
-        s = law.state
-        lam, q, kind = s.eigenvalues, s.noise_variance, s.initial_kind
-    else:
-        s = law  # type: ignore[assignment]
-        lam, q, kind = law.eigenvalues, law.noise_variance, law.initial_kind  # type: ignore
-    if len(lam) < n_modes:
+    e = law.equation if isinstance(law, Law) else law
+    if e.n_modes < n_modes:
         raise InputError(
-            "other", expected=f"at least {n_modes} modes", got=str(len(lam)),
+            "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),
             fix="compare with an equation that has as many modes",
         )  # fmt: skip
     n = slice(n_modes)
-    return Parameters(lam[n], q[n], s.initial_mean[n], s.initial_variance[n], np.asarray(0.0), kind)
+    none = np.asarray(0.0)
+    kind: Any = e.initial_kind
+    if e.coupling is None:
+        parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
+        return Parameters(*parts, none, kind)
+    drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
+    return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
 
 
 def load(path: str | Path) -> Law:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.model import (
+    AnyParameters,
     Block,
     Collapsed,
-    Parameters,
     collapse,
     sample_states,
     smooth_states,
@@ -43,7 +43,7 @@ def batches(values: Array, times: Array, basis: Array, weights: Array | None) ->
 
 
 def smooth_fields(
-    values: Array, times: Array, basis: Array, parameters: Parameters, out_basis: Array,
+    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
     weights: Array | None = None,
 ) -> FieldMoments:  # fmt: skip
     """Posterior moments of ``out_basis c_t`` for every path and time."""
@@ -65,7 +65,7 @@ def _field_variance(covariance: Array, basis: Array) -> Array:
 
 
 def draw_fields(
-    values: Array, times: Array, basis: Array, parameters: Parameters, out_basis: Array,
+    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
     n_samples: int, generator: np.random.Generator, weights: Array | None = None,
 ) -> Array:  # fmt: skip
     """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""

@@ -76,17 +76,13 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
 
 
 def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    from spdelaw.law._parameters_table import STATISTICS
+    from spdelaw.law._parameters_table import with_modes
 
     variables = {
         name: (tuple(dims), arrays.pop(f"parameters.{name}"))
         for name, dims in document["parameters"].items()
     }
-    table = xr.Dataset(variables, coords={"statistic": list(STATISTICS)})
-    if "mode" in table.sizes:
-        table = table.assign_coords(mode=np.arange(1, table.sizes["mode"] + 1))
-    table.attrs = document["parameter_attributes"]
-    return table
+    return with_modes(variables, document["parameter_attributes"])
 
 
 def _digest(document: Any, arrays: Path) -> str:

@@ -12,6 +12,7 @@ import xarray as xr
 
 from spdelaw.equation import SpectralSPDE, check_times
 from spdelaw.errors import InputError
+from spdelaw.simulate._coupled import CoupledSteps, mix
 from spdelaw.simulate._noise import (
     BLOCK,
     BRIDGE,
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
     times: Array
     grid: Array
     eigenfunctions: Array
-    rule: Steps
+    rule: Steps | CoupledSteps
     scheme: str
     seed: int
     observation_std: float
@@ -189,14 +190,19 @@ def _initial_states(plan: Plan, start: int, n: int) -> Array:
     if not e.initial_variance.any():
         return np.broadcast_to(e.initial_mean, (n, e.n_modes))
     z = normals(plan.seed, INITIAL, start, n, (e.n_modes,))
+    if e.is_coupled:
+        values, vectors = np.linalg.eigh(e.initial_covariance)
+        return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return e.initial_mean + np.sqrt(e.initial_variance) * z
 
 
 def _increments(plan: Plan, start: int, z: Array) -> Array:
     """``sqrt(q) (beta(t_{i+1}) - beta(t_i))`` that belongs to the path of the normals z."""
-    increments = plan.rule.driving * z
+    product = mix if isinstance(plan.rule, CoupledSteps) else np.multiply
+    increments = product(plan.rule.driving, z)
     if plan.rule.bridge.any():
-        increments += plan.rule.bridge * normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
+        rest = normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
+        increments += product(plan.rule.bridge, rest)
     return increments
 
 

@@ -157,6 +157,8 @@ def test_what_is_fixed_stays():
         ({"epochs": 0}, "epochs"),
         ({"rate": -1.0}, "rate"),
         ({"bootstrap": 10}, "bootstrap"),
+        ({"drift": "dense"}, "drift"),
+        ({"noise": "low_rank"}, "noise"),
         ({"observation_noise": "per_point"}, "observation_noise"),
     ],
 )

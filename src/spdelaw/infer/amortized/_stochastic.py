@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,7 +58,8 @@ class StructuredRun:
     @property
     def parameters(self) -> Parameters:
         """The current ones."""
-        return self.problem.layout.unpack(self.free.full(self.x), self.problem.initial_mean)
+        found = self.problem.layout.unpack(self.free.full(self.x), self.problem.initial_mean)
+        return cast(Parameters, found)
 
     def epoch(self, epoch: int) -> float:
         """One pass over the batches; mean loss of a path."""
