@@ -4,12 +4,20 @@ from spdelaw.evaluate._checks import ModelCheck, check_model, standard_innovatio
 from spdelaw.evaluate._decoder_floor import decoder_floor
 from spdelaw.evaluate._law_distance import law_distance, parameter_errors
 from spdelaw.evaluate._scorecard import Scorecard, evaluate
-from spdelaw.evaluate._tiers import TIERS, TierScore, mean_predictor, projection_floor
+from spdelaw.evaluate._tiers import (
+    TIERS,
+    Predicted,
+    TierScore,
+    mean_predictor,
+    predict_tier,
+    projection_floor,
+)
 from spdelaw.evaluate._trajectory import coverage, gaussian_crps, relative_l2, rmse
 
 __all__ = [
     "TIERS",
     "ModelCheck",
+    "Predicted",
     "Scorecard",
     "TierScore",
     "check_model",
@@ -20,6 +28,7 @@ __all__ = [
     "law_distance",
     "mean_predictor",
     "parameter_errors",
+    "predict_tier",
     "projection_floor",
     "relative_l2",
     "rmse",
