@@ -3,6 +3,7 @@
 from spdelaw.evaluate._checks import ModelCheck, check_model, standard_innovations
 from spdelaw.evaluate._decoder_floor import decoder_floor
 from spdelaw.evaluate._law_distance import law_distance, parameter_errors
+from spdelaw.evaluate._leave_future_out import leave_future_out
 from spdelaw.evaluate._scorecard import Scorecard, evaluate
 from spdelaw.evaluate._tiers import (
     TIERS,
@@ -26,6 +27,7 @@ __all__ = [
     "evaluate",
     "gaussian_crps",
     "law_distance",
+    "leave_future_out",
     "mean_predictor",
     "parameter_errors",
     "predict_tier",

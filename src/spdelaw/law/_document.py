@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.model import Parameters, Statistics
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 Array = np.ndarray
+
+#: Arrays of a preparation.
+PREPARED = ("coefficients", "scale", "points")
 
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -37,6 +41,12 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         parts = dataclasses.asdict(law.statistics)
         description["statistics"] = {k: v for k, v in parts.items() if np.ndim(v) == 0}
         arrays |= {f"statistics.{k}": v for k, v in parts.items() if np.ndim(v)}
+    if law.preparation is not None:
+        p = law.preparation
+        description["preparation"] = {
+            "how": p.how.to_dict(), "clock": p.clock, "middle": list(p.middle),
+        }  # fmt: skip
+        arrays |= {f"preparation.{key}": getattr(p, key) for key in PREPARED}
     return description, arrays
 
 
@@ -54,7 +64,16 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         own: dict[str, Any] = dict(document["statistics"])
         own |= {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("statistics.")}
         statistics = Statistics(**own)
+    preparation = None
+    if "preparation" in document:
+        own = document["preparation"]
+        learned = {key: arrays[f"preparation.{key}"] for key in PREPARED}
+        middle = (float(own["middle"][0]), float(own["middle"][1]))
+        preparation = Prepared(
+            Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle
+        )
     return {
+        "preparation": preparation,
         "domain": domain_from_dict(document["domain"]),
         "n_modes": document["n_modes"],
         "state": Parameters(**state, initial_kind=document["initial_kind"]),

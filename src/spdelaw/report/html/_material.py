@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, describe
+from spdelaw.data import describe
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluate import Scorecard, evaluate
@@ -65,8 +65,13 @@ class Material:
 
     @property
     def quantity(self) -> str:
-        """Name of the field with its unit."""
-        return _with_unit(str(self.fields.name or "field"), self.fields.attrs.get("units"))
+        """Name of the field, or of its anomaly, with its unit."""
+        how = self.law.info.get("preparation", [])
+        name = str(self.fields.name or "field").replace("_", " ")
+        changed = any("anomalies" in step or "trend" in step for step in how)
+        scaled = any("standardised" in step for step in how)
+        unit = "standard deviations" if scaled else self.fields.attrs.get("units")
+        return _with_unit(f"{name} anomaly" if changed else name, unit)
 
     @property
     def place(self) -> str:
@@ -86,7 +91,8 @@ def gather(
     named = {"law": laws} if isinstance(laws, Law) else dict(laws)
     _check_laws(named)
     first = next(iter(named.values()))
-    everything = as_fields(data, dims=first.domain.dims)
+    everything = first.prepared(data)
+    named = {name: law.bare for name, law in named.items()}
     fields = everything.isel(path=slice(max_paths)).load()
     cards = {
         name: evaluate(law, fields, _comparable(law, truth), tiers=TIERS, seed=seed)

@@ -61,6 +61,8 @@ def _law(material: Material, name: str) -> list[list[str]]:
          f"{info.get('n_parameters')} parameters"],
         ["fitted in", f"{sum(seconds.values()):.2f} s, spdelaw {info.get('version', '?')}"],
     ]  # fmt: skip
+    if info.get("preparation"):
+        rows.insert(2, ["prepared by", "; ".join(info["preparation"])])
     learned_from = info.get("data")
     if isinstance(learned_from, dict):
         rows.insert(1, ["learned from", f"{learned_from.get('file', '?')}, SHA-256 "

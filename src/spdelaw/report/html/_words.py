@@ -49,6 +49,8 @@ def _learned(material: Material) -> Answer:
         f"{_time(lam[fast], unit)}.",
         _noise(material),
     ]
+    steps = law.info.get("preparation", [])
+    sentences += [f"Before the fit: {'; '.join(steps)}."] if steps else []
     other = material.source.get("same")
     if other == "no":
         sentences.append(
@@ -90,7 +92,9 @@ def _sure(material: Material) -> Answer:
         f"The typical {level:g} % interval reaches ± {half[0]:.2g} % around an eigenvalue and "
         f"± {half[1]:.2g} % around a noise variance."
     ]
-    if lost:
+    if not lost:
+        sentences.append(f"All {len(widths)} numbers of the two spectra are determined.")
+    else:
         sentences.append(
             f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
         )
@@ -150,10 +154,14 @@ def _where(material: Material) -> str:
 
 def _time(row: Array, unit: str) -> str:
     estimate, _, lower, upper = row
-    told = f"1/λ = {1 / estimate:.3g}{unit}"
+    told = f"1/λ = {_number(1 / estimate)}{unit}"
     if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
-        told += f" ({1 / upper:.3g} to {1 / lower:.3g})"
+        told += f" ({_number(1 / upper)} to {_number(1 / lower)})"
     return told
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
 def _unit(material: Material) -> str:
