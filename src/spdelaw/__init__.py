@@ -5,8 +5,9 @@ The public names are listed in ``__all__``; everything else may change.
 
 from __future__ import annotations
 
+from spdelaw import datasets
 from spdelaw._version import __version__
-from spdelaw.data import as_fields, describe, mask, read, split, stack, write
+from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
 from spdelaw.domain import (
     AbstractDomain,
     Box,
@@ -28,7 +29,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluate import Scorecard, evaluate
+from spdelaw.evaluate import Scorecard, evaluate, leave_future_out
 from spdelaw.infer import LogNormal, Normal, fit, update
 from spdelaw.law import Law, load
 from spdelaw.simulate import simulate
@@ -50,6 +51,7 @@ __all__ = [
     "OperatorFormula",
     "Plane",
     "PowerLaw",
+    "Preparation",
     "Scorecard",
     "SpectralSPDE",
     "Sphere",
@@ -57,9 +59,11 @@ __all__ = [
     "__version__",
     "as_fields",
     "catalogue",
+    "datasets",
     "describe",
     "evaluate",
     "fit",
+    "leave_future_out",
     "load",
     "mask",
     "read",

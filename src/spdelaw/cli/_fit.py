@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import warnings
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import xarray as xr
 
 from spdelaw.cli import _options
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
@@ -24,8 +26,10 @@ from spdelaw.cli._law_file import (
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
+from spdelaw.data import fingerprint
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
+from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
 
@@ -148,6 +152,7 @@ def command(
     chosen = choose_domain(Asked(domain, bounds, sides, boundary, radius, centre), fields)
     with output.busy(f"fitting {file}"), _said_once(output):
         law = fit(fields, chosen.domain, n_modes, **settings)
+    law = _with_source(law, file, fields)
     law.save(out)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
@@ -159,6 +164,12 @@ def command(
         command="fit", data=str(file), file=str(out), domain_from=chosen.reason, seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
+
+
+def _with_source(law: Law, file: Path, fields: xr.DataArray) -> Law:
+    """Law that knows the file and the content it was learned from."""
+    data = {"file": str(file), "fingerprint": fingerprint(fields)}
+    return dataclasses.replace(law, info={**law.info, "data": data})
 
 
 @contextlib.contextmanager

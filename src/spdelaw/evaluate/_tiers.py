@@ -48,15 +48,28 @@ def tier_masks(values: Array, tier: str, seed: int) -> tuple[Array, Array]:
     return there & ~held, there & held & later
 
 
-def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
-    """Scores of the law's mean and intervals against the data, noise included."""
+class Predicted(NamedTuple):
+    """What a law says about the scored values of a tier, noise included; each (path, time, x)."""
+
+    mean: Array
+    std: Array
+    truth: Array
+
+
+def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predicted:
+    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere."""
     values = fields.values
     seen, scored = tier_masks(values, tier, seed)
     result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
     mean = np.where(scored, result["mean"].values, np.nan)
     noise = np.broadcast_to(law.state.observation_variance, values.shape[-1:])
     std = np.sqrt(result["std"].values ** 2 + noise)
-    truth = np.where(scored, values, np.nan)
+    return Predicted(mean, std, np.where(scored, values, np.nan))
+
+
+def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
+    """Scores of the law's mean and intervals against the data, noise included."""
+    mean, std, truth = predict_tier(law, fields, tier, seed)
     return TierScore(
         relative_l2(mean, truth),
         rmse(mean, truth),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
@@ -46,6 +47,7 @@ def fit(
     n_time: int | None = None,
     tail: str | None = None,
     noise_rank: int = 1,
+    prepare: Preparation | None = None,
     **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
@@ -81,6 +83,8 @@ def fit(
             default.
         tail: of the chaos engine: "modelled" (default) adds the covariance of what lies beyond
             K and is unbiased, "dropped" is the paper's model.
+        prepare: what to do to the data first (`spdelaw.Preparation`); the law keeps it, applies
+            it to new data and undoes it on output.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
             ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`
@@ -109,7 +113,8 @@ def fit(
         threads, noise_rank,
     )  # fmt: skip
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
-    observed = observe(data, domain, **others)
+    learned = None if prepare is None else _prepared(prepare, data, domain, others)
+    observed = observe(data if learned is None else learned.apply(data), domain, **others)
     note = None
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
@@ -126,7 +131,36 @@ def fit(
         law = assemble(find(observed, domain, n, settings), observed, domain, settings)
     if note:
         law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
-    return run_bootstrap(law, observed, domain, settings) if bootstrap else law
+    law = run_bootstrap(law, observed, domain, settings) if bootstrap else law
+    return _with_origin(law, observed, learned)
+
+
+def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str, Any]) -> Prepared:
+    if not isinstance(prepare, Preparation):
+        raise InputError(
+            "prepare", expected="a Preparation", got=type(prepare).__name__,
+            fix="pass prepare=sl.Preparation(anomalies='month')",
+        )  # fmt: skip
+    if others:
+        raise InputError(
+            "keyword", expected="none for the data beside prepare", got=repr(next(iter(others))),
+            fix="bring the data into shape first: sl.as_fields(data, ...)",
+        )  # fmt: skip
+    return prepare.learn(data, domain.dims)
+
+
+def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:
+    """Law that knows from which date its times count, and what was done to its data."""
+    name = "path_time" if "path_time" in observed.fields.coords else "time"
+    attrs = observed.fields[name].attrs
+    clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
+    info = {**law.info, **({"time": clock} if clock else {})}
+    if prepared is not None:
+        info["preparation"] = prepared.how.in_words()
+        if prepared.how.is_affine:
+            note = "climatology, trend and scale count as known: no interval includes their error"
+            info["warnings"] = [*info["warnings"], note]
+    return dataclasses.replace(law, info=info, preparation=prepared)
 
 
 def update(
@@ -165,6 +199,8 @@ def update(
             "law", expected="a law learned from complete, noise-free fields",
             got=f"route {law.info.get('route')!r}", fix="fit old and new data together",
         )  # fmt: skip
+    if law.preparation is not None:
+        data, adapter = law.prepared(data), {}
     observed = observe(data, law.domain, **adapter)
     new = statistics_of(observed, law.domain, law.n_modes, pairs=law.statistics.pairs is not None)
     if new is None:
@@ -180,7 +216,8 @@ def update(
     fitted = fit_statistics(law.statistics + new, law.domain, law.n_modes, settings, {})
     total = assemble(fitted, observed, law.domain, settings)
     info = {**total.info, "n_paths": fitted.statistics.n_paths}  # type: ignore[union-attr]
-    return dataclasses.replace(total, info=info)
+    kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
+    return dataclasses.replace(total, info=info | kept, preparation=law.preparation)
 
 
 def _check_chaos_words(engine: str, **words: Any) -> None:

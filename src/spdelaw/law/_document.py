@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.model import CoupledParameters, PairSums, Parameters, Statistics
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 Array = np.ndarray
+
+#: Arrays of a preparation.
+PREPARED = ("coefficients", "scale", "points")
 
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -42,6 +46,12 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays |= {f"pairs.{key}": value for key, value in pairs._asdict().items()}
         description["statistics"] = {k: v for k, v in parts.items() if np.ndim(v) == 0}
         arrays |= {f"statistics.{k}": v for k, v in parts.items() if np.ndim(v)}
+    if law.preparation is not None:
+        p = law.preparation
+        description["preparation"] = {
+            "how": p.how.to_dict(), "clock": p.clock, "middle": list(p.middle),
+        }  # fmt: skip
+        arrays |= {f"preparation.{key}": getattr(p, key) for key in PREPARED}
     return description, arrays
 
 
@@ -63,7 +73,16 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         if "pairs.n_steps" in arrays:
             own["pairs"] = PairSums(**{k: arrays[f"pairs.{k}"] for k in PairSums._fields})
         statistics = Statistics(**own)
+    preparation = None
+    if "preparation" in document:
+        own = document["preparation"]
+        learned = {key: arrays[f"preparation.{key}"] for key in PREPARED}
+        middle = (float(own["middle"][0]), float(own["middle"][1]))
+        preparation = Prepared(
+            Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle
+        )
     return {
+        "preparation": preparation,
         "domain": joined_domain(document["domain"], arrays),
         "n_modes": document["n_modes"],
         "state": kind(**state, initial_kind=document["initial_kind"]),

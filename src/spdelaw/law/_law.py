@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields
+from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
@@ -27,6 +27,7 @@ from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
 from spdelaw.law._store import read_law, write_law
 from spdelaw.law._text import describe
+from spdelaw.law._user_units import to_clock, to_law, to_user
 from spdelaw.model import (
     AnyParameters,
     Collapsed,
@@ -82,6 +83,8 @@ class Law:
         times, points: where the data were, the defaults for `sample`.
         unresolved_variance: mean square of the field beyond the modes.
         info: engine, route, timings, convergence, warnings.
+        preparation: what was done to the data first. Data that come in are prepared likewise;
+            `sample`, `reconstruct` and `forecast` come back in the units of the data.
     """
 
     domain: AbstractDomain
@@ -94,6 +97,16 @@ class Law:
     info: dict[str, Any]
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
+    preparation: Prepared | None = None
+
+    @property
+    def bare(self) -> Law:
+        """The same law for data that are prepared already: no preparation of its own."""
+        return dataclasses.replace(self, preparation=None)
+
+    def prepared(self, data: Any) -> xr.DataArray:
+        """Data as the law sees them: canonical fields, prepared, on its clock."""
+        return to_law(self, data)
 
     # -- the law as an equation -------------------------------------------------------
 
@@ -121,27 +134,30 @@ class Law:
 
         Args:
             n_paths: how many.
-            times: by default those of the data.
+            times: by default those of the data; dates where the data had dates.
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
         points = self.points if grid is None else grid
+        given, times = times, to_clock(self, times)
         std = np.sqrt(self.state.observation_variance) if observation_noise else np.zeros(())
         if std.ndim == 0:
-            return simulate(
+            result = simulate(
                 self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
             )
-        places = self.domain.places(points)
-        self._weights(len(places.points))  # noise of each point: only where it was learned
-        result = simulate(self.equation, n_paths, times, points, seed=seed)
-        std = places.unflatten(std)
-        return result + std * np.random.default_rng([seed, 1]).standard_normal(result.shape)
+        else:
+            places = self.domain.places(points)
+            self._weights(len(places.points))  # noise of each point: only where it was learned
+            result = simulate(self.equation, n_paths, times, points, seed=seed)
+            own = places.unflatten(std)
+            result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
+        return to_user(self, result.to_dataset(name="field"), given)["field"]
 
     # -- data under the law -----------------------------------------------------------
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
-        """Log density of each path; dim (path).
+        """Log density of each path, in the units of the law; dim (path).
 
         What lies outside the modes counts as white noise of the learned variance.
         """
@@ -167,7 +183,7 @@ class Law:
         )
         rows = own_rows(fields, times)[:, :, None]
         shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return self._moments_dataset(shown, places, self._coords(fields))
+        return to_user(self, self._moments_dataset(shown, places, self._coords(fields)), data)
 
     def forecast(
         self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
@@ -176,13 +192,14 @@ class Law:
 
         Args:
             history: fields up to now, with or without gaps.
-            times: increasing times; those within the history are smoothed, not predicted.
+            times: increasing times, or dates where the data had dates; those within the history
+                are smoothed, not predicted.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
         fields, values, own, basis, seen_at = self._seen(history)
-        wanted = check_times(times)
+        wanted = check_times(to_clock(self, times))
         if wanted[0] < own.min():
             raise InputError(
                 "times", expected=f"times from the law's first, {own.min():g}, on",
@@ -210,7 +227,7 @@ class Law:
         if n_samples:
             dims = ("draw", "path", "time", *places.dims)
             result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
-        return result
+        return to_user(self, result, times)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
@@ -313,7 +330,7 @@ class Law:
         return self.domain.eigenfunctions(points, self.state.n_modes)
 
     def _seen(self, data: Any) -> Seen:
-        labelled = as_fields(data, dims=self.domain.dims)
+        labelled = self.prepared(data)
         places, fields = self.domain.places(labelled), self.domain.flatten(labelled)
         if "path_time" in fields.coords:
             values, times = own_clock(fields, float(self.times[0]))

@@ -12,6 +12,7 @@ from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
 from spdelaw.report._variance import plot_variance
+from spdelaw.report.html import require_report, write_report
 
 __all__ = [
     "Verdict",
@@ -24,6 +25,8 @@ __all__ = [
     "plot_spectrum",
     "plot_variance",
     "require_figures",
+    "require_report",
     "save_figure",
     "verdict",
+    "write_report",
 ]
