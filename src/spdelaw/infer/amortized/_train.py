@@ -102,7 +102,7 @@ def train(
                 saved = run.snapshot.epoch
             report(_progress(run.snapshot, config, epoch, seconds, epoch + 1 - done))
     except KeyboardInterrupt as error:
-        raise _interrupted(run.snapshot, config, checkpoint, identity) from error
+        raise interruption(run.snapshot, config.epochs, checkpoint, identity) from error
     if checkpoint is not None and saved < config.epochs:
         write_checkpoint(checkpoint, run.snapshot, identity)
     model.load_state_dict(run.snapshot.part("best"))
@@ -185,10 +185,11 @@ def _progress(
     return Progress(epoch + 1, config.epochs, loss, relative_l2, rate, seconds, left)
 
 
-def _interrupted(
-    snapshot: Snapshot, config: AmortizedConfig, checkpoint: Path | None, identity: dict[str, Any]
+def interruption(
+    snapshot: Snapshot, epochs: int, checkpoint: Path | None, identity: dict[str, Any]
 ) -> TrainingInterrupted:
-    where = f"stopped after epoch {snapshot.epoch} of {config.epochs}"
+    """Save what there is, and say how to go on."""
+    where = f"stopped after epoch {snapshot.epoch} of {epochs}"
     if checkpoint is None:
         return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")
     if snapshot.epoch == 0:
