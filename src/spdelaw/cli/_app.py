@@ -14,6 +14,7 @@ from spdelaw.cli import (
     _forecast,
     _info,
     _reconstruct,
+    _reproduce,
     _sample,
     _show,
     _simulate,
@@ -33,6 +34,7 @@ app = typer.Typer(
 COMMANDS = {
     "demo": _demo, "simulate": _simulate, "info": _info, "fit": _fit, "show": _show,
     "sample": _sample, "reconstruct": _reconstruct, "forecast": _forecast, "evaluate": _evaluate,
+    "reproduce": _reproduce,
 }  # fmt: skip
 
 for _name, _module in COMMANDS.items():
