@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import time
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from spdelaw.baselines.reproduce._scores import (
     predictive_scores,
 )
 from spdelaw.domain import AbstractDomain
+from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluate import decoder_floor
 from spdelaw.infer import fit
 from spdelaw.infer.amortized import amortized_reconstruct
@@ -113,7 +115,9 @@ def _law(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[st
             "validation": data.validation["field"], "progress": _epochs(watch),
         }  # fmt: skip
     start = time.perf_counter()
-    law = fit(data.train["field"], data.equation.domain, N_MODES, **settings)
+    with warnings.catch_warnings():  # the record has what the law says about itself
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        law = fit(data.train["field"], data.equation.domain, N_MODES, **settings)
     seconds = time.perf_counter() - start
     test = data.test["field"]
     times, points = _axes(test, law.domain)
@@ -131,6 +135,7 @@ def _law(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[st
         "curves": _curves(predictive, law.domain, points),
         "epochs": info.get("epochs"),
         "best_epoch": info.get("training", {}).get("best_epoch"),
+        "notes": info["warnings"],
         "seconds": info["seconds"]["training"] if run.epochs else seconds,
     }
 
