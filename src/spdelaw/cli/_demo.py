@@ -48,7 +48,7 @@ def command(
         raise InputError("--paths", expected="at least 2", got="1", fix="pass --paths 1000")
     report.require_figures()
     report.require_report()
-    folder = _make_folder(out)
+    folder = make_folder(out)
     results = [_run(regime, paths, seed, folder, output) for regime in REGIMES]
     _show_summary(output, paths, results)
     files = [file for result in results for file in result["figures"]]
@@ -220,7 +220,8 @@ def _show_errors(output: Output, regime: Regime, errors: Errors) -> None:
     )
 
 
-def _make_folder(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
+    """The folder, made where it is missing, or `FileError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

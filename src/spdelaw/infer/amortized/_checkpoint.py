@@ -80,7 +80,7 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         return snapshot, document["identity"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise FileError(
-            str(folder), expected="a checkpoint of engine='amortized'",
+            str(folder), expected="a checkpoint of a training",
             got=f"{type(error).__name__}: {error}",
             fix="check the name, or remove it and start anew",
         ) from error  # fmt: skip

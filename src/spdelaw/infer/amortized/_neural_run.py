@@ -15,6 +15,12 @@ from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
 from spdelaw.infer.amortized._elbo import elbo
 from spdelaw.infer.amortized._paths import Paths
+from spdelaw.infer.amortized._torch_state import (
+    load_moments,
+    load_weights,
+    moments_of,
+    weights_of,
+)
 from spdelaw.infer.amortized._train import NOISE, ORDER, WEIGHTS, rate_factor, stream
 
 
@@ -77,12 +83,12 @@ class NeuralRun:
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
         found, old = assess(self.model, self.validation, self.config), self.snapshot
         score = found.relative_l2 if self.config.select_by == "relative_l2" else found.loss
-        weights = {k: v.numpy().copy() for k, v in self.model.state_dict().items()}
+        weights, moments = weights_of(self.model), moments_of(self.optimiser, self.names)
         better = score < old.best_score or not old.arrays
         best = weights if better else old.part("best")
         arrays = {f"model.{k}": v for k, v in weights.items()}
         arrays |= {f"best.{k}": v for k, v in best.items()}
-        arrays |= {f"optimiser.{k}": v for k, v in self._moments().items()}
+        arrays |= {f"optimiser.{k}": v for k, v in moments.items()}
         self.snapshot = Snapshot(
             epoch + 1, arrays, epoch + 1 if better else old.best_epoch,
             score if better else old.best_score,
@@ -91,31 +97,14 @@ class NeuralRun:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
-        load_weights(self.model, snapshot, "model")
-        moments = snapshot.part("optimiser")
-        for name, p in zip(self.names, self._flat(), strict=True):
-            own = {k: v for k, v in moments.items() if k.rpartition(".")[0] == name}
-            if own:
-                self.optimiser.state[p] = {
-                    k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()
-                }
+        load_weights(self.model, snapshot.part("model"))
+        load_moments(self.optimiser, self.names, snapshot.part("optimiser"))
         self.snapshot = snapshot
 
     def best(self) -> ChaosVAE:
         """The model with its best parameters."""
-        load_weights(self.model, self.snapshot, "best")
+        load_weights(self.model, self.snapshot.part("best"))
         return self.model
-
-    def _flat(self) -> list[Tensor]:
-        return [p for group in self.optimiser.param_groups for p in group["params"]]
-
-    def _moments(self) -> dict[str, np.ndarray]:
-        """Adam's step and moments by parameter name; copies."""
-        return {
-            f"{name}.{key}": value.detach().numpy().copy()
-            for name, p in zip(self.names, self._flat(), strict=True)
-            for key, value in self.optimiser.state[p].items()
-        }
 
     def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
         if self.config.expectation == "exact":
@@ -123,8 +112,3 @@ class NeuralRun:
         encoder = self.model.encoder
         initial = torch.randn(n, encoder.n_modes, generator=generator)
         return initial, torch.randn(n, encoder.n_time, encoder.n_modes, generator=generator)
-
-
-def load_weights(model: ChaosVAE, snapshot: Snapshot, part: str) -> None:
-    """Put the weights of a snapshot, ``model`` or ``best``, into a model."""
-    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in snapshot.part(part).items()})

@@ -96,15 +96,16 @@ def train(
             rate = rate_factor(epoch, run.config)
             report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
-        raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
+        raise interruption(run.snapshot, epochs, checkpoint, identity) from error
     if checkpoint is not None and saved < epochs:
         write_checkpoint(checkpoint, run.snapshot, identity)
     return run.snapshot
 
 
-def _interrupted(
+def interruption(
     snapshot: Snapshot, epochs: int, checkpoint: Path | None, identity: dict[str, Any]
 ) -> TrainingInterrupted:
+    """Save what there is, and say how to go on."""
     where = f"stopped after epoch {snapshot.epoch} of {epochs}"
     if checkpoint is None:
         return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")

@@ -1,0 +1,35 @@
+"""The paper's comparison, done again: runs, records, and tables and figures made of records."""
+
+from spdelaw.baselines.reproduce._entries import ENTRIES, Entry
+from spdelaw.baselines.reproduce._execute import execute
+from spdelaw.baselines.reproduce._figures import (
+    FIGURES,
+    draw_figures,
+    plot_eigenvalues,
+    plot_energy_at_end,
+    plot_noise_amplitudes,
+    plot_variance_over_time,
+)
+from spdelaw.baselines.reproduce._plan import PROFILES, Profile, Run, plan
+from spdelaw.baselines.reproduce._records import find_record, read_records
+from spdelaw.baselines.reproduce._tables import tables, write_tables
+
+__all__ = [
+    "ENTRIES",
+    "FIGURES",
+    "PROFILES",
+    "Entry",
+    "Profile",
+    "Run",
+    "draw_figures",
+    "execute",
+    "find_record",
+    "plan",
+    "plot_eigenvalues",
+    "plot_energy_at_end",
+    "plot_noise_amplitudes",
+    "plot_variance_over_time",
+    "read_records",
+    "tables",
+    "write_tables",
+]

@@ -1,0 +1,153 @@
+"""Law figures from records: mean and spread over seeds of every system that has a law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spdelaw.report._style import COLUMN, GREY, axes_for, figure_of, new_figure, save_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Record = dict[str, Any]
+Array = np.ndarray
+
+#: Okabe and Ito's colours and a marker, by entry; the truth is grey.
+LOOK = {
+    "exact": ("#0072B2", "o"),
+    "chaos-modelled": ("#56B4E9", "s"),
+    "chaos-dropped": ("#E69F00", "^"),
+    "amortized-paper": ("#D55E00", "v"),
+    "amortized-structured": ("#009E73", "D"),
+}
+OTHER = ("#CC79A7", "P")
+
+
+def plot_variance_over_time(records: list[Record], ax: Axes | None = None) -> Figure:
+    """Draw the spatially averaged variance, observation noise included (paper, Appendix A)."""
+    with style():
+        ax = axes_for(ax)
+        for records_of_one, (colour, _), label in _laws(records):
+            mean, std = _moments(records_of_one, "averaged_variance")
+            time = records_of_one[0]["curves"]["time"]
+            ax.fill_between(time, mean - std, mean + std, color=colour, alpha=0.25, linewidth=0)
+            ax.plot(time, mean, color=colour, label=label)
+        for truth in _truths(records)[:1]:
+            mean, _ = _moments(truth, "averaged_variance")
+            time = truth[0]["curves"]["time"]
+            ax.plot(
+                time, mean, color="black", linestyle="--", linewidth=1.1, label="law of the data"
+            )
+        ax.set(xlabel="time", ylabel="spatially averaged variance")
+        ax.set_ylim(bottom=0.0)
+        ax.legend(loc="lower right")
+    return figure_of(ax)
+
+
+def plot_energy_at_end(records: list[Record], ax: Axes | None = None) -> Figure:
+    """Draw ``E c_n(T)^2`` of each mode at the last time."""
+    return _plot_by_mode(records, "energy_at_end", r"energy $E\,c_n(T)^2$", ax)
+
+
+def plot_eigenvalues(records: list[Record], ax: Axes | None = None) -> Figure:
+    """Draw the learned eigenvalues, against the equation's and those of the data's scheme."""
+    return _plot_by_mode(records, "eigenvalues", r"eigenvalue $\lambda_n$", ax)
+
+
+def plot_noise_amplitudes(records: list[Record], ax: Axes | None = None) -> Figure:
+    """Draw the learned noise variances ``q_n`` on logarithmic axes."""
+    figure = _plot_by_mode(records, "noise_variance", r"noise variance $q_n$", ax)
+    with style():
+        axes = figure.axes[0] if ax is None else ax
+        axes.set_xscale("log")
+        n = len(_truths(records)[0][0]["curves"]["eigenvalues"]) if _truths(records) else 8
+        axes.set_xticks(range(1, n + 1), [str(i) for i in range(1, n + 1)])
+        axes.set_xticks([], minor=True)
+    return figure
+
+
+#: Figures of a regime by the end of their file's name.
+FIGURES: dict[str, Callable[[list[Record]], Figure]] = {
+    "variance": plot_variance_over_time,
+    "spectrum": plot_energy_at_end,
+    "eigenvalues": plot_eigenvalues,
+    "noise": plot_noise_amplitudes,
+}
+
+
+def draw_figures(
+    out: Path, records: list[Record], suffixes: tuple[str, ...] = ("png", "pdf")
+) -> list[Path]:
+    """Write all figures of all regimes that have a law among the records."""
+    files = []
+    for regime in sorted({r["regime"] for r in records}):
+        own = [r for r in records if r["regime"] == regime]
+        if not any(True for _ in _laws(own)):
+            continue
+        for name, plot in FIGURES.items():
+            figure = plot(own)
+            files += [save_figure(figure, out / f"{regime}-{name}.{s}") for s in suffixes]
+    return files
+
+
+def _plot_by_mode(records: list[Record], curve: str, label: str, ax: Axes | None) -> Figure:
+    with style():
+        if ax is None:
+            ax = new_figure(COLUMN, 0.8 * COLUMN).add_subplot()
+        groups = list(_laws(records))
+        for i, (group, (colour, marker), name) in enumerate(groups):
+            mean, std = _moments(group, curve)
+            at = _side_by_side(_modes(mean), i - 0.5 * (len(groups) - 1), curve)
+            # On a logarithmic axis a bar must not reach zero.
+            reach = np.stack([np.minimum(std, 0.999 * mean), std])
+            ax.errorbar(
+                at, mean, yerr=reach, color=colour, fmt=marker, markersize=3.6,
+                elinewidth=1.1, capsize=2.0, label=name, zorder=3,
+            )  # fmt: skip
+        for truth in _truths(records):
+            mean, _ = _moments(truth, curve)
+            ax.plot(_modes(mean), mean, "--", color="black", linewidth=1.1, label="law of the data")
+            exact = truth[0]["curves"].get(f"equation_{curve}")
+            if exact is not None:
+                ax.plot(_modes(mean), exact, ":", color=GREY, linewidth=1.1, label="equation")
+        ax.set(yscale="log", xlabel="mode n", ylabel=label)
+        ax.locator_params(axis="x", integer=True)
+        ax.legend(loc="best")
+    return figure_of(ax)
+
+
+def _laws(records: list[Record]) -> Any:
+    """Records of each law, with its look and label, in their order."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record["kind"] == "law":
+            groups.setdefault(record["entry"], []).append(record)
+    for entry, group in groups.items():
+        short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
+        yield group, LOOK.get(entry, OTHER), group[0]["label"].removeprefix("spdelaw, ") + short
+
+
+def _modes(values: Array) -> Array:
+    return np.arange(1.0, len(values) + 1)
+
+
+def _side_by_side(mode: Array, place: float, curve: str) -> Array:
+    """Points of several systems beside one another, on a linear or a logarithmic axis."""
+    return mode * (1.0 + 0.02 * place) if curve == "noise_variance" else mode + 0.08 * place
+
+
+def _truths(records: list[Record]) -> list[list[Record]]:
+    found = [r for r in records if r["kind"] == "reference"]
+    return [found] if found else []
+
+
+def _moments(group: list[Record], curve: str) -> tuple[Array, Array]:
+    """Mean and standard deviation over seeds; zero spread for a single one."""
+    values = np.array([r["curves"][curve] for r in group], dtype=float)
+    std = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+    return values.mean(0), std

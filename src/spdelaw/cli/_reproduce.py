@@ -1,0 +1,135 @@
+"""``spdelaw reproduce``: the paper's tables and figures, with what they leave out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spdelaw.cli import _options
+from spdelaw.cli._demo import make_folder
+from spdelaw.cli._options import one_of
+from spdelaw.cli._output import Output
+from spdelaw.report import require_figures
+
+if TYPE_CHECKING:
+    from spdelaw.baselines.reproduce import Run
+
+EXAMPLES = """**Examples**
+
+spdelaw reproduce --profile quick --out results
+
+spdelaw reproduce --regime b --profile full --list
+
+spdelaw reproduce --regime a --only exact,chaos-dropped --out results
+"""
+REGIMES = ("all", "a", "b")
+
+
+def command(
+    regime: Annotated[str, typer.Option(help="Of the paper: a, b or all.")] = "all",
+    profile: Annotated[
+        str, typer.Option(help="quick (minutes, trainings cut short) or full (the paper's, days).")
+    ] = "quick",
+    out: _options.OutFolder = Path("results"),
+    only: Annotated[
+        str | None, typer.Option(help="Entries to run, with commas; see --list for their names.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--list", help="Show what would run, and how long; run nothing.")
+    ] = False,
+    json: _options.Json = False,
+    quiet: _options.Quiet = False,
+) -> None:
+    """Run the paper's comparison again: five baselines, the engines, the limits.
+
+    Every run leaves a record, and tables and figures are made of records. Repeat the command to go
+    on: what has a record does not run again, and a training goes on from its checkpoint.
+    """
+    start, output = time.perf_counter(), Output(json, quiet)
+    one_of("--regime", regime, REGIMES)
+    from spdelaw.baselines import reproduce  # torch takes seconds to load
+
+    one_of("--profile", profile, tuple(reproduce.PROFILES))
+    letters = "ab" if regime == "all" else regime
+    runs = reproduce.plan(letters, reproduce.PROFILES[profile])
+    runs = runs if only is None else _chosen(runs, only)
+    if show:
+        _list(runs, out, output)
+        return
+    require_figures()
+    make_folder(out)
+    done = [_run(run, out, i + 1, len(runs), output) for i, run in enumerate(runs)]
+    words = f"--regime {regime} --profile {profile}" + (f" --only {only}" if only else "")
+    everything = reproduce.read_records(
+        out, reproduce.plan("ab", reproduce.PROFILES[profile])
+    )  # a run of one regime keeps the tables of the other
+    folder = make_folder(out / profile)
+    files = reproduce.write_tables(folder, everything, f"spdelaw reproduce {words}")
+    files += reproduce.draw_figures(folder, everything)
+    seconds = time.perf_counter() - start
+    output.line("\nWritten:\n" + "\n".join(f"  {file}" for file in files))
+    output.line(f"Done in {seconds:.1f} s.")
+    output.document(
+        command="reproduce", regime=regime, profile=profile, runs=done,
+        files=[str(f) for f in files], seconds=seconds,
+    )  # fmt: skip
+
+
+def _chosen(runs: list[Run], only: str) -> list[Run]:
+    known = tuple(dict.fromkeys(run.entry.key for run in runs))
+    wanted = [one_of("--only", word.strip(), known) for word in only.split(",")]
+    return [run for run in runs if run.entry.key in wanted]
+
+
+def _run(run: Run, out: Path, number: int, total: int, output: Output) -> dict[str, Any]:
+    from spdelaw.baselines.reproduce import execute, find_record
+
+    record, start = find_record(out, run), time.perf_counter()
+    known = record is not None
+    if record is None:
+        with output.progress(run.name) as bar:
+            record = execute(run, out, bar)
+    seconds = time.perf_counter() - start
+    errors = {task: s["relative_l2"] for task, s in record["scores"].items()}
+    shown = "  ".join(f"{task} {error:.4f}" for task, error in errors.items())
+    word = "known" if known else f"{seconds:.1f} s"
+    output.line(f"[{number}/{total}] {run.name:<28} {word:>8}  rel L2: {shown}")
+    return {"name": run.name, "was_known": known, "seconds": seconds, "relative_l2": errors}
+
+
+def _list(runs: list[Run], out: Path, output: Output) -> None:
+    from spdelaw.baselines.reproduce import find_record
+
+    states = [_state(run, out, find_record(out, run)) for run in runs]
+    rows = [
+        [run.name, run.entry.label, run.entry.noise or "", str(run.epochs or ""), state,
+         "" if state == "done" else _duration(run.estimate)]
+        for run, state in zip(runs, states, strict=True)
+    ]  # fmt: skip
+    header = ("run", "system", "noise", "epochs", "state", "about")
+    output.table(f"{len(runs)} runs into {out}", header, rows)
+    left = sum(r.estimate for r, s in zip(runs, states, strict=True) if s != "done")
+    output.line(f"About {_duration(left)} to go on one idle core, less where training ends early.")
+    output.document(
+        command="reproduce", seconds_left=left,
+        runs=[
+            {"name": r.name, "entry": r.entry.key, "epochs": r.epochs, "state": s,
+             "seconds": r.estimate, "shortened": r.shortened}
+            for r, s in zip(runs, states, strict=True)
+        ],
+    )  # fmt: skip
+
+
+def _state(run: Run, out: Path, record: Any) -> str:
+    if record is not None:
+        return "done"
+    return "begun" if (out / "runs" / run.profile.name / run.name).exists() else "to do"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
