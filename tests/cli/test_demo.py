@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 
 EACH = ("fields", "variance", "spectrum", "law")
 FIGURES = {f"regime-{r}-{what}.png" for r in "ab" for what in EACH} | {
-    f"regime-b-{what}.png" for what in ("law-gaps", "reconstruction", "forecast")
+    f"regime-b-{what}.png" for what in ("law-gaps", "reconstruction", "forecast", "engines")
 }
 
 
@@ -48,6 +48,12 @@ def test_demo_from_end_to_end(run, run_json, folder, hard_case_once):
     assert [len(r["laws"]) for r in (a, b)] == [1, 2]
     assert all(law["agrees"] for r in (a, b) for law in r["laws"])
     assert set(b["use"]) == {"gaps", "forecast"}
+    engines, floor = b["compared"]["engines"], b["compared"]["floor"]
+    exact, dropped, structured = engines.values()
+    assert structured["kl"] == pytest.approx(exact["kl"], rel=1e-3)
+    assert dropped["kl"] > 10 * exact["kl"]
+    for truncated in (dropped, structured):
+        assert floor * 0.999 < truncated["relative_l2"] < 1.05 * floor
     text = run("demo", "--paths", 60).stdout  # again, into the same folder
     assert text.count("agrees with the closed form") == 2
     assert "false-alarm rate 0.0001" in text

@@ -11,6 +11,12 @@ import xarray as xr
 
 from spdelaw import report
 from spdelaw.cli import _demo_law, _options
+from spdelaw.cli._demo_engines import (
+    compare_engines,
+    draw_engines,
+    engines_document,
+    show_engines,
+)
 from spdelaw.cli._demo_law import Learned, Used, learned_document, show_learned
 from spdelaw.cli._options import positive
 from spdelaw.cli._output import Output
@@ -76,13 +82,21 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
     _show_moments(output, regime, equation, moments, answer)
     _show_errors(output, regime, errors)
     laws = _learn(regime, equation, fields, seed, output)
-    used, page = {}, {}
+    used, extra, engines = {}, {}, []
     if len(laws) > 1:
+        with output.busy("comparing the engines"):
+            compared, floor = compare_engines(fields, equation, seed)
+        show_engines(output, compared, floor, len(fields))
         used = _use(laws[-1], laws[0], seed, folder, output)
         with output.busy("writing the report"):
             file = _demo_law.write_page(laws[-1], seed + 1, folder / "report.html")
-        page = {"report": str(file)}
-    figures = _draw(regime, equation, fields, folder) + _draw_laws(regime, laws, folder)
+        extra = {"report": str(file), "compared": engines_document(compared, floor)}
+        engines = [draw_engines(compared, equation, folder / "regime-b-engines.png")]
+    figures = [
+        *_draw(regime, equation, fields, folder),
+        *_draw_laws(regime, laws, folder),
+        *engines,
+    ]
     return {
         "regime": regime.letter,
         "equation": equation.label,
@@ -97,7 +111,7 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
         "laws": [learned_document(law) for law in laws],
         "use": {name: {"rmse": u.rmse, "coverage": u.coverage} for name, u in used.items()},
         "figures": [str(file) for file in (*figures, *(u.figure for u in used.values()))],
-        **page,
+        **extra,
     }
 
 
