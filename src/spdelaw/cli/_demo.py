@@ -92,11 +92,8 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
             file = _demo_law.write_page(laws[-1], seed + 1, folder / "report.html")
         extra = {"report": str(file), "compared": engines_document(compared, floor)}
         engines = [draw_engines(compared, equation, folder / "regime-b-engines.png")]
-    figures = [
-        *_draw(regime, equation, fields, folder),
-        *_draw_laws(regime, laws, folder),
-        *engines,
-    ]
+    figures = _draw(regime, equation, fields, folder)
+    figures += _draw_laws(regime, laws, folder) + engines
     return {
         "regime": regime.letter,
         "equation": equation.label,

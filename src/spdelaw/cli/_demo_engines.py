@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from spdelaw import report
 from spdelaw.cli._demo_law import N_MODES
 from spdelaw.cli._output import Output
 from spdelaw.equation import SpectralSPDE
+from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluate import decoder_floor, law_distance
 from spdelaw.infer import fit
 from spdelaw.infer.amortized import amortized_reconstruct
@@ -65,7 +67,10 @@ def _compare(
     fields: xr.DataArray, new: xr.DataArray, truth: SpectralSPDE, settings: dict[str, Any]
 ) -> Compared:
     start = time.perf_counter()
-    law = fit(fields, truth.domain, N_MODES, **settings)
+    with warnings.catch_warnings():
+        # Without the tail, decay and noise of a fast mode trade places: the table shows it.
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        law = fit(fields, truth.domain, N_MODES, **settings)
     seconds = time.perf_counter() - start
     q = law.parameters["noise_variance"].sel(statistic="estimate").values
     ratio = q / truth.noise_variance[:N_MODES]

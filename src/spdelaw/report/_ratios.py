@@ -53,6 +53,8 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
 
 
 def _draw(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
     ax.axhline(1.0, color=GREY, linewidth=1.0, linestyle="--")
     for i, (label, law) in enumerate(laws.items()):
         values = law.parameters[name].values / true[: law.n_modes, None]
@@ -65,5 +67,8 @@ def _draw(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray) -> Non
             markersize=4.0, elinewidth=1.0, capsize=2.0, label=label,
         )  # fmt: skip
     ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("mode n")
     ax.locator_params(axis="x", integer=True)
