@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from spdelaw.infer import _starts
+from spdelaw.infer._coupled_layout import CoupledLayout
 from spdelaw.infer._layout import Layout, fixed_values, prior_terms
 from spdelaw.infer._problem import Problem, Solution, solve, starting_scale
 from spdelaw.infer._settings import Settings
@@ -18,6 +19,7 @@ from spdelaw.model import (
     Parameters,
     collapse,
     evaluate_likelihood,
+    rotate,
 )
 
 Array = np.ndarray
@@ -68,9 +70,11 @@ class Task:
         return max(found, other, key=lambda solution: solution.log_likelihood)
 
     def _problem(self, some: Collapsed, start: Array, use_misfit: bool, count: float) -> Problem:
+        data = some if isinstance(self.layout, CoupledLayout) else rotate(some)
+
         def evaluate(p: AnyParameters) -> AnyEvaluation:
             return evaluate_likelihood(
-                some, p, use_misfit=use_misfit, threads=self.settings.threads
+                data, p, use_misfit=use_misfit, threads=self.settings.threads
             )
 
         layout, times = self.layout, self.view.times

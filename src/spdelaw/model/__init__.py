@@ -16,6 +16,7 @@ from spdelaw.model._parameters import (
     Parameters,
     coupled_parameters,
 )
+from spdelaw.model._rotate import rotate
 from spdelaw.model._smoother import (
     Smoothed,
     component_innovations,
@@ -60,6 +61,7 @@ __all__ = [
     "evaluate_statistics",
     "innovations",
     "project_on_decoder",
+    "rotate",
     "sample_states",
     "smooth_states",
     "transition_log_likelihood",

@@ -58,6 +58,8 @@ class Block(NamedTuple):
         n_values: observed values, (P,).
         log_weight: sum of ``log w`` over the observed values, (P,).
         log_gram: sum over times of ``log |G|`` where G is regular, (B,).
+        unit: 1, or what stands for it in each column after `rotate`, (N, columns); ``vector``
+            and ``estimate`` then have fewer columns than there are paths.
     """
 
     paths: Array
@@ -69,6 +71,7 @@ class Block(NamedTuple):
     n_values: Array
     log_weight: Array
     log_gram: Array
+    unit: Array | float = 1.0
 
     @property
     def is_diagonal(self) -> bool:

@@ -90,6 +90,7 @@ def in_threads(function: Callable, items: tuple, threads: int) -> list:
 def posterior(block: Block, parameters: Parameters) -> tuple[Posterior, Prior]:
     """Posterior of the block's free states."""
     prior = chain_prior(parameters, block.times)
+    prior = prior._replace(mean=prior.mean * block.unit)
     start = _n_fixed(parameters)
     r = parameters.observation_variance
     kernel = diagonal if block.is_diagonal else dense
@@ -107,21 +108,21 @@ def _n_fixed(parameters: Parameters) -> int:
     return 1 if parameters.initial_kind == "deterministic" else 0
 
 
-def smoothed_mean(post: Posterior, parameters: Parameters) -> Array:
+def _smoothed_mean(block: Block, post: Posterior, parameters: Parameters) -> Array:
     """``E[c_t | y]`` at all times, the fixed initial state included; (T, N, P)."""
     if not _n_fixed(parameters):
         return post.mean
-    fixed = np.broadcast_to(parameters.initial_mean[:, None], post.mean.shape[1:])
+    fixed = np.broadcast_to(parameters.initial_mean[:, None] * block.unit, post.mean.shape[1:])
     return np.concatenate([fixed[None], post.mean])
 
 
 def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> Evaluation:
     post, prior = posterior(block, parameters)
     r = float(parameters.observation_variance)
-    mean = smoothed_mean(post, parameters)
+    mean = _smoothed_mean(block, post, parameters)
     outside, count, volume = _density(block, use_misfit)
-    misfit = outside + quadratic(block.gram, block.estimate - mean)
-    energy = _prior_energy(post.mean, prior) + misfit / r
+    misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
+    energy = _of_paths(block, _prior_energy(post.mean, prior)) + misfit / r
     log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     n_paths = len(block.paths)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
@@ -132,6 +133,12 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
         float(by_r),
         _initial_information(block, parameters, post, prior),
     )
+
+
+def _of_paths(block: Block, columns: Array) -> Array:
+    """What columns add up to, path by path; its mean where the paths were rotated."""
+    n_paths = len(block.paths)
+    return columns if len(columns) == n_paths else np.full(n_paths, columns.sum() / n_paths)
 
 
 def _density(block: Block, use_misfit: bool) -> tuple[Array, Array, Array]:
@@ -191,12 +198,12 @@ def _by_initial(
     n_paths = len(block.paths)
     if parameters.initial_kind == "deterministic":
         factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
-        at_start = block.estimate[0] - parameters.initial_mean[:, None]
+        at_start = block.estimate[0] - parameters.initial_mean[:, None] * block.unit
         observed = _apply_gram(block.gram[0], at_start) / parameters.observation_variance
-        return (factor * pull + observed).sum(-1), np.zeros(len(pull))
+        return ((factor * pull + observed) * block.unit).sum(-1), np.zeros(len(pull))
     v = prior.variance
     spread = (error**2 / v**2).sum(-1) + over_paths(post.variance[0] / v**2 - 1.0 / v, n_paths)
-    return pull.sum(-1), 0.5 * spread
+    return (pull * block.unit).sum(-1), 0.5 * spread
 
 
 def _apply_gram(gram: Array, x: Array) -> Array:
