@@ -7,6 +7,7 @@ from spdelaw.report._fields import plot_fields
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._law_spectrum import plot_spectrum
 from spdelaw.report._moments import Verdict, compare_moments, verdict
+from spdelaw.report._operator import plot_operator
 from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
@@ -18,6 +19,7 @@ __all__ = [
     "plot_energy_spectrum",
     "plot_fields",
     "plot_forecast",
+    "plot_operator",
     "plot_reconstruction",
     "plot_spectrum",
     "plot_variance",
