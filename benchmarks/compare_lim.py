@@ -202,7 +202,7 @@ def markdown(d: dict) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replicates", type=int, default=30)
+    parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--times", type=int, default=1000)
     chosen = parser.parse_args(arguments)
     document = {

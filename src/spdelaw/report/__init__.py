@@ -8,6 +8,7 @@ from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._law_spectrum import plot_spectrum
 from spdelaw.report._modes import plot_modes
 from spdelaw.report._moments import Verdict, compare_moments, verdict
+from spdelaw.report._operator import plot_operator
 from spdelaw.report._ratios import plot_ratios
 from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
@@ -22,6 +23,7 @@ __all__ = [
     "plot_fields",
     "plot_forecast",
     "plot_modes",
+    "plot_operator",
     "plot_ratios",
     "plot_reconstruction",
     "plot_spectrum",
