@@ -8,6 +8,7 @@ import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
 from spdelaw.cli._options import one_of
+from spdelaw.data import guess_boundary
 from spdelaw.domain import AbstractDomain, Interval, Line
 from spdelaw.errors import InputError
 
@@ -20,6 +21,7 @@ class Chosen(NamedTuple):
 
     domain: AbstractDomain
     reason: str
+    guessed: bool = False
 
 
 def choose_domain(
@@ -34,10 +36,7 @@ def choose_domain(
     if name is None and own is not None:
         name = own.name
     if name is None:
-        raise InputError(
-            "--domain", expected="interval or line", got="nothing, and no equation in the file",
-            fix="pass --domain interval",
-        )  # fmt: skip
+        name = "interval"
     if one_of("--domain", name, NAMES) == "interval":
         return _interval(bounds, boundary, own, fields)
     if bounds is not None or boundary is not None:
@@ -57,18 +56,20 @@ def _interval(
     if boundary is not None:
         one_of("--boundary", boundary, BOUNDARIES)
     known = own if isinstance(own, Interval) else None
-    kind = boundary or (known.boundary if known else "dirichlet")
-    if bounds is not None:
-        return Chosen(Interval(*bounds, kind), "bounds from --bounds")  # type: ignore[arg-type]
     if known is not None:
-        reason = "bounds from the equation in the file"
-        return Chosen(Interval(known.a, known.b, kind), reason)  # type: ignore[arg-type]
-    if kind == "periodic":
+        kind = boundary or known.boundary
+        ends = bounds or (known.a, known.b)
+        reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
+        return Chosen(Interval(*ends, kind), reason)  # type: ignore[arg-type]
+    guess, ends, why = guess_boundary(fields)
+    kind = boundary or guess
+    if kind == "periodic" and guess != "periodic" and bounds is None:
         # A periodic grid often leaves its last point out: its ends are not the period.
         raise InputError(
             "--bounds", expected="both ends of one period", got="a coordinate that may stop short",
             fix="pass --bounds 0 6.283185307179586, with your period",
         )  # fmt: skip
-    x = fields["x"].values
-    domain = Interval(float(x.min()), float(x.max()), kind)  # type: ignore[arg-type]
-    return Chosen(domain, "bounds from the ends of the coordinate x")
+    told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
+    if boundary is None:
+        told += f"; {why}"
+    return Chosen(Interval(*(bounds or ends), kind), told, guessed=True)  # type: ignore[arg-type]
