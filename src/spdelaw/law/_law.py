@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -61,6 +62,8 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
+    plot: ClassVar[Any]
 
     @property
     def bare(self) -> Law:
@@ -312,6 +315,34 @@ def _reported(law: Law | SpectralSPDE, n_modes: int) -> Parameters:
         )  # fmt: skip
     n = slice(n_modes)
     return Parameters(lam[n], q[n], s.initial_mean[n], s.initial_variance[n], np.asarray(0.0), kind)
+
+
+def register_accessor(name: str) -> Callable[[type], type]:
+    """Make ``law.name`` an instance of the decorated class, which takes the law.
+
+    For later stages and other packages, as xarray's accessors are.
+
+    Example:
+        >>> from spdelaw.law import Law, register_accessor
+        >>> @register_accessor("size")
+        ... class Size:
+        ...     def __init__(self, law):
+        ...         self.modes = law.n_modes
+        >>> isinstance(Law.size, property)
+        True
+        >>> del Law.size
+    """
+
+    def register(cls: type) -> type:
+        taken = {field.name for field in dataclasses.fields(Law)}
+        if not name.isidentifier() or hasattr(Law, name) or name in taken:
+            raise InputError(
+                "name", expected="a free name", got=repr(name), fix="choose another name"
+            )
+        setattr(Law, name, property(cls))
+        return cls
+
+    return register
 
 
 def load(path: str | Path) -> Law:
