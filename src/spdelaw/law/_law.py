@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -98,6 +99,8 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
+    plot: ClassVar[Any]
 
     @property
     def bare(self) -> Law:
@@ -405,6 +408,34 @@ def _reported(law: Law | SpectralSPDE, n_modes: int) -> AnyParameters:
         return Parameters(*parts, none, kind)
     drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
     return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
+
+
+def register_accessor(name: str) -> Callable[[type], type]:
+    """Make ``law.name`` an instance of the decorated class, which takes the law.
+
+    For later stages and other packages, as xarray's accessors are.
+
+    Example:
+        >>> from spdelaw.law import Law, register_accessor
+        >>> @register_accessor("size")
+        ... class Size:
+        ...     def __init__(self, law):
+        ...         self.modes = law.n_modes
+        >>> isinstance(Law.size, property)
+        True
+        >>> del Law.size
+    """
+
+    def register(cls: type) -> type:
+        taken = {field.name for field in dataclasses.fields(Law)}
+        if not name.isidentifier() or hasattr(Law, name) or name in taken:
+            raise InputError(
+                "name", expected="a free name", got=repr(name), fix="choose another name"
+            )
+        setattr(Law, name, property(cls))
+        return cls
+
+    return register
 
 
 def load(path: str | Path) -> Law:
