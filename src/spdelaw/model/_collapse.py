@@ -141,11 +141,12 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
     if times.ndim == 2:
         own = np.ascontiguousarray(times, float)
         keys = np.hstack([keys, own.view(np.uint8).reshape(len(own), -1)])
-    _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    which = which.reshape(-1)
-    if len(values) >= PATHS_PER_PATTERN * len(counts) or len(values) == 1:
-        for pattern in range(len(counts)):
-            yield np.flatnonzero(which == pattern), True
+    patterns: dict[bytes, list[int]] = {}
+    for path, key in enumerate(keys):
+        patterns.setdefault(key.tobytes(), []).append(path)
+    if len(values) >= PATHS_PER_PATTERN * len(patterns) or len(values) == 1:
+        for paths in patterns.values():
+            yield np.array(paths), True
         return
     one = 8 * n_modes**2
     most = max(FEWEST_PATHS, round(STEP_BYTES / one))
