@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spdelaw.baselines._fitted import Network
 from spdelaw.baselines._grid import Grid
 from spdelaw.baselines._noise import noise_variable
-from spdelaw.baselines._predictor import Network, Predictor
+from spdelaw.baselines._predictor import Predictor
 from spdelaw.baselines._protocol import Protocol
 from spdelaw.chaos import CosineBasis
 from spdelaw.errors import DataError
