@@ -23,8 +23,9 @@ from spdelaw.chaos import CosineBasis, decode_states, rk4_states  # isort: skip
 from spdelaw.infer._observed import observe  # isort: skip
 from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
-from spdelaw.infer.amortized._paths import Clock, Paths, as_paths  # isort: skip
-from spdelaw.infer.amortized._train import _Run, new_model  # isort: skip
+from spdelaw.infer.amortized._clock import Clock  # isort: skip
+from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
+from spdelaw.infer.amortized._paths import Paths, as_paths  # isort: skip
 from spdelaw.model.encoder import MultiTimeAttention  # isort: skip
 
 REPEATS, FEW, BATCH = 25, 5, 40
@@ -124,7 +125,8 @@ def _ratio(seconds: dict[str, dict[str, float]], name: str, kind: str) -> float:
 
 
 def _step(model: ChaosVAE, paths: Paths) -> Callable[[], object]:
-    run, generator = _Run(model, make_config(), 0), torch.Generator().manual_seed(0)
+    run = NeuralRun(model, paths, paths, make_config(), 0)
+    generator = torch.Generator().manual_seed(0)
     return lambda: run.step(paths, generator, 0)
 
 

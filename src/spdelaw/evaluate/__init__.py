@@ -5,7 +5,8 @@ from spdelaw.evaluate._decoder_floor import decoder_floor
 from spdelaw.evaluate._law_distance import law_distance, parameter_errors
 from spdelaw.evaluate._scorecard import Scorecard, evaluate
 from spdelaw.evaluate._tiers import TIERS, TierScore, mean_predictor, projection_floor
-from spdelaw.evaluate._trajectory import coverage, gaussian_crps, relative_l2, rmse
+from spdelaw.evaluate._trajectory import coverage, gaussian_crps
+from spdelaw.law import relative_l2, rmse
 
 __all__ = [
     "TIERS",

@@ -11,7 +11,7 @@ from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluate._tiers import TierScore
-from spdelaw.evaluate._trajectory import relative_l2, rmse
+from spdelaw.law import relative_l2, rmse
 from spdelaw.model import collapse, project_on_decoder
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.evaluate._trajectory import coverage, gaussian_crps, relative_l2, rmse
-from spdelaw.law import Law
+from spdelaw.evaluate._trajectory import coverage, gaussian_crps
+from spdelaw.law import Law, relative_l2, rmse
 
 Array = np.ndarray
 TIERS = ("reconstruct", "predict", "forecast", "gaps")

@@ -1,4 +1,4 @@
-"""Errors of paths: the paper's two, and those of a predictive distribution.
+"""Errors of a predictive distribution of paths.
 
 All take arrays (path, time, x) in which NaN marks what is not scored.
 """
@@ -9,20 +9,6 @@ import numpy as np
 from scipy import special
 
 Array = np.ndarray
-
-
-def relative_l2(prediction: Array, truth: Array) -> float:
-    """``mean over paths of |X_hat - X| / |X|``, norms over times and points (paper, sec. 3.3)."""
-    error = np.nansum((prediction - truth) ** 2, axis=(1, 2))
-    scored = np.where(np.isnan(prediction), np.nan, truth)
-    norm = np.nansum(scored**2, axis=(1, 2))
-    kept = norm > 0
-    return float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
-
-
-def rmse(prediction: Array, truth: Array) -> float:
-    """Root mean square error pooled over paths, times and points."""
-    return float(np.sqrt(np.nanmean((prediction - truth) ** 2)))
 
 
 def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -39,32 +40,61 @@ def by_filter(
 ) -> Fitted:
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock = time.perf_counter()
+    plan = prepare(observed, domain, n_modes, settings, polish=polish)
+    seconds = {"read": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    solution = plan.task.run(use_misfit=plan.use_misfit, count=plan.count)
+    seconds["maximise"] = time.perf_counter() - clock
+    return plan.fitted(solution, n_modes, seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What will be maximised, all decisions taken.
+
+    Attributes:
+        task: data, coordinates, start.
+        use_misfit: whether what lies outside the modes is part of the likelihood.
+        count: values that speak about the observation noise.
+        outside: mean square outside the modes where it is not, else None.
+        notes: reasons.
+    """
+
+    task: Task
+    use_misfit: bool
+    count: float
+    outside: float | None
+    notes: tuple[str, ...]
+
+    def fitted(self, solution: Solution, n_modes: int, seconds: dict[str, float]) -> Fitted:
+        """The estimate with what it rests on."""
+        layout, n_values = self.task.layout, self.task.collapsed.n_values
+        unresolved, notes = 0.0, self.notes
+        if self.outside is not None:
+            inside = float(solution.parameters.observation_variance) if layout.n_noise else 0.0
+            unresolved = max(self.outside - inside, 0.0)
+            notes += (
+                f"variance outside the modes is {self.outside:.3g}, noise inside them "
+                f"{inside:.3g}: the rest is left out of the likelihood as unresolved",
+            )
+        return Fitted(
+            solution, layout, n_modes, "filter", n_values, unresolved, None, notes, seconds
+        )
+
+
+def prepare(
+    observed: Observed,
+    domain: AbstractDomain,
+    n_modes: int,
+    settings: Settings,
+    *,
+    polish: bool = True,
+) -> Plan:
+    """Collapse the fields and decide what is noise, what is a mode, and where to start."""
     notes: list[str] = []
     check_change_of(observed.load())
     view = make_view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
-    seconds = {"read": time.perf_counter() - clock}
-    clock = time.perf_counter()
-    solution, layout, outside = _fit(collapsed, view, domain, n_modes, settings, notes, polish)
-    seconds["maximise"] = time.perf_counter() - clock
-    return Fitted(
-        solution,
-        layout,
-        n_modes,
-        "filter",
-        collapsed.n_values,
-        outside,
-        None,
-        tuple(notes),
-        seconds,
-    )
-
-
-def _fit(
-    collapsed: Collapsed, view: View, domain: AbstractDomain, n_modes: int,
-    settings: Settings, notes: list[str], polish: bool,
-) -> tuple[Solution, Layout, float]:  # fmt: skip
-    """Solution, its layout and the variance that the modes leave unresolved."""
     states = n_states(collapsed)
     spare = collapsed.n_values - states
     rough, guess, energy = _first_guess(collapsed, spare, view, domain)
@@ -86,21 +116,16 @@ def _fit(
         start = starting_vector(layout, rough, variance**0.5, mean, spread)
         return Task(collapsed, view, layout, start, rough, settings, polish)
 
+    def plan(known: float | None, count: float, outside: float | None = None) -> Plan:
+        return Plan(task(known), outside is None, count, outside, tuple(notes))
+
     if known is not None or spare <= 0 or view.n_nuisance or not _rows_determine(view):
-        chosen = task(known)
-        return chosen.run(use_misfit=True, count=max(spare, states)), chosen.layout, 0.0
+        return plan(known, max(spare, states))
     outside = collapsed.misfit / spare
     if all_noise(task, view, outside, states, settings):
-        noisy = task(None)
-        return noisy.run(use_misfit=True, count=spare), noisy.layout, 0.0
-    chosen = task(None if noise_inside(task, states, settings) else 0.0)
-    solution = chosen.run(use_misfit=False, count=0.2 * states)
-    inside = float(solution.parameters.observation_variance) if chosen.layout.n_noise else 0.0
-    notes.append(
-        f"variance outside the modes is {outside:.3g}, noise inside them {inside:.3g}: the rest is "
-        "left out of the likelihood as unresolved"
-    )
-    return solution, chosen.layout, max(outside - inside, 0.0)
+        return plan(None, spare)
+    is_noisy = noise_inside(task, states, settings)
+    return plan(None if is_noisy else 0.0, 0.2 * states, outside)
 
 
 def _rows_determine(view: View) -> bool:

@@ -54,8 +54,9 @@ def fit(
         domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
         n_modes: modes to report, or "auto" to choose by BIC.
         engine: "exact", the untruncated likelihood; "chaos", the paper's truncated expansion
-            with its exact posterior (`spdelaw.law.chaos_posterior`); or "amortized", the paper's
-            learner, which trains an encoder (needs the extra ``neural``).
+            with its exact posterior (`spdelaw.law.chaos_posterior`); or "amortized", training on
+            batches of paths: the paper's encoder (``preset="paper"``, needs the extra
+            ``neural``), or the exact posterior as encoder (``preset="structured"``).
         observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
@@ -75,7 +76,8 @@ def fit(
             K and is unbiased, "dropped" is the paper's model.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
-            ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`.
+            ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`
+            or `spdelaw.infer.amortized.StructuredConfig`.
 
     Returns:
         A `Law`.
@@ -183,7 +185,7 @@ def _check_chaos_words(engine: str, **words: Any) -> None:
 
 
 def _amortized(others: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The engine, which imports torch, and its own keywords, taken out of all others."""
+    """The engine and its own keywords, taken out of all others."""
     from spdelaw.infer.amortized import fit_amortized
 
     return fit_amortized, {k: others.pop(k) for k in [*others] if k not in ADAPTER}

@@ -52,6 +52,7 @@ def maximise(
     known_block: Callable[[Array], Array],
     *,
     polish: bool = True,
+    search: bool = True,
     max_iterations: int = 300,
 ) -> Optimum:
     """Maximum reached from the origin, polished by Newton steps, or `ConvergenceError`.
@@ -62,6 +63,7 @@ def maximise(
         n_plain: coordinates whose curvature is differenced; that of the others is known.
         known_block: curvature among the others at a point.
         polish: False looks neither at curvature nor at convergence.
+        search: False takes the origin as close to the maximum: Newton steps alone.
         max_iterations: of the quasi-Newton method.
     """
     calls = [0]
@@ -70,17 +72,9 @@ def maximise(
         calls[0] += 1
         return objective(x)
 
-    x, value = _quasi_newton(counted, np.zeros(len(scale)), scale, max_iterations)
-    if not np.isfinite(value) or abs(value) >= 1e300:
-        raise _no_maximum("no finite likelihood at the start")
-    for _ in range(3):
-        # Where the data say less than the scale supposes, the method stops short of the
-        # maximum; it goes on in the scale of the curvature found there.
-        if np.abs(scale * counted(x)[1]).max(initial=0.0) < 0.05:
-            break
-        information = difference_information(counted, x, scale, n_plain, known_block)
-        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
-        x, value = _quasi_newton(counted, x, scale, max_iterations)
+    x = np.zeros(len(scale))
+    if search:
+        x, value, scale = _search(counted, x, scale, n_plain, known_block, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, np.zeros(len(scale)), flat, calls[0], np.nan)
@@ -92,6 +86,25 @@ def maximise(
     if not uphill < UPHILL_TOLERANCE:
         raise _no_maximum(f"a slope of {uphill:.2g} a standard error in a direction without end")
     return Optimum(x, value, gradient, information, calls[0], decrement)
+
+
+def _search(
+    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable,
+    max_iterations: int,
+) -> tuple[Array, float, Array]:  # fmt: skip
+    """Point near the maximum, its value, and the scale of the curvature around it."""
+    x, value = _quasi_newton(objective, x, scale, max_iterations)
+    if not np.isfinite(value) or abs(value) >= 1e300:
+        raise _no_maximum("no finite likelihood at the start")
+    for _ in range(3):
+        # Where the data say less than the scale supposes, the method stops short of the
+        # maximum; it goes on in the scale of the curvature found there.
+        if np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
+            break
+        information = difference_information(objective, x, scale, n_plain, known_block)
+        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
+        x, value = _quasi_newton(objective, x, scale, max_iterations)
+    return x, value, scale
 
 
 def _quasi_newton(

@@ -70,7 +70,48 @@ class Solution(NamedTuple):
         return self.columns.shape[1]
 
 
-def solve(problem: Problem, warm: Solution | None = None, *, polish: bool = True) -> Solution:
+class FreeVector(NamedTuple):
+    """Coordinates that a maximisation moves: ``full = base + columns x``.
+
+    Attributes:
+        base: full vector at ``x = 0``, (p,).
+        columns: (p, free).
+        scale: rough standard errors of ``x``, (free,).
+        n_plain: entries of ``x`` before those that move the initial mean.
+    """
+
+    base: Array
+    columns: Array
+    scale: Array
+    n_plain: int
+
+    def full(self, x: Array) -> Array:
+        """Full vector at ``x``."""
+        return self.base + self.columns @ x
+
+
+def log_posterior(problem: Problem, free: FreeVector, x: Array) -> tuple[float, Array, Array]:
+    """Log-likelihood and priors at ``x``, the gradient, the information on the initial mean."""
+    layout, full = problem.layout, free.full(x)
+    parameters = layout.unpack(full, problem.initial_mean)
+    evaluation = problem.evaluate(parameters)
+    value = float(evaluation.log_likelihood.sum())
+    gradient = layout.score(full, parameters, evaluation)
+    for position, prior in problem.priors:
+        term, slope = prior.log_density(full[position], bool(layout.is_log[position]))
+        value += term
+        gradient[position] += slope
+    return value, free.columns.T @ gradient, evaluation.initial_information
+
+
+def solve(
+    problem: Problem,
+    warm: Solution | None = None,
+    *,
+    polish: bool = True,
+    start: tuple[FreeVector, Array] | None = None,
+    search: bool = True,
+) -> Solution:
     """Maximise and turn curvature into covariance.
 
     Args:
@@ -78,47 +119,43 @@ def solve(problem: Problem, warm: Solution | None = None, *, polish: bool = True
         warm: solution of a smaller problem with the same layout; its estimate is the start and
             its covariance the metric, so that a few steps are enough.
         polish: False leaves out curvature and the check of convergence.
+        start: coordinates and a point in them to start from.
+        search: False takes the start as close to the maximum: Newton steps alone.
     """
-    base, columns, scale, n_plain = _coordinates(problem)
-    if warm is not None:
-        base, columns = warm.full.copy(), warm.columns
-        scale, n_plain = np.ones(columns.shape[1]), warm.n_plain
+    if start is not None:
+        free = start[0]._replace(base=start[0].full(start[1]))
+    elif warm is not None:
+        size = warm.columns.shape[1]
+        free = FreeVector(warm.full.copy(), warm.columns, np.ones(size), warm.n_plain)
+    else:
+        free = free_vector(problem)
     layout = problem.layout
-
-    def evaluate(x: Array) -> tuple[float, Array, Array]:
-        full = base + columns @ x
-        parameters = layout.unpack(full, problem.initial_mean)
-        evaluation = problem.evaluate(parameters)
-        value = float(evaluation.log_likelihood.sum())
-        gradient = layout.score(full, parameters, evaluation)
-        for position, prior in problem.priors:
-            term, slope = prior.log_density(full[position], bool(layout.is_log[position]))
-            value += term
-            gradient[position] += slope
-        return value, columns.T @ gradient, evaluation.initial_information
 
     def known_block(x: Array) -> Array:
         """Curvature in the initial mean: exact, so that it needs no differences."""
-        mean = columns[layout.slices["initial_mean"], n_plain:]
-        block = mean.T @ evaluate(x)[2] @ mean
+        mean = free.columns[layout.slices["initial_mean"], free.n_plain :]
+        block = mean.T @ log_posterior(problem, free, x)[2] @ mean
         for position, prior in problem.priors:
-            row = columns[position, n_plain:]
+            row = free.columns[position, free.n_plain :]
             if row.any():
                 block = block + np.outer(row, row) / prior.std**2
         return block
 
-    optimum = maximise(lambda x: evaluate(x)[:2], scale, n_plain, known_block, polish=polish)
-    full = base + columns @ optimum.x
+    optimum = maximise(
+        lambda x: log_posterior(problem, free, x)[:2], free.scale, free.n_plain, known_block,
+        polish=polish, search=search,
+    )  # fmt: skip
+    full = free.full(optimum.x)
     parameters = layout.unpack(full, problem.initial_mean)
     log_likelihood = optimum.value - sum(
         prior.log_density(full[i], bool(layout.is_log[i]))[0] for i, prior in problem.priors
     )
-    spread = columns @ _root_of_inverse(optimum.information, scale)
-    return Solution(parameters, full, spread, n_plain, log_likelihood, optimum)
+    spread = free.columns @ _root_of_inverse(optimum.information, free.scale)
+    return Solution(parameters, full, spread, free.n_plain, log_likelihood, optimum)
 
 
-def _coordinates(problem: Problem) -> tuple[Array, Array, Array, int]:
-    """Base point, columns ``A``, scale of the free vector, columns before the initial mean."""
+def free_vector(problem: Problem) -> FreeVector:
+    """Coordinates around the problem's start."""
     layout = problem.layout
     size = len(layout.names)
     base = problem.start.copy()
@@ -134,7 +171,7 @@ def _coordinates(problem: Problem) -> tuple[Array, Array, Array, int]:
         base[free_mean] += step
         columns.append(identity[:, free_mean] @ directions)
         scales.append(np.ones(directions.shape[1]))
-    return base, np.hstack(columns), np.concatenate(scales), len(plain)
+    return FreeVector(base, np.hstack(columns), np.concatenate(scales), len(plain))
 
 
 def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Array, Array]:

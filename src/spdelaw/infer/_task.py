@@ -42,8 +42,12 @@ class Task:
         first = collapse(view.values[:WARM_PATHS], times, view.basis, view.weights)
         warm = self._best(first, use_misfit, count, polish=True)
         shrunk = warm.columns * np.sqrt(WARM_PATHS / self.collapsed.n_paths)
-        problem = self._problem(self.collapsed, self.start, use_misfit, count)
+        problem = self.problem(use_misfit, count)
         return solve(problem, warm._replace(columns=shrunk), polish=self.polish)
+
+    def problem(self, use_misfit: bool, count: float) -> Problem:
+        """The maximisation over all paths."""
+        return self._problem(self.collapsed, self.start, use_misfit, count)
 
     def _best(
         self, some: Collapsed, use_misfit: bool, count: float, polish: bool | None = None

@@ -39,6 +39,7 @@ class View(NamedTuple):
         known: observation variance where it is not estimated.
         weights: relative precision of each point.
         start: full starting vector of spectra, where a first fit has been made.
+        keep: principal directions of the fields, (points, M), where the values are components.
     """
 
     values: Array
@@ -48,6 +49,11 @@ class View(NamedTuple):
     known: float | None
     weights: Array | None
     start: Array | None
+    keep: Array | None = None
+
+    def of(self, values: Array) -> Array:
+        """Other fields of the same points, as the filter sees them."""
+        return values if self.keep is None else values @ self.keep
 
 
 def make_view(
@@ -110,7 +116,7 @@ def _reduced_view(
         f"by {n_modes} reported and {total - n_modes} nuisance modes"
     )
     basis = keep.T @ domain.eigenfunctions(points, total)
-    return View(components, times, basis, total - n_modes, variance, None, start)
+    return View(components, times, basis, total - n_modes, variance, None, start, keep)
 
 
 def _total_modes(

@@ -1,6 +1,7 @@
 """RESULT: the law with its uncertainty, and what follows from it."""
 
 from spdelaw.law._chaos import chaos_posterior
+from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law, load
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
@@ -12,4 +13,6 @@ __all__ = [
     "coordinates_dataset",
     "load",
     "parameters_dataset",
+    "relative_l2",
+    "rmse",
 ]

@@ -10,8 +10,9 @@ import spdelaw as sl
 from spdelaw.infer._observed import observe
 from spdelaw.infer.amortized import make_config
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._paths import Clock, Paths, as_paths
-from spdelaw.infer.amortized._train import new_model
+from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._neural_run import new_model
+from spdelaw.infer.amortized._paths import Paths, as_paths
 
 torch.set_num_threads(1)
 

@@ -183,9 +183,11 @@ def test_torch_is_imported_only_when_needed():
 import sys, numpy as np, spdelaw as sl, spdelaw.model, spdelaw.infer
 assert "torch" not in sys.modules
 sys.modules["torch"] = None  # as where it is not installed
+data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
+law = sl.fit(data, sl.Interval(0, np.pi), 2, engine="amortized", preset="structured", epochs=3)
+assert sl.infer.amortized.amortized_reconstruct(law, data).sizes["path"] == 20
 try:
-    sl.fit(np.zeros((3, 4, 5)), sl.Interval(0, np.pi), 2, engine="amortized",
-           times=np.arange(4.0), points=np.linspace(0.1, 3.0, 5))
+    sl.fit(data, sl.Interval(0, np.pi), 2, engine="amortized")
 except ImportError as error:
     print(type(error).__name__, error)
 """

@@ -31,9 +31,9 @@ def same_bits(a, b):
     """Two folders hold the same run, bit by bit; the time it took may differ."""
     (one, first), (other, second) = read_checkpoint(a), read_checkpoint(b)
     assert first == second
-    assert one.tensors.keys() == other.tensors.keys()
-    for key, value in one.tensors.items():
-        assert torch.equal(value, other.tensors[key]), key
+    assert one.arrays.keys() == other.arrays.keys()
+    for key, value in one.arrays.items():
+        assert np.array_equal(value, other.arrays[key]), key
     assert (one.epoch, one.best_epoch, one.best_score, one.history) == (
         other.epoch, other.best_epoch, other.best_score, other.history,
     )  # fmt: skip
@@ -131,10 +131,10 @@ def test_ctrl_c_saves_and_the_same_call_goes_on_bit_by_bit(tmp_path, stops):
 
 
 def test_ctrl_c_within_an_epoch_keeps_the_last_whole_one(tmp_path, monkeypatch):
-    from spdelaw.infer.amortized import _train
+    from spdelaw.infer.amortized._neural_run import NeuralRun
 
     run(tmp_path / "whole")
-    calls, step = [], _train._Run.step
+    calls, step = [], NeuralRun.step
 
     def interrupted(self, *arguments):
         calls.append(1)
@@ -142,10 +142,10 @@ def test_ctrl_c_within_an_epoch_keeps_the_last_whole_one(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return step(self, *arguments)
 
-    monkeypatch.setattr(_train._Run, "step", interrupted)
+    monkeypatch.setattr(NeuralRun, "step", interrupted)
     with pytest.raises(TrainingInterrupted, match="after epoch 2"):
         run(tmp_path / "parts")
-    monkeypatch.setattr(_train._Run, "step", step)
+    monkeypatch.setattr(NeuralRun, "step", step)
     run(tmp_path / "parts")
     assert same_bits(tmp_path / "whole", tmp_path / "parts")
 
@@ -159,34 +159,52 @@ SCRIPT = """
 import sys, time, numpy as np, torch, spdelaw as sl
 torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
-from tests.infer.amortized.amortized_cases import DOMAIN, SMALL, fields
+from tests.infer.amortized.amortized_cases import DOMAIN, fields
 def slowly(state):
     print(state.epoch, flush=True)
     time.sleep(0.02)
-settings = SMALL | dict(checkpoint_every=1, seed=5, epochs=30, progress=slowly)
+settings = dict({settings!r}, progress=slowly)
 sl.fit(fields(), DOMAIN, 3, engine="amortized", checkpoint={folder!r}, **settings)
 """
+#: A checkpoint after every epoch, so that many kills fall into the writing of one.
+LONG = SMALL | {"checkpoint_every": 1, "seed": 5, "epochs": 60}
 
 
-def test_sigkill_loses_no_more_than_an_epoch(tmp_path, checkout):
-    """Killed while it writes a checkpoint after every epoch, then gone on with here."""
-    folder = tmp_path / "killed"
-    code = SCRIPT.format(root=str(checkout), folder=str(folder))
+def killed_once(folder, checkout, settings, wait):
+    """Run in a process of its own, killed so many seconds after its first epoch."""
+    code = SCRIPT.format(root=str(checkout), folder=str(folder), settings=settings)
     environment = os.environ | {"PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
     )
     with process:
-        while int(process.stdout.readline()) < 7:
-            pass
-        time.sleep(0.013)
+        process.stdout.readline()
+        time.sleep(wait)
         process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    assert 7 <= read_checkpoint(folder)[0].epoch < 30
-    settings = {"checkpoint_every": 1, "epochs": 30}
-    run(folder, **settings)
-    run(tmp_path / "whole", **settings)
-    assert same_bits(tmp_path / "whole", folder)
+    assert process.returncode in (0, -signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("preset", "n_kills"),
+    [
+        ("structured", 2),
+        pytest.param("paper", 12, marks=pytest.mark.slow),
+        pytest.param("structured", 12, marks=pytest.mark.slow),
+    ],
+)
+def test_sigkills_at_random_moments_leave_the_bits_of_an_undisturbed_run(
+    tmp_path, checkout, preset, n_kills
+):
+    settings = LONG
+    if preset == "structured":
+        settings = {"preset": preset, "epochs": 60, "checkpoint_every": 1, "seed": 5}
+    waits = np.random.default_rng().uniform(0.0, 0.4, n_kills)
+    for wait in waits:
+        killed_once(tmp_path / "killed", checkout, settings, wait)
+        assert read_checkpoint(tmp_path / "killed")[0].epoch > 0, waits
+    for name in ("killed", "whole"):
+        sl.fit(fields(), DOMAIN, 3, engine="amortized", checkpoint=tmp_path / name, **settings)
+    assert same_bits(tmp_path / "whole", tmp_path / "killed"), waits
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):

@@ -47,7 +47,7 @@ QUICK = Profile(
     reference_modes={"a": 8, "b": 50},
     seeds=(3, 1),
     epochs={
-        "amortized-paper": 30, "amortized-structured": 30, "deeponet-hidden": 1, "fno-hidden": 5,
+        "amortized-paper": 30, "deeponet-hidden": 1, "fno-hidden": 5,
         "nspde-hidden": 5, "dlr-net-hidden": 15, "sv-nn-independent": 200, "sv-nn-observed": 200,
         "dlr-net-observed": 12,
     },

@@ -1,13 +1,9 @@
-"""The paper's learner: an encoder trained with the evidence lower bound. Needs torch."""
+"""Learning on batches of paths with an encoder: the paper's network, or the exact posterior.
 
-from spdelaw.errors import MissingExtraError
+``preset="paper"`` needs torch, ``preset="structured"`` does not.
+"""
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as _error:
-    raise MissingExtraError("engine='amortized'", "neural") from _error
-
-from spdelaw.infer.amortized._config import AmortizedConfig, make_config
+from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig, make_config
 from spdelaw.infer.amortized._engine import fit_amortized
 from spdelaw.infer.amortized._progress import Progress
 from spdelaw.infer.amortized._reconstruct import amortized_reconstruct
@@ -16,6 +12,7 @@ from spdelaw.infer.amortized._train import TrainingInterrupted
 __all__ = [
     "AmortizedConfig",
     "Progress",
+    "StructuredConfig",
     "TrainingInterrupted",
     "amortized_reconstruct",
     "fit_amortized",

@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from spdelaw.infer.amortized._assess_exact import ACTIVE
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._elbo import exact_elbo
 from spdelaw.infer.amortized._paths import Paths
-
-#: A latent variable whose posterior mean varies by less than this over paths is not in use:
-#: its prior variance is 1. (Burda et al., Importance Weighted Autoencoders, ICLR 2016, use 0.01.)
-ACTIVE = 0.01
 
 
 class Assessment(NamedTuple):

@@ -1,7 +1,7 @@
 """A run on disk: everything that decides how it goes on, written whole or not at all.
 
 ``state.safetensors`` holds the parameters, the best ones so far and the optimiser's moments;
-``run.json`` what they belong to. The order of the data and every random draw of an epoch come
+``run.json`` says what they belong to. The order of the data and every random draw of an epoch come
 from streams that (seed, epoch) name, so the number of epochs done is the state of all of them; the
 learning rates are a function of the epoch, too.
 """
@@ -13,13 +13,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.numpy import load_file, save_file
 
 from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.errors import FileError, InputError
+
+Array = np.ndarray
 
 SCHEMA = 1
 
@@ -30,35 +31,37 @@ class Snapshot:
 
     Attributes:
         epoch: epochs done.
-        tensors: ``model.*``, ``best.*`` and ``optimiser.*``.
+        arrays: ``model.*``, ``best.*`` and ``optimiser.*``.
         best_epoch, best_score: where the ``best.*`` are from; 0 and infinity before the first.
         history: one row an epoch: training loss, validation loss, validation rel L2.
         seconds: spent so far.
     """
 
     epoch: int
-    tensors: dict[str, Tensor]
+    arrays: dict[str, Array]
     best_epoch: int
     best_score: float
     history: tuple[tuple[float, float, float], ...]
     seconds: float
 
-    def part(self, name: str) -> dict[str, Tensor]:
-        """Tensors of one kind, by their own names."""
+    def part(self, name: str) -> dict[str, Array]:
+        """Arrays of one kind, by their own names."""
         start = name + "."
-        return {k[len(start) :]: v for k, v in self.tensors.items() if k.startswith(start)}
+        return {k[len(start) :]: v for k, v in self.arrays.items() if k.startswith(start)}
 
 
 def write_checkpoint(folder: Path, snapshot: Snapshot, identity: dict[str, Any]) -> None:
     """Replace the checkpoint in ``folder``."""
     described = {
         field.name: getattr(snapshot, field.name)
-        for field in dataclasses.fields(snapshot) if field.name != "tensors"
+        for field in dataclasses.fields(snapshot) if field.name != "arrays"
     }  # fmt: skip
     document = {"schema": SCHEMA, "identity": identity, **described}
     with replace_directory(folder) as new:
-        save_file({k: v.contiguous() for k, v in snapshot.tensors.items()},
-                  new / "state.safetensors")  # fmt: skip
+        save_file(
+            {k: np.ascontiguousarray(v).reshape(v.shape) for k, v in snapshot.arrays.items()},
+            new / "state.safetensors",
+        )
         (new / "run.json").write_text(json.dumps(document, indent=1, sort_keys=True))
 
 
@@ -67,11 +70,11 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
     recover_directory(folder)
     try:
         document = json.loads((folder / "run.json").read_text())
-        tensors = load_file(folder / "state.safetensors")
+        arrays = load_file(folder / "state.safetensors")
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
         snapshot = Snapshot(
-            document["epoch"], tensors, document["best_epoch"], document["best_score"],
+            document["epoch"], arrays, document["best_epoch"], document["best_score"],
             tuple(tuple(row) for row in document["history"]), document["seconds"],
         )  # fmt: skip
         return snapshot, document["identity"]
@@ -107,24 +110,3 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
             fix="repeat the call that started it, or choose another folder",
         )  # fmt: skip
     return snapshot
-
-
-def optimiser_tensors(optimiser: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
-    """Adam's step and moments by parameter name; copies."""
-    flat = [p for group in optimiser.param_groups for p in group["params"]]
-    return {
-        f"{name}.{key}": value.detach().clone()
-        for name, p in zip(names, flat, strict=True)
-        for key, value in optimiser.state[p].items()
-    }
-
-
-def restore_optimiser(
-    optimiser: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]
-) -> None:
-    """Put back what `optimiser_tensors` took."""
-    flat = [p for group in optimiser.param_groups for p in group["params"]]
-    for name, p in zip(names, flat, strict=True):
-        own = {k.rpartition(".")[2]: v for k, v in tensors.items() if k.rpartition(".")[0] == name}
-        if own:
-            optimiser.state[p] = {k: v.clone() for k, v in own.items()}

@@ -18,8 +18,14 @@ from pydantic import (
 from spdelaw.errors import FileError, InputError, MissingExtraError
 
 
+def _shorten_warmup(config: Any) -> Any:
+    if 3 * config.warmup_epochs > config.epochs:
+        object.__setattr__(config, "warmup_epochs", config.epochs // 3)
+    return config
+
+
 class AmortizedConfig(BaseModel):
-    """Settings of the amortized engine; the defaults are ``preset="paper"``.
+    """Settings of ``preset="paper"``, the default.
 
     The paper's values are those of its section 3.2 and Appendix B; the number of reference times,
     the start of the variance and the measure that selects the checkpoint are not stated there.
@@ -74,39 +80,83 @@ class AmortizedConfig(BaseModel):
 
     @model_validator(mode="after")
     def _room_for_the_cosine(self) -> Self:
-        if 3 * self.warmup_epochs > self.epochs:
-            object.__setattr__(self, "warmup_epochs", self.epochs // 3)
-        return self
+        return _shorten_warmup(self)
 
 
-def make_config(config: Any = None, **settings: Any) -> AmortizedConfig:
+class StructuredConfig(BaseModel):
+    """Settings of ``preset="structured"``, which has no network.
+
+    Attributes:
+        preset: name of the defaults.
+        epochs: passes over the training paths.
+        warmup_epochs: of the linear warm-up, before the cosine; at most a third of all.
+        batch_size: paths in one step, fewer where there are fewer than sixteen steps in an epoch.
+        n_time: K, functions of time in the chaos expansion.
+        rate: learning rate of the logarithms of lambda, q and the observation variance.
+        checkpoint_every: epochs between two checkpoints.
+
+    Example:
+        >>> StructuredConfig(epochs=4).warmup_epochs
+        1
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    preset: Literal["structured"] = "structured"
+    epochs: PositiveInt = 60
+    warmup_epochs: int = Field(2, ge=0)
+    batch_size: PositiveInt = 40
+    n_time: PositiveInt = 16
+    rate: PositiveFloat = 5e-2
+    checkpoint_every: PositiveInt = 10
+
+    @model_validator(mode="after")
+    def _room_for_the_cosine(self) -> Self:
+        return _shorten_warmup(self)
+
+
+PRESETS: dict[str, type[AmortizedConfig | StructuredConfig]] = {
+    "paper": AmortizedConfig,
+    "structured": StructuredConfig,
+}
+
+
+def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | StructuredConfig:
     """Config from a preset, a mapping or a YAML file, with single settings on top.
 
     Args:
-        config: None, an `AmortizedConfig`, a mapping, or the path of a YAML file with one.
+        config: None, a config, a mapping, or the path of a YAML file with one; its ``preset``
+            names the defaults, by default "paper".
         settings: values that replace those of ``config``; None counts as not given.
 
     Example:
         >>> make_config({"epochs": 300}, batch_size=20).batch_size
         20
     """
-    if isinstance(config, AmortizedConfig):
+    if isinstance(config, (AmortizedConfig, StructuredConfig)):
         values = config.model_dump()
     elif isinstance(config, (str, Path)):
         values = _read(Path(config))
     else:
         values = dict(config or {})
     values |= {key: value for key, value in settings.items() if value is not None}
+    preset = values.get("preset", "paper")
+    if preset not in PRESETS:
+        raise InputError(
+            "preset", expected=f"one of {tuple(PRESETS)}", got=repr(preset),
+            fix="pass preset='structured'",
+        )  # fmt: skip
+    kind = PRESETS[preset]
     try:
-        return AmortizedConfig(**values)
+        return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "config"
-        known = name in AmortizedConfig.model_fields
-        default = AmortizedConfig.model_fields[name].default if known else None
+        known = name in kind.model_fields
+        default = kind.model_fields[name].default if known else None
         raise InputError(
             name, expected=first["msg"][0].lower() + first["msg"][1:] if known
-            else f"a setting of engine='amortized' ({', '.join(AmortizedConfig.model_fields)})",
+            else f"a setting of preset={preset!r} ({', '.join(kind.model_fields)})",
             got=repr(first["input"]),
             fix=f"pass {name}={default!r}" if known else "check the spelling",
         ) from error  # fmt: skip

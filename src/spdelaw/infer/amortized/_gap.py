@@ -1,10 +1,14 @@
-"""The ceiling of the encoder: exact marginal likelihood of the very model whose bound it raises."""
+"""What a bound falls short of: the likelihood of its own model, and that of the untruncated one."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._filter_route import NO_MISFIT, n_states, prepare
 from spdelaw.infer._observed import Observed
+from spdelaw.infer._settings import Settings
 from spdelaw.model import ChaosModel, Parameters, chaos_log_likelihood, collapse
 
 Array = np.ndarray
@@ -33,3 +37,23 @@ def truncated_log_likelihood(
     weights = 1.0 / parameters.observation_variance
     collapsed = collapse(observed.load(), observed.times, basis, weights)
     return chaos_log_likelihood(collapsed, weighted, ChaosModel(n_time, horizon, "dropped"))
+
+
+def untruncated_log_likelihood(
+    observed: Observed, domain: AbstractDomain, n_modes: int
+) -> float | None:
+    """Largest ``log p(X)`` of all paths without truncation, the same modes and one variance.
+
+    None where there is no such number: fields that lie in the modes without noise have no
+    density, and a wrong basis has no maximum.
+    """
+    settings = Settings(observation_noise="estimate", nuisance=0)
+    try:
+        task = prepare(observed, domain, n_modes, settings, polish=False).task
+        spare = task.collapsed.n_values - n_states(task.collapsed)
+        energy = float(np.nanmean(observed.load() ** 2))
+        if spare <= 0 or task.collapsed.misfit <= NO_MISFIT * spare * energy:
+            return None
+        return float(task.run(use_misfit=True, count=spare).log_likelihood)
+    except ConvergenceError:
+        return None

@@ -1,27 +1,18 @@
-"""Reconstruction by the encoder: what the network sees in a path, decoded again."""
+"""Reconstruction by the encoder: a path in chaos coordinates, decoded again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 import xarray as xr
 
-from spdelaw.domain import from_dict as domain_from_dict
-from spdelaw.errors import DataError, InputError
+from spdelaw.errors import InputError, MissingExtraError
 from spdelaw.infer._observed import observe
-from spdelaw.infer.amortized._assess import path_errors
-from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._checkpoint import read_checkpoint
-from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._paths import Clock, as_paths
+from spdelaw.infer.amortized._decode import decode
 from spdelaw.law import Law
-from spdelaw.law._clock import own_rows
 
 
-@torch.no_grad()
 def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
     """Field of the encoder's posterior: ``mean`` and ``std``, dims (path, time, x).
 
@@ -29,42 +20,21 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
     ``|X_hat - X| / |X|``, and ``rmse``, pooled; both without the first time (paper, section 3.3).
 
     Args:
-        source: a law of ``engine="amortized"`` that was trained with ``checkpoint=``, or that
-            folder.
-        data: fields on the points of the training data, within its times; NaN is missing.
+        source: a law of ``engine="amortized"``; with ``preset="paper"`` one that was trained with
+            ``checkpoint=``, or that folder.
+        data: fields, NaN for missing; with ``preset="paper"`` on the points of the training data
+            and within its times.
         adapter: as in `spdelaw.fit`.
     """
-    model, domain, points, clock, size = _load(_folder(source))
-    observed = observe(data, domain, **adapter)
-    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
-        raise DataError(
-            "points", expected=f"the {len(points)} points the encoder was trained on",
-            got=f"{len(observed.points)} points", fix="use law.reconstruct, which takes any points",
-        )  # fmt: skip
-    paths = as_paths(observed, clock)
-    parts = []
-    for batch in paths.batches(size):
-        posterior, curves = model.encode(batch), model.curves(batch)
-        c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
-        mean = c @ model.basis.t()
-        std = torch.sqrt(model.field_variance(curves, batch, posterior))
-        parts.append((mean, std, *path_errors(mean, batch)))
-    mean, std, error, norm, count = map(torch.cat, zip(*parts, strict=True))
-    kept = norm > 0
-    fields = observed.fields
-    rows = own_rows(fields, observed.times)[:, :, None]
-    dims = ("path", "time", *domain.dims)
-    return xr.Dataset(
-        {
-            name: (dims, np.take_along_axis(part.double().numpy(), rows, axis=1))
-            for name, part in {"mean": mean, "std": std}.items()
-        },
-        coords=fields.coords,
-        attrs={
-            "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
-            "rmse": float(torch.sqrt(error.sum() / count.sum())),
-        },
-    )
+    if isinstance(source, Law) and source.info.get("preset") == "structured":
+        fields = observe(data, source.domain, **adapter).fields
+        return decode(source, fields, source.info["n_time"])
+    folder = _folder(source)
+    try:
+        from spdelaw.infer.amortized._neural_reconstruct import neural_reconstruct
+    except ImportError as error:
+        raise MissingExtraError("preset='paper'", "neural") from error
+    return neural_reconstruct(folder, data, **adapter)
 
 
 def _folder(source: Law | str | Path) -> Path:
@@ -78,13 +48,3 @@ def _folder(source: Law | str | Path) -> Path:
             fix="use law.reconstruct, which every law has",
         )  # fmt: skip
     return Path(folder)
-
-
-def _load(folder: Path) -> tuple[ChaosVAE, Any, np.ndarray, Clock, int]:
-    snapshot, identity = read_checkpoint(folder)
-    config = AmortizedConfig(**identity["config"])
-    domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
-        model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-    model.load_state_dict(snapshot.part("best"))
-    return model, domain, points, Clock(*identity["clock"]), config.batch_size

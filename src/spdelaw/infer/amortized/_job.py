@@ -1,0 +1,89 @@
+"""What one training is asked to do, whatever preset does it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spdelaw.data import fingerprint
+from spdelaw.domain import AbstractDomain
+from spdelaw.infer._observed import Observed
+from spdelaw.infer._settings import Settings
+from spdelaw.infer.amortized._checkpoint import Snapshot
+from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._progress import Report
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Data, settings and where the run is kept.
+
+    Attributes:
+        observed: training paths.
+        held_out: paths that score the epochs.
+        domain: where they live.
+        n_modes: N.
+        settings: of every engine.
+        config: of the preset.
+        folder: of the checkpoint, or None.
+        report: called after every epoch.
+    """
+
+    observed: Observed
+    held_out: Observed
+    domain: AbstractDomain
+    n_modes: int
+    settings: Settings
+    config: Any
+    folder: Path | None
+    report: Report
+
+    @property
+    def clock(self) -> Clock:
+        """Start and horizon of the training paths."""
+        return Clock.of(self.observed.times)
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint has to agree on before it is gone on with."""
+        clock = self.clock
+        return {
+            "config": self.config.model_dump(), "seed": self.settings.seed,
+            "domain": self.domain.to_dict(), "n_modes": self.n_modes,
+            "points": self.observed.points.tolist(), "clock": [clock.start, clock.horizon],
+            "data": fingerprint(self.observed.fields),
+            "validation": fingerprint(self.held_out.fields),
+        }  # fmt: skip
+
+    def facts(self) -> dict[str, Any]:
+        """What a law's ``info`` says of any training."""
+        return {
+            "engine": "amortized",
+            "route": self.config.preset,
+            "preset": self.config.preset,
+            "config": self.config.model_dump(),
+            "seed": self.settings.seed,
+            "n_paths": self.observed.n_paths,
+            "n_validation": self.held_out.n_paths,
+            "n_times": int(self.observed.times.shape[-1]),
+            "n_points": len(self.observed.points),
+            "checkpoint": None if self.folder is None else str(self.folder.absolute()),
+        }
+
+
+def training_curve(snapshot: Snapshot, n_points: int = 20) -> dict[str, Any]:
+    """The training at a few epochs, and the best one."""
+    at = np.unique(np.linspace(1, snapshot.epoch, n_points).round().astype(int))
+    rows = [snapshot.history[i - 1] for i in at]
+    return {
+        "best_epoch": snapshot.best_epoch,
+        "best_score": snapshot.best_score,
+        "curve": {
+            "epoch": at.tolist(),
+            "loss": [row[0] for row in rows],
+            "validation_loss": [row[1] for row in rows],
+            "validation_relative_l2": [row[2] for row in rows],
+        },
+    }

@@ -1,0 +1,104 @@
+"""``preset="paper"``: from observed fields to a `Law`, by training the paper's learner."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+import torch
+
+from spdelaw._version import __version__
+from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
+from spdelaw.infer.amortized._chaos_vae import ChaosVAE
+from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_log_likelihood
+from spdelaw.infer.amortized._job import Job, training_curve
+from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
+from spdelaw.infer.amortized._paths import as_paths
+from spdelaw.infer.amortized._train import train
+from spdelaw.law import Law, Quantity, parameters_dataset
+from spdelaw.model import Parameters
+
+Array = np.ndarray
+
+NO_ERRORS = "no standard errors: the method has none; engine='exact' gives them"
+TRUNCATED = (
+    "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
+    "whose observation variance carries the rest; engine='exact' has no truncation"
+)
+NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
+
+
+def fit_neural(job: Job) -> Law:
+    """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
+    config, domain, clock = job.config, job.domain, job.clock
+    observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
+    paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
+    model = new_model(basis, config, job.settings.seed)
+    run = NeuralRun(model, paths, held_out, config, job.settings.seed)
+    train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
+    found = assess(run.best(), paths, config)
+    state = _state(model, found, clock)
+    exact = truncated_log_likelihood(observed, basis, state, config.n_time, clock.horizon)
+    return Law(
+        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.settings.level),
+        state=state, times=np.unique(observed.times), points=observed.points,
+        unresolved_variance=0.0, info=_info(job, run, found, float(exact.sum())),
+    )  # fmt: skip
+
+
+def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
+    """Learned numbers in the data's unit of time."""
+    with torch.no_grad():
+        lam = torch.exp(model.dynamics.log_eigenvalues).numpy() / clock.horizon
+        amplitude = torch.exp(torch.diagonal(model.dynamics.log_factor)).numpy()
+        variance = torch.exp(model.log_variance).numpy()
+    mean = found.initial_mean.numpy()
+    return Parameters(lam, amplitude**2 / clock.horizon, mean, np.zeros(len(lam)), variance)
+
+
+def _table(state: Parameters, level: float) -> Any:
+    def unknown(values: Array, positive: bool) -> Quantity:
+        return Quantity(values, np.full(np.shape(values), np.nan), positive)
+
+    quantities = {
+        "eigenvalue": unknown(state.eigenvalues, True),
+        "noise_variance": unknown(state.noise_variance, True),
+        "initial_mean": unknown(state.initial_mean, False),
+        "observation_std": unknown(np.sqrt(state.observation_variance), True),
+    }
+    return parameters_dataset(quantities, level, {"initial_state": state.initial_kind})
+
+
+def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
+    observed, config, snapshot = job.observed, job.config, run.snapshot
+    elbo = found.elbo * observed.n_paths
+    whole = untruncated_log_likelihood(observed, job.domain, job.n_modes)
+    notes = [NO_ERRORS, TRUNCATED.format(k=config.n_time), *([] if job.folder else [NOT_KEPT])]
+    return {
+        **job.facts(),
+        "n_observed": float(np.isfinite(observed.load()).sum()),
+        "n_parameters": run.model.n_parameters,
+        "n_law_parameters": 3 * len(found.initial_mean),
+        "n_nuisance": 0,
+        "epochs": snapshot.epoch,
+        "elbo": elbo,
+        "log_likelihood": exact,
+        "amortization_gap": exact - elbo,
+        "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
+        "training": {
+            "relative_l2": found.relative_l2, "rmse": found.rmse, **training_curve(snapshot),
+        },
+        "latent_use": latent_use(found),
+        "initial_state": "deterministic",
+        "drift": "diagonal",
+        "noise": "diagonal",
+        "seconds": {"training": round(snapshot.seconds, 3)},
+        "warnings": notes,
+        "version": __version__,
+        "versions": {
+            "python": platform.python_version(), "numpy": np.__version__,
+            "torch": str(torch.__version__),
+        },
+    }  # fmt: skip
