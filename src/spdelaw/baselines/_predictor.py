@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from spdelaw.baselines._cases import Cases
 from spdelaw.baselines._complex import count_parameters
 from spdelaw.baselines._fields import fields_of, grid_of, labelled, matches, split_off
+from spdelaw.baselines._fitted import Fitted, Network, describe_training
 from spdelaw.baselines._grid import Grid
 from spdelaw.baselines._noise import check_tier, independent_increments, noise_variable
 from spdelaw.baselines._protocol import Protocol
-from spdelaw.baselines._training import Training, train
+from spdelaw.baselines._training import train
 from spdelaw.data import fingerprint
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, DomainError, InputError
@@ -30,31 +31,6 @@ Array = np.ndarray
 WEIGHTS, DRIVE, VALIDATION_DRIVE, PREDICTION_DRIVE, SAMPLE_DRIVE = range(10, 15)
 #: Paths in one forward pass of a prediction.
 AT_ONCE = 20
-
-
-class Network(nn.Module):
-    """A network of (initial, drive) with outputs (B, T - 1, M)."""
-
-    def prepare(self, cases: Cases) -> None:
-        """Take constants, such as means, from the training set."""
-
-
-class Fitted(NamedTuple):
-    """What a fit leaves behind.
-
-    Attributes:
-        network: with its best weights.
-        grid: of the training data, all points.
-        noise: tier.
-        initial: mean initial state, (M,).
-        info: seed, protocol, training curve, timings.
-    """
-
-    network: Network
-    grid: Grid
-    noise: str
-    initial: Array
-    info: dict[str, Any]
 
 
 @dataclasses.dataclass(eq=False)
@@ -157,7 +133,7 @@ class Predictor(abc.ABC):
             checkpoint=None if checkpoint is None else Path(checkpoint),
         )  # fmt: skip
         initial = fields_of(data, self.domain).isel(time=0).mean("path").values
-        info = _info(training, rules_of_run, seed, len(cases), len(held_out))
+        info = describe_training(training, rules_of_run, seed, len(cases), len(held_out))
         self._fitted = Fitted(network.eval(), grid, noise, initial, info)
         return self
 
@@ -303,15 +279,3 @@ def _other_grid(what: str, expected: Grid, got: Grid) -> DataError:
         got="{} times and {} points, or others".format(*got.shape),
         fix="use one grid, or a system that needs none: SVNN",
     )  # fmt: skip
-
-
-def _info(
-    training: Training, rules: Protocol, seed: int, n_paths: int, n_validation: int
-) -> dict[str, Any]:
-    return {
-        "seed": seed, "protocol": dataclasses.asdict(rules), "n_paths": n_paths,
-        "n_validation": n_validation, "epochs": training.epochs,
-        "best_epoch": training.best_epoch, "best_loss": training.best_loss,
-        "stopped_early": training.epochs < rules.epochs, "seconds": round(training.seconds, 3),
-        "curve": {"loss": training.losses, "validation_loss": training.validation_losses},
-    }  # fmt: skip

@@ -10,8 +10,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from spdelaw._version import __version__
+from spdelaw.baselines._fitted import Fitted
 from spdelaw.baselines._grid import Grid
-from spdelaw.baselines._predictor import Fitted, Predictor
+from spdelaw.baselines._predictor import Predictor
 from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import FileError, SpdeLawError

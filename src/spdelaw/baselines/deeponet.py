@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from spdelaw.baselines._cases import Cases
+from spdelaw.baselines._fitted import Network
 from spdelaw.baselines._grid import Grid
-from spdelaw.baselines._predictor import Network, Predictor
+from spdelaw.baselines._predictor import Predictor
 from spdelaw.baselines._protocol import Protocol
 
 #: Added to standard deviations, so that what never varies standardises to zero.

@@ -8,9 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from spdelaw.baselines._fitted import Network
 from spdelaw.baselines._fourier import FourierStack, Readout, require_modes
 from spdelaw.baselines._grid import Grid
-from spdelaw.baselines._predictor import Network, Predictor
+from spdelaw.baselines._predictor import Predictor
 from spdelaw.baselines._protocol import Protocol
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from spdelaw.baselines._fitted import Network
 from spdelaw.baselines._grid import Grid
 from spdelaw.baselines._noise import noise_variable
-from spdelaw.baselines._predictor import Network, Predictor
+from spdelaw.baselines._predictor import Predictor
 from spdelaw.baselines._protocol import Protocol
 from spdelaw.chaos import CosineBasis
 from spdelaw.errors import DataError
@@ -38,7 +39,7 @@ class SVNN(Predictor):
     name: ClassVar[str] = "sv-nn"
     label: ClassVar[str] = "SV&NN"
     protocol: ClassVar[Protocol] = Protocol(
-        rate=2e-3, batch_size=40, loss="mse", schedule="constant", weight_decay=0.0, delta=0.0
+        rate=2e-3, batch_size=40, loss="mse", schedule="constant", weight_decay=0.0, stop_after=1000
     )
     uses_every_point: ClassVar[bool] = True
     mesh_free: ClassVar[bool] = True

@@ -47,13 +47,13 @@ QUICK = Profile(
     reference_modes={"a": 8, "b": 50},
     seeds=(3, 1),
     epochs={
-        "amortized-paper": 30, "amortized-structured": 30, "deeponet-hidden": 1, "fno-hidden": 5,
+        "amortized-paper": 30, "deeponet-hidden": 1, "fno-hidden": 5,
         "nspde-hidden": 5, "dlr-net-hidden": 15, "sv-nn-independent": 200, "sv-nn-observed": 200,
-        "dlr-net-observed": 15,
+        "dlr-net-observed": 12,
     },
-    n_train={"dlr-net-observed": 200},
+    n_train={"dlr-net-observed": 60},
     thin={"sv-nn-independent": 4, "sv-nn-observed": 4},
-    rules={"dlr-net-observed": {"batch_size": 8}},
+    rules={"dlr-net-observed": {"batch_size": 4}},
     left_out=("deeponet-observed", "fno-observed", "nspde-observed"),
     keep_runs=False,
 )  # fmt: skip

@@ -111,7 +111,7 @@ def to_markdown(found: dict[str, list[Row]], command: str) -> str:
 
 
 def _accuracy(rows: list[Row]) -> str:
-    head = ("system", "weights", "rel L2", "paper", "RMSE", "paper", "seeds")
+    head = ("system", "parameters", "rel L2", "paper", "RMSE", "paper", "seeds")
     lines = []
     for task, seen in TASKS.items():
         own = [row for row in rows if row["task"] == task]
@@ -121,8 +121,8 @@ def _accuracy(rows: list[Row]) -> str:
             errors = [
                 cell for n in ERRORS for cell in (spread(row[n]), _printed(row[f"paper_{n}"]))
             ]
-            weights = "" if row["kind"] == "reference" else _weights(row)
-            lines.append([_name(row), weights, *errors, str(len(row["seeds"]))])
+            count = "" if row["kind"] == "reference" else f"{row['parameters']:,}"
+            lines.append([_name(row), count, *errors, str(len(row["seeds"]))])
     n = rows[0]["n_test"] if rows else 0
     title = f"**Errors on {n} test paths** (mean ± standard deviation over seeds)"
     return f"{title}\n\n{_table(head, lines)}"
@@ -159,7 +159,7 @@ def _laws(rows: list[Row]) -> str:
 
 
 def _costs(rows: list[Row]) -> str:
-    head = ("system", "weights", "complex twice", "epochs", "time to fit", "peak memory")
+    head = ("system", "parameters", "complex twice", "epochs", "time to fit", "peak memory")
     lines = {}
     for row in rows:
         if row["kind"] != "reference":
@@ -168,7 +168,8 @@ def _costs(rows: list[Row]) -> str:
                 _name(row), f"{row['parameters']:,}", f"{row['parameters_real']:,}",
                 spread(row["epochs"], 0), _duration(row["seconds"]), memory,
             ]  # fmt: skip
-    return _table(head, list(lines.values()))
+    note = "Memory is that of the whole process, data included."
+    return f"{_table(head, list(lines.values()))}\n\n{note}"
 
 
 def spread(values: list[float], digits: int = 4) -> str:
@@ -191,10 +192,6 @@ def _printed(published: list[float] | None) -> str:
 def _name(row: Row) -> str:
     noise = f", noise {row['noise']}" if row["kind"] == "predictor" else ""
     return row["system"] + noise + (" †" if row["shortened"] else "")
-
-
-def _weights(row: Row) -> str:
-    return f"{row['parameters']:,}"
 
 
 def _duration(seconds: list[float]) -> str:
