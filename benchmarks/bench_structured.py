@@ -126,9 +126,9 @@ def _markdown(document: dict[str, Any]) -> str:
             "",
             f"700 training paths of {REFERENCE_MODES} modes by exact transitions, {N_MODES} modes "
             f"learned; tier reconstruct on 150 test paths with {N_TIME} functions of time. "
-            f"Targets: at most {FLOOR_TARGET} times the floor, all eigenvalues and noise variances within "
-            f"{Z_TARGET} standard errors of the truth, at most a tenth of the time of the paper's "
-            "preset (2000 epochs of 18 steps, one step measured beside).",
+            f"Targets: at most {FLOOR_TARGET} times the floor, all eigenvalues and noise variances "
+            f"within {Z_TARGET} standard errors of the truth, at most a tenth of the time of the "
+            "paper's preset (2000 epochs of 18 steps, one step measured beside).",
             "",
             table(head, rows),
             "",
