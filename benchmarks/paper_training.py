@@ -37,15 +37,15 @@ def _markdown(records: dict[str, dict]) -> str:
             "# Trainings of the paper's preset",
             "",
             "1000 paths of 50 modes by the paper's semi-implicit scheme, split 700/150/150; tier "
-            "reconstruct on the 150 test paths, with the parameters of the epoch that is best on the "
-            "validation paths. The floor is the least error of any estimator with 8 modes and 16 "
-            "functions of time. The last columns are the range over the 8 modes against the equation; "
-            "the data's own law has lambda up to 13 % and q up to 25 % smaller.",
+            "reconstruct on the 150 test paths, with the parameters of the epoch that is best on "
+            "the validation paths. The floor is the least error of any estimator with 8 modes and "
+            "16 functions of time. The last columns are the range over the 8 modes against the "
+            "equation; the data's own law has lambda up to 13 % and q up to 25 % smaller.",
             "",
             table(head, rows),
             "",
-            "Commands: `python -m benchmarks.train_paper --regime a --seed 0` and the like, which go "
-            "on where they stopped; then `python -m benchmarks.paper_training`.",
+            "Commands: `python -m benchmarks.train_paper --regime a --seed 0` and the like, which "
+            "go on where they stopped; then `python -m benchmarks.paper_training`.",
             "",
         ]
     )

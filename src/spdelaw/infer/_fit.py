@@ -87,8 +87,8 @@ def fit(
             it to new data and undoes it on output.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
-            ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`
-            or `spdelaw.infer.amortized.StructuredConfig`.
+            ``checkpoint``, ``tensorboard``, ``config`` and the rest of
+            `spdelaw.infer.amortized.AmortizedConfig` or `spdelaw.infer.amortized.StructuredConfig`.
 
     Returns:
         A `Law`.
