@@ -13,8 +13,9 @@ import xarray as xr
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
-from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
+from spdelaw.errors import DataError, FileError, InputError, MissingExtraError, SpdeLawError
 from spdelaw.law import _citation
+from spdelaw.law._check import check_law
 from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import from_document, to_document
@@ -359,8 +360,12 @@ def load(path: str | Path) -> Law:
     """
     document, arrays, table = read_law(Path(path))
     try:
-        return Law(**from_document(document, arrays), parameters=table)
-    except (KeyError, TypeError) as error:
+        law = Law(**from_document(document, arrays), parameters=table)
+        check_law(law)
+        return law
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        if isinstance(error, SpdeLawError):
+            raise
         raise FileError(
             str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
             fix="fit again; the directory is damaged",
