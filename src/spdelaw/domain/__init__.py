@@ -8,6 +8,7 @@ from spdelaw.domain._analysis import Analysis
 from spdelaw.domain._base import AbstractDomain
 from spdelaw.domain._interval import Interval
 from spdelaw.domain._line import Line
+from spdelaw.domain._plugins import find_domain
 from spdelaw.errors import DomainError
 
 __all__ = ["DOMAINS", "AbstractDomain", "Analysis", "Interval", "Line", "from_dict"]
@@ -25,13 +26,14 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
     """
     settings = dict(description)
     name = settings.pop("name", None)
-    if name not in DOMAINS:
+    cls = DOMAINS[name] if isinstance(name, str) and name in DOMAINS else find_domain(name)
+    if cls is None:
         raise DomainError(
             "domain", expected=f"one of {sorted(DOMAINS)}", got=repr(name),
-            fix="check the name in the description",
+            fix="check the name in the description, or install the package of the domain",
         )  # fmt: skip
     try:
-        return DOMAINS[name](**settings)
+        return cls(**settings)
     except TypeError as error:
         raise DomainError(
             "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",

@@ -214,6 +214,23 @@ class Law:
         """What to cite for this law, by what really ran."""
         return _citation.citation(self.info)
 
+    def to_pandas(self) -> Any:
+        """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
+
+        ``mode`` is missing for parameters that belong to no mode; ``point`` numbers appear there
+        for an observation noise of each point.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        rows = []
+        for name, table in self.parameters.data_vars.items():
+            values = np.atleast_2d(table.values)
+            labels = [None] if table.ndim == 1 else list(range(1, len(values) + 1))
+            for label, numbers in zip(labels, values, strict=True):
+                rows.append([str(name), label, *numbers.tolist()])
+        columns = ["parameter", "mode", *(str(s) for s in self.parameters["statistic"].values)]
+        return pd.DataFrame(rows, columns=columns).astype({"mode": "Int64"})
+
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         try:
