@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 
 import spdelaw as sl
 from benchmarks._mutate import mutate_bytes, mutate_command, mutate_document, mutate_yaml
@@ -38,8 +40,12 @@ from spdelaw.law._store import _digest
 
 EQUATION = sl.catalogue.heat(n_modes=2)
 TIMES, GRID = np.linspace(0.0, 1.0, 6), np.linspace(0.0, np.pi, 7)
+#: The shell put together once: that takes longer than most inputs.
+SHELL: Any = typer.main.get_command(app)
 #: Seconds after which an input counts as a hang, on a busy machine.
 HANG = 60
+#: Inputs that one process runs before it hands back its counts.
+PART = 250
 CONFIG = """modes: 2
 domain: interval
 bounds: [0, 3.2]
@@ -151,7 +157,7 @@ def run_shell(words: list[str]) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
-            app(words, prog_name="spdelaw", standalone_mode=True)
+            SHELL.main(args=words, prog_name="spdelaw", standalone_mode=True)
         except SystemExit as end:
             if end.code not in (0, 1, 2, None):
                 raise RuntimeError(f"exit code {end.code} of {words}") from end
@@ -165,20 +171,36 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], None], float]] = {
 }
 
 
-def fuzz(total: int, seed: int) -> tuple[Counter, list[Failure]]:
+def fuzz(total: int, seed: int, jobs: int) -> tuple[Counter, list[Failure]]:
     """Run all kinds; each input has a random stream of its own, named by its number."""
+    parts = [
+        (kind, seed, range(start, min(start + PART, round(share * total))))
+        for kind, (_, share) in KINDS.items()
+        for start in range(0, round(share * total), PART)
+    ]
+    counts: Counter = Counter()
+    failures: list[Failure] = []
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for found, wrong in pool.imap_unordered(_part, parts):
+            counts += found
+            failures += wrong
+    return counts, failures
+
+
+def _part(part: tuple[str, int, range]) -> tuple[Counter, list[Failure]]:
+    """Some numbers of one kind, in a folder of their own."""
+    kind, seed, numbers = part
     counts: Counter = Counter()
     failures: list[Failure] = []
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         folder = Path(name)
         make_seeds(folder)
-        for kind, (run, share) in KINDS.items():
-            for number in range(round(share * total)):
-                outcome = _one(run, random.Random(f"{seed} {kind} {number}"), folder)
-                counts[kind, outcome.partition(":")[0]] += 1
-                if outcome.startswith(("traceback", "hang")):
-                    failures.append(Failure(kind, number, outcome))
-                    print(f"{kind} {number}: {outcome}", flush=True)
+        for number in numbers:
+            outcome = _one(KINDS[kind][0], random.Random(f"{seed} {kind} {number}"), folder)
+            counts[kind, outcome.partition(":")[0]] += 1
+            if outcome.startswith(("traceback", "hang")):
+                failures.append(Failure(kind, number, outcome))
+                print(f"{kind} {number}: {outcome}", flush=True)
     return counts, failures
 
 
@@ -301,10 +323,11 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("reliability.md"))
     given = parser.parse_args()
     start = time.perf_counter()
-    counts, failures = fuzz(given.inputs, given.seed)
+    counts, failures = fuzz(given.inputs, given.seed, given.jobs)
     rows = [_row(kind, counts) for kind in KINDS]
     kills, broken = [], len(failures)
     if given.kills:
