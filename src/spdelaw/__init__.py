@@ -5,9 +5,21 @@ The public names are listed in ``__all__``; everything else may change.
 
 from __future__ import annotations
 
+from spdelaw import datasets
 from spdelaw._version import __version__
-from spdelaw.data import as_fields, describe, mask, read, split, stack, write
-from spdelaw.domain import AbstractDomain, Interval, Line
+from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
+from spdelaw.domain import (
+    AbstractDomain,
+    Box,
+    Disk,
+    Empirical,
+    Graph,
+    Interval,
+    Line,
+    Mesh,
+    Plane,
+    Sphere,
+)
 from spdelaw.equation import (
     Gaussian,
     Matern,
@@ -17,31 +29,41 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluate import Scorecard, evaluate
+from spdelaw.evaluate import Scorecard, evaluate, leave_future_out
 from spdelaw.infer import LogNormal, Normal, fit, update
 from spdelaw.law import Law, load
 from spdelaw.simulate import simulate
 
 __all__ = [
     "AbstractDomain",
+    "Box",
+    "Disk",
+    "Empirical",
     "Gaussian",
+    "Graph",
     "Interval",
     "Law",
     "Line",
     "LogNormal",
     "Matern",
+    "Mesh",
     "Normal",
     "OperatorFormula",
+    "Plane",
     "PowerLaw",
+    "Preparation",
     "Scorecard",
     "SpectralSPDE",
+    "Sphere",
     "White",
     "__version__",
     "as_fields",
     "catalogue",
+    "datasets",
     "describe",
     "evaluate",
     "fit",
+    "leave_future_out",
     "load",
     "mask",
     "read",

@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 
 EACH = ("fields", "variance", "spectrum", "law")
 FIGURES = {f"regime-{r}-{what}.png" for r in "ab" for what in EACH} | {
-    f"regime-b-{what}.png" for what in ("law-gaps", "reconstruction", "forecast")
+    f"regime-b-{what}.png" for what in ("law-gaps", "reconstruction", "forecast", "engines")
 }
 
 
@@ -36,8 +36,9 @@ def hard_case_once(monkeypatch):
 
 def test_demo_from_end_to_end(run, run_json, folder, hard_case_once):
     document = run_json("demo", "--paths", 60, "--out", "demo")
-    assert {p.name for p in (folder / "demo").iterdir()} == FIGURES
-    assert all(p.read_bytes().startswith(b"\x89PNG") for p in (folder / "demo").iterdir())
+    assert {p.name for p in (folder / "demo").iterdir()} == FIGURES | {"report.html"}
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in (folder / "demo").glob("*.png"))
+    assert document["report"] == "demo/report.html"
     assert [r["regime"] for r in document["regimes"]] == ["A", "B"]
     for regime in document["regimes"]:
         assert regime["verdict"]["agrees"]
@@ -47,6 +48,12 @@ def test_demo_from_end_to_end(run, run_json, folder, hard_case_once):
     assert [len(r["laws"]) for r in (a, b)] == [1, 2]
     assert all(law["agrees"] for r in (a, b) for law in r["laws"])
     assert set(b["use"]) == {"gaps", "forecast"}
+    engines, floor = b["compared"]["engines"], b["compared"]["floor"]
+    exact, dropped, structured = engines.values()
+    assert structured["kl"] == pytest.approx(exact["kl"], rel=1e-3)
+    assert dropped["kl"] > 10 * exact["kl"]
+    for truncated in (dropped, structured):
+        assert floor * 0.999 < truncated["relative_l2"] < 1.05 * floor
     text = run("demo", "--paths", 60).stdout  # again, into the same folder
     assert text.count("agrees with the closed form") == 2
     assert "false-alarm rate 0.0001" in text
@@ -56,6 +63,7 @@ def test_demo_from_end_to_end(run, run_json, folder, hard_case_once):
     assert all(name in text for name in FIGURES)
     assert text.count("The learned law agrees with the true one") == 3
     assert "In short" in text
+    assert text.endswith("demo/report.html\n")
 
 
 @pytest.mark.parametrize(("z", "stderr", "agrees"), [(1.0, 0.1, True), (9.0, 0.1, False),
@@ -97,6 +105,7 @@ def test_a_law_that_is_off_gives_exit_code_1(folder, monkeypatch):
     from typer.testing import CliRunner
 
     monkeypatch.setattr("spdelaw.cli._demo._draw", lambda *_: [])
+    monkeypatch.setattr(_demo_law, "write_page", lambda *_: "report.html")
     easy = lambda fields, truth, _: _demo_law.learn("", fields, truth)  # noqa: E731
     monkeypatch.setattr(_demo_law, "learn_hard_case", easy)
     monkeypatch.setattr("spdelaw.report.verdict", lambda _: Verdict(False, 9.0, 4.0, 10, 1e-4))

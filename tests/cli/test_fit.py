@@ -114,7 +114,7 @@ def test_force_replaces_a_law_and_nothing_else(run, fails, folder, data):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--domain", "sphere"], "one of interval, line"),
+        (["--domain", "torus"], "one of interval, line"),
         (["--domain", "line", "--bounds", 0, 1], "--domain interval"),
         (["--boundary", "open"], "--boundary"),
         (["--bounds", 1, 0], "a < b"),
@@ -126,8 +126,9 @@ def test_force_replaces_a_law_and_nothing_else(run, fails, folder, data):
         (["--observation-noise", -1], "observation_noise"),
         (["--observation-noise", "nan"], "observation_noise"),
         (["--initial", "random"], "--initial"),
-        (["--drift", "dense"], "--drift"),
-        (["--noise", "dense"], "--noise"),
+        (["--drift", "full"], "--drift"),
+        (["--noise", "full"], "--noise"),
+        (["--noise", "low_rank", "--noise-rank", 0], "noise_rank"),
         (["--nuisance", -1], "--nuisance"),
         (["--level", 1.5], "level"),
         (["--bootstrap", -1], "bootstrap"),

@@ -175,3 +175,27 @@ def test_writers_replace_only_with_force(run, fails, folder, law, command):
     assert run(*command, "--out", "o.nc", "--force", "-q").output == ""
     assert stored("o.nc").sizes["x"] == 17
     assert "ends in .nc or .zarr" in fails(*command, "--out", "o.csv")
+
+
+def test_report_of_one_law_and_of_two(run, run_json, fails, folder):
+    pytest.importorskip("plotly")
+    write_kind("complete")
+    run("fit", "data.nc", *MODES, "--out", "first.law")
+    run("fit", "data.nc", "--modes", 2, "--out", "second.law")
+    document = run_json("report", "first.law", "--data", "data.nc", "--out", "report.html")
+    assert document["bytes"] == (folder / "report.html").stat().st_size
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "on the very data it was learned from" in text
+    assert "The truth is known here" in text
+    assert "exists" in fails("report", "first.law", "-d", "data.nc", "-o", "report.html")
+    write_kind("masked", "other.nc")
+    run("report", "first.law", "second.law", "-d", "other.nc", "-o", "report.html", "--force")
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Laws compared" in text
+    assert "judged here on other data" in text
+    assert ".html" in fails("report", "first.law", "-d", "data.nc", "-o", "report.txt")
+    assert "twice" in fails("report", "first.law", "first.law", "-d", "data.nc", "-o", "r.html")
+    assert "nothing of this name" in fails("report", "no.law", "-d", "data.nc", "-o", "r.html")
+    assert "positive" in fails(
+        "report", "first.law", "-d", "data.nc", "-o", "r.html", "--max-paths", 0
+    )

@@ -35,7 +35,7 @@ def test_regime_a():
 def test_every_entry_simulates(name):
     e = EQUATIONS[name](n_modes=5)
     fields = sl.simulate(e, 2, seed=0)
-    assert np.isfinite(fields).all()
+    assert np.isfinite(e.domain.flatten(fields)).all()  # cells outside a disk are NaN
     assert (e.eigenvalues > 0).all()
 
 

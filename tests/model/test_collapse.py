@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.model.cases import PATTERNS, basis, make
 
-from spdelaw.model import collapse
+from spdelaw.model import Parameters, _collapse, collapse, evaluate_likelihood
 
 IDENTITY_TOLERANCE = 1e-11
 
@@ -84,3 +84,63 @@ def test_small_noise_keeps_its_digits():
     expected = ((noise @ project) ** 2).sum()
     got = collapse(values, np.arange(4.0), phi).misfit
     np.testing.assert_allclose(got, expected, rtol=1e-7)
+
+
+# -- many modes with gaps of their own ---------------------------------------------------
+
+
+def gappy_case(n_paths=5, n_times=6, n_points=30, n_modes=4):
+    rng = np.random.default_rng(3)
+    phi = rng.normal(size=(n_points, n_modes))
+    values = rng.normal(size=(n_paths, n_times, n_points))
+    values[rng.uniform(size=values.shape) < 0.3] = np.nan
+    values[0, 2] = np.nan
+    values[1, 1, 2:] = np.nan  # two points for four modes
+    return values, np.arange(n_times) * 0.1, phi, rng.uniform(0.5, 2.0, n_points)
+
+
+def test_decoupled_modes_are_the_marginals_of_least_squares(monkeypatch):
+    values, times, phi, w = gappy_case()
+    monkeypatch.setattr(_collapse, "MOST_BYTES", 0.0)
+    collapsed = collapse(values, times, phi, w)
+    assert collapsed.decoupled
+    (block,) = collapsed.blocks
+    for p, t in np.ndindex(5, 6):
+        seen = ~np.isnan(values[p, t])
+        if seen.sum() < 4:
+            assert not block.gram[t, :, p].any()
+            continue
+        g = phi[seen].T @ (w[seen, None] * phi[seen])
+        expected = np.linalg.solve(g, phi[seen].T @ (w[seen] * values[p, t, seen]))
+        np.testing.assert_allclose(block.estimate[t, :, p], expected, rtol=1e-9)
+        np.testing.assert_allclose(block.gram[t, :, p], 1 / np.diag(np.linalg.inv(g)), rtol=1e-9)
+    used = ~np.isnan(values) & ((~np.isnan(values)).sum(-1) >= 4)[..., None]
+    np.testing.assert_array_equal(block.n_values, used.sum((1, 2)))
+
+
+def test_decoupled_likelihood_is_exact_for_a_single_mode(monkeypatch):
+    """With one mode there is no correlation between modes to leave out."""
+    values, times, phi, w = gappy_case(n_modes=1)
+    values[1, 1, 2:] = 0.0
+    parameters = Parameters(
+        np.array([2.0]), np.array([0.7]), np.array([0.1]), np.array([0.4]), np.asarray(0.3),
+        "gaussian",
+    )  # fmt: skip
+    exact = evaluate_likelihood(collapse(values, times, phi, w), parameters)
+    monkeypatch.setattr(_collapse, "MOST_BYTES", 0.0)
+    decoupled = collapse(values, times, phi, w)
+    assert decoupled.decoupled
+    got = evaluate_likelihood(decoupled, parameters)
+    for one, other in zip(exact, got, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_products_equal_small_ones(monkeypatch, weighted):
+    values, times, phi, w = gappy_case()
+    w = w if weighted else None
+    small = collapse(values, times, phi, w)
+    monkeypatch.setattr(_collapse, "PAIR_BYTES", 0.0)
+    for one, other in zip(small.blocks, collapse(values, times, phi, w).blocks, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

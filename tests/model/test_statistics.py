@@ -69,7 +69,8 @@ def test_halves_add_up_to_the_whole(chunks):
     whole = dataclasses.asdict(statistics(values, phi))
     parts = dataclasses.asdict(statistics(values, phi, chunks))
     for key, value in whole.items():
-        np.testing.assert_allclose(parts[key], value, rtol=1e-11, err_msg=key)
+        if key != "pairs":  # those of coupled modes have a test of their own
+            np.testing.assert_allclose(parts[key], value, rtol=1e-11, err_msg=key)
 
 
 def test_sums_are_those_of_the_coefficients():

@@ -11,6 +11,12 @@ import xarray as xr
 
 from spdelaw import report
 from spdelaw.cli import _demo_law, _options
+from spdelaw.cli._demo_engines import (
+    compare_engines,
+    draw_engines,
+    engines_document,
+    show_engines,
+)
 from spdelaw.cli._demo_law import Learned, Used, learned_document, show_learned
 from spdelaw.cli._options import positive
 from spdelaw.cli._output import Output
@@ -41,20 +47,24 @@ def command(
 
     Sample moments are compared with closed forms; then the spectra are learned from the
     paths alone, with and without gaps and noise, and used to fill gaps and to forecast.
-    Figures go to a folder. Exit code 1 if a law is off.
+    Figures and a report go to a folder. Exit code 1 if a law is off.
     """
     start, output = time.perf_counter(), Output(json, quiet)
     if positive("--paths", paths) < 2:
         raise InputError("--paths", expected="at least 2", got="1", fix="pass --paths 1000")
     report.require_figures()
+    report.require_report()
     folder = make_folder(out)
     results = [_run(regime, paths, seed, folder, output) for regime in REGIMES]
     _show_summary(output, paths, results)
     files = [file for result in results for file in result["figures"]]
     output.line("Figures:\n" + "\n".join(f"  {file}" for file in files))
+    page = results[-1].pop("report")
     seconds = time.perf_counter() - start
-    output.line(f"Done in {seconds:.1f} s.")
-    output.document(command="demo", paths=paths, seed=seed, regimes=results, seconds=seconds)
+    output.line(f"Done in {seconds:.1f} s.\nThe report, to open in a browser:\n  {page}")
+    output.document(
+        command="demo", paths=paths, seed=seed, regimes=results, report=page, seconds=seconds
+    )
     if not all(_is_right(result) for result in results):
         raise typer.Exit(1)
 
@@ -72,8 +82,18 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
     _show_moments(output, regime, equation, moments, answer)
     _show_errors(output, regime, errors)
     laws = _learn(regime, equation, fields, seed, output)
-    used = _use(laws[-1], laws[0], seed, folder, output) if len(laws) > 1 else {}
-    figures = _draw(regime, equation, fields, folder) + _draw_laws(regime, laws, folder)
+    used, extra, engines = {}, {}, []
+    if len(laws) > 1:
+        with output.busy("comparing the engines"):
+            compared, floor = compare_engines(fields, equation, seed)
+        show_engines(output, compared, floor, len(fields))
+        used = _use(laws[-1], laws[0], seed, folder, output)
+        with output.busy("writing the report"):
+            file = _demo_law.write_page(laws[-1], seed + 1, folder / "report.html")
+        extra = {"report": str(file), "compared": engines_document(compared, floor)}
+        engines = [draw_engines(compared, equation, folder / "regime-b-engines.png")]
+    figures = _draw(regime, equation, fields, folder)
+    figures += _draw_laws(regime, laws, folder) + engines
     return {
         "regime": regime.letter,
         "equation": equation.label,
@@ -88,6 +108,7 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
         "laws": [learned_document(law) for law in laws],
         "use": {name: {"rmse": u.rmse, "coverage": u.coverage} for name, u in used.items()},
         "figures": [str(file) for file in (*figures, *(u.figure for u in used.values()))],
+        **extra,
     }
 
 

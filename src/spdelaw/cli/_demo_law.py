@@ -153,12 +153,30 @@ class Used(NamedTuple):
 
 def fill_gaps(learned: Learned, seed: int, file: Path) -> Used:
     """Reconstruct new noisy paths through large gaps; judged inside the gaps only."""
-    clean = simulate(learned.truth, 8, learned.law.times, seed=seed)
-    noise = NOISE * np.random.default_rng(seed).standard_normal(clean.shape)
-    gappy = mask(clean + noise, "blocks", 0.4, seed=seed)
+    clean, gappy = _unseen(learned, 8, seed, 0.4)
     result = learned.law.reconstruct(gappy)
     figure = report.save_figure(report.plot_reconstruction(gappy, result), file)
     return Used(*_judge(result, clean, np.isnan(gappy.values)), figure)
+
+
+def write_page(learned: Learned, seed: int, file: Path) -> Path:
+    """The report of a law on new noisy paths with large gaps."""
+    gappy = _unseen(learned, FEW, seed, HIDDEN)[1]
+    source = {"data": f"{FEW} new paths, simulated with seed {seed}, noise and gaps added",
+              "law law": f"learned from {learned.title}", "same": "no"}  # fmt: skip
+    title = "Stochastic heat equation, learned through gaps and noise"
+    return report.write_report(
+        file, learned.law, gappy, truth=learned.truth, title=title, source=source
+    )
+
+
+def _unseen(
+    learned: Learned, n_paths: int, seed: int, hidden: float
+) -> tuple[xr.DataArray, xr.DataArray]:
+    """New paths of the truth, and the same with noise and gaps in blocks."""
+    clean = simulate(learned.truth, n_paths, learned.law.times, seed=seed)
+    noise = NOISE * np.random.default_rng(seed).standard_normal(clean.shape)
+    return clean, mask(clean + noise, "blocks", hidden, seed=seed)
 
 
 def look_ahead(learned: Learned, seed: int, file: Path) -> Used:

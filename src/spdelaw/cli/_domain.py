@@ -1,18 +1,42 @@
-"""The domain of a fit, from options, the file's own equation, or the coordinate."""
+"""The domain of a fit, from options, the file's own equation, or the coordinates."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
-from spdelaw.cli._options import one_of
-from spdelaw.domain import AbstractDomain, Interval, Line
-from spdelaw.errors import InputError
+from spdelaw.cli._options import numbers, one_of, positive_number
+from spdelaw.data._contract import canonical
+from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
+from spdelaw.errors import FileError, InputError
 
-NAMES = ("interval", "line")
+#: Domains by name, with the options each of them takes.
+OPTIONS = {
+    "interval": ("--bounds", "--boundary"),
+    "line": (),
+    "box": ("--sides", "--boundary"),
+    "plane": (),
+    "disk": ("--radius", "--centre", "--boundary"),
+    "sphere": ("--radius",),
+}
+NAMES = tuple(OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
+
+
+class Asked(NamedTuple):
+    """Options of the shell about the domain, None where not given."""
+
+    name: str | None = None
+    bounds: tuple[float, float] | None = None
+    sides: str | None = None
+    boundary: str | None = None
+    radius: float | None = None
+    centre: str | None = None
 
 
 class Chosen(NamedTuple):
@@ -22,53 +46,132 @@ class Chosen(NamedTuple):
     reason: str
 
 
-def choose_domain(
-    name: str | None,
-    bounds: tuple[float, float] | None,
-    boundary: str | None,
-    fields: xr.DataArray,
-) -> Chosen:
+def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     """The domain that was asked for, or that the file itself describes."""
     equation = stored_equation(fields)
     own = None if equation is None else equation.domain
+    name = asked.name
+    if name is not None and name.endswith(".json"):
+        _refuse(asked, name, ())
+        return Chosen(_from_file(Path(name)), f"from {name}")
     if name is None and own is not None:
         name = own.name
     if name is None:
         raise InputError(
-            "--domain", expected="interval or line", got="nothing, and no equation in the file",
-            fix="pass --domain interval",
+            "--domain", expected=f"one of {', '.join(NAMES)}, or a file of domain.to_dict()",
+            got="nothing, and no equation in the file", fix="pass --domain interval",
         )  # fmt: skip
-    if one_of("--domain", name, NAMES) == "interval":
-        return _interval(bounds, boundary, own, fields)
-    if bounds is not None or boundary is not None:
+    if own is not None and name == own.name and name not in OPTIONS:
+        _refuse(asked, name, ())
+        return Chosen(own, "from the equation in the file")
+    _refuse(asked, one_of("--domain", name, NAMES), OPTIONS[name])
+    known = own if own is not None and own.name == name else None
+    make = {"interval": _interval, "line": _weighted, "box": _box, "plane": _weighted,
+            "disk": _disk, "sphere": _sphere}  # fmt: skip
+    return make[name](name, asked, known, fields)
+
+
+def _refuse(asked: Asked, name: str, allowed: tuple[str, ...]) -> None:
+    """Refuse options that belong to another domain."""
+    for key, value in asked._asdict().items():
+        if key != "name" and value is not None and f"--{key}" not in allowed:
+            raise InputError(
+                f"--{key}", expected=f"only {', '.join(allowed) or 'no options'} with {name}",
+                got=str(value), fix=f"leave it out, or pass --domain {_taker(key)}",
+            )  # fmt: skip
+
+
+def _taker(key: str) -> str:
+    return next(name for name, options in OPTIONS.items() if f"--{key}" in options)
+
+
+def _from_file(path: Path) -> AbstractDomain:
+    try:
+        return from_dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise FileError(
+            str(path), expected="a file of json.dumps(domain.to_dict())",
+            got=f"{type(error).__name__}: {error}", fix="write it again",
+        ) from error  # fmt: skip
+
+
+def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
+    if asked.boundary is None:
+        return None
+    words = tuple(one_of("--boundary", word, BOUNDARIES) for word in asked.boundary.split(","))
+    if len(words) not in (1, n_dims):
         raise InputError(
-            "--domain", expected="an interval with --bounds or --boundary", got="line",
-            fix="pass --domain interval, or leave them out",
+            "--boundary", expected=f"one word, or {n_dims} with commas", got=asked.boundary,
+            fix="pass --boundary dirichlet",
         )  # fmt: skip
-    return Chosen(own if isinstance(own, Line) else Line(), "the weighted line has no bounds")
+    return words * n_dims if len(words) == 1 else words
 
 
-def _interval(
-    bounds: tuple[float, float] | None,
-    boundary: str | None,
-    own: AbstractDomain | None,
-    fields: xr.DataArray,
-) -> Chosen:
-    if boundary is not None:
-        one_of("--boundary", boundary, BOUNDARIES)
-    known = own if isinstance(own, Interval) else None
-    kind = boundary or (known.boundary if known else "dirichlet")
-    if bounds is not None:
-        return Chosen(Interval(*bounds, kind), "bounds from --bounds")  # type: ignore[arg-type]
-    if known is not None:
-        reason = "bounds from the equation in the file"
-        return Chosen(Interval(known.a, known.b, kind), reason)  # type: ignore[arg-type]
-    if kind == "periodic":
+def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    words = _words(asked, 1)
+    kind: Any = words[0] if words else (own.boundary if own else "dirichlet")
+    if asked.bounds is not None:
+        return Chosen(Interval(*asked.bounds, kind), "bounds from --bounds")
+    if own is not None:
+        return Chosen(Interval(own.a, own.b, kind), "bounds from the equation in the file")
+    (ends,) = _ends(fields, ("x",), (kind,), "--bounds 0 6.283185307179586")
+    return Chosen(Interval(*ends, kind), "bounds from the ends of the coordinate x")
+
+
+def _weighted(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    kind = Line if name == "line" else Plane
+    return Chosen(own or kind(), f"the weighted {name} has no bounds")
+
+
+def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    n_dims = 3 if "z" in fields.coords else 2
+    kind: Any = _words(asked, n_dims) or (own.boundary if own else ("dirichlet",) * n_dims)
+    if asked.sides is not None:
+        ends = numbers("--sides", asked.sides)
+        if len(ends) != 2 * n_dims:
+            raise InputError(
+                "--sides", expected=f"{2 * n_dims} numbers, two a dim", got=asked.sides,
+                fix="pass --sides 0,1,0,2",
+            )  # fmt: skip
+        return Chosen(Box(*zip(ends[::2], ends[1::2], strict=True), boundary=kind), "from --sides")
+    if own is not None:
+        return Chosen(Box(*own.sides, boundary=kind), "sides from the equation in the file")
+    sides = _ends(fields, ("x", "y", "z")[:n_dims], kind, "--sides 0,1,0,1")
+    return Chosen(Box(*sides, boundary=kind), "sides from the ends of the coordinates")
+
+
+def _ends(
+    fields: xr.DataArray, dims: tuple[str, ...], kinds: tuple[str, ...], example: str
+) -> list[tuple[float, float]]:
+    """First and last coordinate of each dim."""
+    if "periodic" in kinds:
         # A periodic grid often leaves its last point out: its ends are not the period.
         raise InputError(
-            "--bounds", expected="both ends of one period", got="a coordinate that may stop short",
-            fix="pass --bounds 0 6.283185307179586, with your period",
+            example.split()[0], expected="both ends of one period",
+            got="a coordinate that may stop short", fix=f"pass {example}, with your period",
         )  # fmt: skip
-    x = fields["x"].values
-    domain = Interval(float(x.min()), float(x.max()), kind)  # type: ignore[arg-type]
-    return Chosen(domain, "bounds from the ends of the coordinate x")
+    ordered = canonical(fields, dims)
+    return [(float(ordered[d].min()), float(ordered[d].max())) for d in dims]
+
+
+def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    words = _words(asked, 1)
+    kind = words[0] if words else (own.boundary if own else "dirichlet")
+    if own is not None and asked.radius is None and asked.centre is None:
+        return Chosen(Disk(own.radius, own.centre, kind), "from the equation in the file")
+    if asked.radius is None:
+        raise InputError(
+            "--radius", expected="the radius of the disk", got="nothing",
+            fix="pass --radius 1 and, if it is not the origin, --centre 0,0",
+        )  # fmt: skip
+    centre = np.array([0.0, 0.0] if asked.centre is None else numbers("--centre", asked.centre))
+    return Chosen(Disk(positive_number("--radius", asked.radius), tuple(centre), kind),
+                  "from --radius")  # fmt: skip
+
+
+def _sphere(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    if asked.radius is not None:
+        return Chosen(Sphere(positive_number("--radius", asked.radius)), "from --radius")
+    return Chosen(own or Sphere(), "the whole sphere")

@@ -32,16 +32,20 @@ class Truth(NamedTuple):
     source: str
 
 
+TruthFile = Annotated[
+    Path | None,
+    typer.Option(help="Simulated file whose equation is the truth; that of the data by default."),
+]
+NoTruth = Annotated[
+    bool, typer.Option("--no-truth", help="Do not use the equation stored with the data.")
+]
+
+
 def command(
     law: _options.LawArgument,
     file: _options.InFile,
-    truth: Annotated[
-        Path | None,
-        typer.Option(help="Simulated file whose equation is the truth; FILE's own by default."),
-    ] = None,
-    no_truth: Annotated[
-        bool, typer.Option("--no-truth", help="Do not use the equation stored in FILE.")
-    ] = False,
+    truth: TruthFile = None,
+    no_truth: NoTruth = False,
     variable: _options.Variable = None,
     json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -52,13 +56,9 @@ def command(
     as well.
     """
     output = Output(json, quiet)
-    if truth is not None and no_truth:
-        raise InputError(
-            "--truth", expected="either --truth or --no-truth", got="both", fix="leave one out"
-        )
     learned = load_law(law)
     fields = read_for(learned.domain, file, variable)
-    known = _truth(truth, no_truth, file, fields, learned)
+    known = find_truth(truth, no_truth, file, fields, learned)
     with output.busy(f"evaluating {law}"):
         card = evaluate(learned, fields, known.equation)
     output.line(f"{law} on {file}; truth: {known.source}\n")
@@ -69,7 +69,14 @@ def command(
     )  # fmt: skip
 
 
-def _truth(given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law) -> Truth:
+def find_truth(
+    given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law
+) -> Truth:
+    """The equation that the options or the file name, checked against the law."""
+    if given is not None and unwanted:
+        raise InputError(
+            "--truth", expected="either --truth or --no-truth", got="both", fix="leave one out"
+        )
     if unwanted:
         return Truth(None, "not used")
     source = file if given is None else given

@@ -8,14 +8,14 @@ from pathlib import Path
 import xarray as xr
 
 from spdelaw.data import read
-from spdelaw.domain import AbstractDomain, Line
+from spdelaw.domain import AbstractDomain, Line, Plane
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DomainError, SpdeLawError
 
 
 def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
     """Fields of a file; a .zarr is left on disk until it is used."""
-    return read(file, variable, lazy=file.suffix.lower() == ".zarr")
+    return read(file, variable, None, lazy=file.suffix.lower() == ".zarr")
 
 
 def read_for(domain: AbstractDomain, file: Path, variable: str | None = None) -> xr.DataArray:
@@ -38,9 +38,9 @@ def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
 
 
 def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) -> None:
-    """Raise where two domains differ; the extent of a line changes no mathematics."""
-    both_lines = isinstance(got, Line) and isinstance(expected, Line)
-    if got != expected and not both_lines:
+    """Raise where two domains differ; the extent of a line or plane changes no mathematics."""
+    weighted = type(got) is type(expected) and isinstance(got, Line | Plane)
+    if got != expected and not weighted:
         raise DomainError(
             what, expected=f"fields on {expected}, as the law", got=f"an equation on {got}",
             fix="use a law fitted on this domain",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import warnings
 from collections.abc import Iterator
@@ -10,22 +11,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import xarray as xr
 
 from spdelaw.cli import _options
-from spdelaw.cli._domain import BOUNDARIES, NAMES, choose_domain
+from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
 from spdelaw.cli._fields import read_fields
 from spdelaw.cli._law_file import (
     domain_name,
     fit_facts,
     law_document,
+    show_dynamics,
     show_notes,
-    show_parameters,
 )
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
+from spdelaw.data import fingerprint
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import ENGINES, fit
+from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
+from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
 
@@ -33,13 +37,16 @@ spdelaw fit heat.nc --domain interval --modes 8 --out heat.law
 
 spdelaw fit sst.zarr --domain interval --bounds 0 360 --boundary periodic --out sst.law
 
+spdelaw fit plate.nc --domain box --sides 0,1,0,2 --boundary neumann --modes 16 --out plate.law
+
 spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
+
+spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
-SPECTRA = ("diagonal", "parametric")
 NOISE_WORDS = ("auto", "none", "estimate", "per_point")
 #: Modes in the table; `spdelaw show` has all.
 SHOWN = 12
@@ -51,7 +58,8 @@ def command(
     domain: Annotated[
         str | None,
         typer.Option(
-            help=f"One of {', '.join(NAMES)}; by default that of the equation in the file."
+            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
+            "by default that of the equation in the file."
         ),
     ] = None,
     bounds: Annotated[
@@ -59,20 +67,32 @@ def command(
         typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
     ] = None,
     boundary: Annotated[
-        str | None, typer.Option(help=f"Of the interval: {', '.join(BOUNDARIES)}.")
+        str | None,
+        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
     ] = None,
+    sides: Annotated[
+        str | None,
+        typer.Option(help="Ends of a box, two a dim with commas; by default as for --bounds."),
+    ] = None,
+    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
+    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
         typer.Option(help=f"One of {', '.join(NOISE_WORDS)}, or its known standard deviation."),
     ] = "auto",
     initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIAL)}.")] = "auto",
-    drift: Annotated[str, typer.Option(help="diagonal, or parametric: kappa + nu mu^s.")] = (
-        SPECTRA[0]
-    ),
-    noise: Annotated[str, typer.Option(help="diagonal, or parametric: scale n^-exponent.")] = (
-        SPECTRA[0]
-    ),
+    drift: Annotated[
+        str,
+        typer.Option(
+            help="diagonal, parametric (kappa + nu mu^s), normal (pairs that turn) or dense."
+        ),
+    ] = DRIFTS[0],
+    noise: Annotated[
+        str,
+        typer.Option(help="diagonal, parametric (scale n^-exponent), low_rank or dense."),
+    ] = NOISES[0],
+    noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
@@ -119,7 +139,8 @@ def command(
     settings: dict[str, Any] = {
         "observation_noise": _observation_noise(observation_noise),
         "initial": one_of("--initial", initial, INITIAL),
-        "drift": one_of("--drift", drift, SPECTRA), "noise": one_of("--noise", noise, SPECTRA),
+        "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
+        "noise_rank": noise_rank,
         "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
         "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
         "engine": one_of("--engine", engine, ENGINES),
@@ -128,13 +149,14 @@ def command(
                  "checkpoint": checkpoint}  # fmt: skip
     settings |= {key: value for key, value in of_engine.items() if value is not None}
     fields = read_fields(file, variable)
-    chosen = choose_domain(domain, bounds, boundary, fields)
+    chosen = choose_domain(Asked(domain, bounds, sides, boundary, radius, centre), fields)
     with output.busy(f"fitting {file}"), _said_once(output):
         law = fit(fields, chosen.domain, n_modes, **settings)
+    law = _with_source(law, file, fields)
     law.save(out)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
-    show_parameters(output, title, law, ("eigenvalue", "noise_variance"), SHOWN)
+    show_dynamics(output, title, law, SHOWN)
     facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
     output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
     show_notes(output, law)
@@ -142,6 +164,12 @@ def command(
         command="fit", data=str(file), file=str(out), domain_from=chosen.reason, seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
+
+
+def _with_source(law: Law, file: Path, fields: xr.DataArray) -> Law:
+    """Law that knows the file and the content it was learned from."""
+    data = {"file": str(file), "fingerprint": fingerprint(fields)}
+    return dataclasses.replace(law, info={**law.info, "data": data})
 
 
 @contextlib.contextmanager

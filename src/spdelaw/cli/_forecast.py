@@ -92,4 +92,4 @@ def _regular(end: float, until: float | None, steps: int | None) -> list[float]:
 
 
 def _bytes(history: xr.DataArray, n_times: int, samples: int) -> int:
-    return 8 * (2 + max(samples, 0)) * history.sizes["path"] * n_times * history.sizes["x"]
+    return 8 * (2 + max(samples, 0)) * (history.size // history.sizes["time"]) * n_times

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from spdelaw.cli._output import Output
@@ -54,6 +55,31 @@ def show_parameters(
     output.table(title, header, rows)
     if shown < law.n_modes:
         output.line(f"  ... {law.n_modes - shown} more modes: spdelaw show lists all.\n")
+
+
+def show_dynamics(output: Output, title: str, law: Law, most: int | None = None) -> None:
+    """Table of drift and noise: spectra, or eigenmodes and variances of coupled modes."""
+    if "drift" not in law.parameters:
+        show_parameters(output, title, law, ("eigenvalue", "noise_variance"), most)
+        return
+    modes, percent = law.eigenmodes(), f"{100 * law.parameters.attrs['interval_level']:g} %"
+    header = ["eigenmode", "e-folding time", f"{percent} interval", "period", f"{percent} interval"]
+    rows = []
+    for i in range(min(modes.sizes["eigenmode"], most or law.n_modes)):
+        row = modes.isel(eigenmode=i)
+        turns = bool(row.frequency[0] > 0)
+        period = _cells(row.period) if turns else ("none", "")
+        rows.append([str(i + 1), *_cells(row.e_folding_time), *period])
+    output.table(title, header, rows)
+    decay, variance = (
+        np.einsum("nns->ns", law.parameters[name].values) for name in ("drift", "noise_covariance")
+    )
+    header = ["mode", "own decay", f"{percent} interval", "noise variance", f"{percent} interval"]
+    rows = [
+        [str(i + 1), *_cells_of(decay[i]), *_cells_of(variance[i])]
+        for i in range(min(law.n_modes, most or law.n_modes))
+    ]
+    output.table("Diagonals of drift and noise; --json has the matrices", header, rows)
 
 
 def scalar_facts(law: Law) -> dict[str, str]:
@@ -120,7 +146,11 @@ def _statistics(values: xr.DataArray) -> dict[str, Any]:
 
 
 def _cells(values: xr.DataArray) -> tuple[str, str]:
-    estimate, stderr, lower, upper = values.values
+    return _cells_of(values.values)
+
+
+def _cells_of(values: np.ndarray) -> tuple[str, str]:
+    estimate, stderr, lower, upper = values
     shown = f"{estimate:.4g}" if abs(estimate) > ROUNDING else "0"
     return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
 

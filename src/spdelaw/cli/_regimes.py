@@ -53,7 +53,7 @@ def mean_predictor(fields: xr.DataArray, equation: SpectralSPDE) -> Errors:
     RMSE: pooled over paths, times and points.
     """
     x = fields.transpose("path", "time", *equation.domain.dims)[:, 1:]
-    mean = equation.mean(x["time"].values, x[equation.domain.dims[0]].values).values
+    mean = equation.mean(x["time"].values, equation.domain.places(x).points).values
     errors = [_squares(path - mean) for path in x.values]
     norms = [_squares(path) for path in x.values]
     ratios = np.sqrt(np.divide(errors, norms))

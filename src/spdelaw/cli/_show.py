@@ -9,6 +9,7 @@ from spdelaw.cli._law_file import (
     fit_facts,
     law_document,
     load_law,
+    show_dynamics,
     show_notes,
     show_parameters,
 )
@@ -28,7 +29,7 @@ def command(
     """Show a law: every parameter with its interval, how it was found, what to cite."""
     output, learned = Output(json, quiet), load_law(law)
     title = f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}"
-    show_parameters(output, title, learned, ("eigenvalue", "noise_variance"))
+    show_dynamics(output, title, learned)
     initial = tuple(n for n in COLUMNS if n.startswith("initial"))
     if learned.parameters.attrs.get("initial_state") != "stationary":
         show_parameters(output, "Initial state", learned, initial)

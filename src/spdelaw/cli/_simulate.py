@@ -54,7 +54,7 @@ def command(
     final_time: Annotated[float | None, typer.Option(help="Last time; 1 by default.")] = None,
     steps: Annotated[int | None, typer.Option(help="Regular steps; 200 by default.")] = None,
     points: Annotated[
-        int | None, typer.Option(help="Grid points; by default the equation's own.")
+        int | None, typer.Option(help="Grid points, a dim; by default the equation's own.")
     ] = None,
     scheme: Annotated[str, typer.Option(help=f"One of {', '.join(SCHEMES)}.")] = "exact",
     observation_std: Annotated[
@@ -76,9 +76,10 @@ def command(
     law = _equation(equation, positive("--modes", modes))
     n_points = law.n_points if points is None else positive("--points", points)
     n_times = _count_times(times, final_time, steps)
-    check_room(out, _bytes(positive("--paths", paths), n_times, n_points, modes, noise))
+    grid = law.domain.grid(n_points)
+    check_room(out, _bytes(positive("--paths", paths), n_times, len(grid), modes, noise))
     settings = {
-        "times": _times(times, final_time, n_times), "grid": law.domain.grid(n_points),
+        "times": _times(times, final_time, n_times), "grid": grid,
         "seed": seed, "scheme": scheme, "observation_std": observation_std, "return_noise": noise,
     }  # fmt: skip
     with output.progress("simulating") as progress:

@@ -46,6 +46,19 @@ def check_law_target(path: Path, *, force: bool) -> Path:
     return path
 
 
+def check_page_target(path: Path, *, force: bool) -> Path:
+    """Return a path that a page can be written to, or raise `FileError`."""
+    if path.suffix not in (".html", ".htm"):
+        raise FileError(
+            "--out", expected="a name that ends in .html", got=str(path),
+            fix=f"pass --out {path.stem or 'report'}.html",
+        )  # fmt: skip
+    _check_folder(path)
+    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
+        raise _taken(path)
+    return path
+
+
 def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise FileError(

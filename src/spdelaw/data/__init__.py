@@ -1,11 +1,28 @@
 """OBSERVED: the data contract, files, splits and masks; NaN is missing."""
 
+from spdelaw.data._clock import from_dates, on_clock, to_dates
 from spdelaw.data._contract import as_fields
 from spdelaw.data._describe import describe
-from spdelaw.data._files import read, write
+from spdelaw.data._files import read, read_dataset, write
 from spdelaw.data._fingerprint import fingerprint
 from spdelaw.data._mask import mask
+from spdelaw.data._prepare import Preparation, Prepared
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
 
-__all__ = ["as_fields", "describe", "fingerprint", "mask", "read", "split", "stack", "write"]
+__all__ = [
+    "Preparation",
+    "Prepared",
+    "as_fields",
+    "describe",
+    "fingerprint",
+    "from_dates",
+    "mask",
+    "on_clock",
+    "read",
+    "read_dataset",
+    "split",
+    "stack",
+    "to_dates",
+    "write",
+]

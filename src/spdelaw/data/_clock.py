@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -101,3 +102,57 @@ def _iso(date: Any) -> str:
 
 def _calendar(date: Any) -> str:
     return str(getattr(date, "calendar", "proleptic_gregorian"))
+
+
+def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Numbers as the dates that the attributes ``units`` and ``calendar`` make of them.
+
+    Raises `DataError` where they count from no date.
+    """
+    units = str(attrs.get("units", ""))
+    if " since " not in units:
+        raise DataError(
+            "time", expected="dates, or numbers with units such as 'days since 2006-04-16'",
+            got=f"units {units!r}" if units else "numbers without units",
+            fix="give the time coordinate dates: data.assign_coords(time=dates)",
+        )  # fmt: skip
+    calendar = str(attrs.get("calendar", "proleptic_gregorian"))
+    coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
+    try:
+        return xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+    except (ImportError, ValueError, OverflowError) as error:
+        raise DataError(
+            "time", expected="dates that xarray can decode", got=f"{units!r}: {error}",
+            fix="pip install cftime for calendars that NumPy does not know",
+        ) from error  # fmt: skip
+
+
+def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Dates as numbers on the clock that the attributes ``units`` and ``calendar`` describe."""
+    origin = to_dates(np.zeros(1), attrs)[0]
+    step = _STEPS[check_unit(str(attrs["units"]).split(" since ")[0]) or DEFAULT_UNIT]
+    values = np.atleast_1d(np.asarray(dates))
+    if isinstance(origin, np.datetime64) and values.dtype.kind in "OUT":
+        values = values.astype("datetime64[ns]")
+    try:
+        return np.asarray(_elapsed(values, origin) / step, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "time", expected=f"dates like {origin}", got=f"{values.flat[0]!r}",
+            fix="use one calendar for all times",
+        ) from error  # fmt: skip
+
+
+def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:
+    """Fields whose times count as the clock ``attrs`` does, where both count from a date."""
+    own, wanted = fields["time"].attrs.get("units", ""), attrs.get("units", "")
+    if own == wanted or " since " not in str(own) or " since " not in str(wanted):
+        return fields
+    for name in ("time", "path_time"):
+        if name in fields.coords and " since " in str(fields[name].attrs.get("units", "")):
+            old = fields[name]
+            known = np.isfinite(old.values)
+            new = np.full(old.shape, np.nan)
+            new[known] = from_dates(to_dates(old.values[known], old.attrs), attrs)
+            fields = fields.assign_coords({name: (old.dims, new, {**old.attrs, **attrs})})
+    return fields

@@ -15,7 +15,7 @@ from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
-from spdelaw.data._layout import TIME, check_dims
+from spdelaw.data._layout import check_dims
 from spdelaw.data.atomic import recover_directory
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
 
@@ -26,7 +26,7 @@ _LOCK = threading.RLock()
 def read(
     path: str | Path,
     variable: str | None = None,
-    dims: str | Sequence[str] = ("x",),
+    dims: str | Sequence[str] | None = ("x",),
     *,
     time_unit: str | None = None,
     lazy: bool = False,
@@ -43,7 +43,7 @@ def read(
     Args:
         path: file or directory; the suffix tells the format.
         variable: name of the variable; by default the only one that fits.
-        dims: names of the spatial dims.
+        dims: names of the spatial dims; None takes all that are neither path nor time.
         time_unit: unit of dates and durations, "days" by default.
         lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
             They are checked all the same, block by block.
@@ -64,7 +64,7 @@ def read(
         >>> read("fields.nc").identical(fields)
         True
     """
-    source, names = _path(path), check_dims(dims)
+    source, names = _path(path), None if dims is None else check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
         raise InputError(
@@ -78,6 +78,24 @@ def read(
     with _LOCK, _reading(source):  # lazy values are read only here
         check_values(fields)
     return fields
+
+
+def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:
+    """Read all of a NetCDF file or Zarr directory, of any layout, with its dates as dates.
+
+    For data that are not fields yet, to look at or for `Preparation`.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read_dataset, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> list(read_dataset(write(fields, "fields.nc")).data_vars)
+        ['field']
+    """
+    source = _path(path)
+    form = _format(source)
+    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, verify) as raw:
+        return _dated(decode(raw.load().drop_encoding()))
 
 
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -135,35 +153,40 @@ def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
     return fields
 
 
-def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     with raw:
         return _select(raw, variable, dims).load().drop_encoding()
 
 
-def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     array = _select(raw, variable, dims)
     return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
 
 
-def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
+def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     dataset = decode(raw)
-    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims)
+    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims or ())
 
 
 def _dated(dataset: xr.Dataset) -> xr.Dataset:
     """Dates of another program as dates, to be counted from the first of them."""
-    units = dataset[TIME].attrs.get("units", "") if TIME in dataset.coords else ""
-    if " since " not in str(units):
-        return dataset
-    try:
-        time = xr.decode_cf(dataset[[TIME]], decode_timedelta=False)[TIME]
-    except (ImportError, ValueError, OverflowError) as error:
-        raise DataError(
-            "coordinate 'time'", expected="dates that xarray can decode", got=f"{units!r}: {error}",
-            fix="pip install cftime, or open it with xarray.open_dataset(path, decode_times=False) "
-            "and pass it to as_fields",
-        ) from error  # fmt: skip
-    return dataset.assign_coords({TIME: time})
+    dates = [
+        name for name, coordinate in dataset.coords.items()
+        if " since " in str(coordinate.attrs.get("units", ""))
+    ]  # fmt: skip
+    for name in dates:
+        units = dataset[name].attrs["units"]
+        try:
+            decoded = xr.decode_cf(dataset[[name]], decode_timedelta=False)[name]
+        except (ImportError, ValueError, OverflowError) as error:
+            raise DataError(
+                f"coordinate '{name}'", expected="dates that xarray can decode",
+                got=f"{units!r}: {error}",
+                fix="pip install cftime, or open it with xarray.open_dataset(path, "
+                "decode_times=False) and pass it to as_fields",
+            ) from error  # fmt: skip
+        dataset = dataset.assign_coords({name: decoded})
+    return dataset
 
 
 def _path(path: str | Path) -> Path:

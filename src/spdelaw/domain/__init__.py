@@ -6,14 +6,39 @@ from typing import Any
 
 from spdelaw.domain._analysis import Analysis
 from spdelaw.domain._base import AbstractDomain
+from spdelaw.domain._box import Box
+from spdelaw.domain._disk import Disk
+from spdelaw.domain._empirical import Empirical
+from spdelaw.domain._graph import Graph
 from spdelaw.domain._interval import Interval
 from spdelaw.domain._line import Line
+from spdelaw.domain._mesh import Mesh
+from spdelaw.domain._places import Places
+from spdelaw.domain._plane import Plane
+from spdelaw.domain._sphere import Sphere
 from spdelaw.errors import DomainError
 
-__all__ = ["DOMAINS", "AbstractDomain", "Analysis", "Interval", "Line", "from_dict"]
+__all__ = [
+    "DOMAINS",
+    "AbstractDomain",
+    "Analysis",
+    "Box",
+    "Disk",
+    "Empirical",
+    "Graph",
+    "Interval",
+    "Line",
+    "Mesh",
+    "Places",
+    "Plane",
+    "Sphere",
+    "from_dict",
+]
 
 #: Domains by the name under which files and the shell know them.
-DOMAINS: dict[str, type[AbstractDomain]] = {cls.name: cls for cls in (Interval, Line)}
+DOMAINS: dict[str, type[AbstractDomain]] = {
+    cls.name: cls for cls in (Interval, Line, Box, Plane, Disk, Sphere, Mesh, Graph, Empirical)
+}
 
 
 def from_dict(description: dict[str, Any]) -> AbstractDomain:
@@ -31,7 +56,7 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
             fix="check the name in the description",
         )  # fmt: skip
     try:
-        return DOMAINS[name](**settings)
+        return DOMAINS[name].from_settings(**settings)
     except TypeError as error:
         raise DomainError(
             "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",

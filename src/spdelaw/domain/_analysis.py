@@ -117,8 +117,8 @@ def projection(phi: Array, w: Array) -> tuple[Array, float, bool]:
 
 
 def _leakage(domain: AbstractDomain, operator: Array, points: Array, n_modes: int) -> float:
-    beyond = domain.eigenfunctions(points, 2 * n_modes)[:, n_modes:]
-    return float(np.linalg.norm(operator @ beyond, axis=0).max())
+    beyond = domain.eigenfunctions(points, domain.available(2 * n_modes))[:, n_modes:]
+    return float(np.linalg.norm(operator @ beyond, axis=0).max(initial=0.0))
 
 
 def _outside(values: Array, c: Array, phi: Array, w: Array) -> float:

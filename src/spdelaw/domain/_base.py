@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,10 +11,11 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
+from spdelaw.domain._places import Places, as_points, places_of_fields, places_of_points
 from spdelaw.errors import DomainError
 
 Array = np.ndarray
-Function = Callable[[Array], Array]
+Function = Callable[..., Array]
 
 
 class AbstractDomain(abc.ABC):
@@ -22,14 +24,27 @@ class AbstractDomain(abc.ABC):
     The reference operator is ``-A0 h_n = mu_n h_n`` with ``<h_m, h_n> = delta_mn`` in
     ``L2(domain, weight)``. A subclass states the basis; transforms follow from it.
 
+    Points are (n_points,) in one dimension and (n_points, d) in d; a field is a row of values at
+    the points. Labels, grids and grids with holes are the business of `places`.
+
     Subclasses are final, frozen dataclasses of plain numbers and strings, so that
     ``to_dict`` and ``from_dict`` need no code of their own.
     """
 
-    #: Names of the spatial dims of a field on this domain.
-    dims: ClassVar[tuple[str, ...]] = ("x",)
     #: Name under which the domain is stored in files.
     name: ClassVar[str]
+    #: Points a dim of the grid used where none is given.
+    default_points: ClassVar[int] = 101
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the spatial coordinates of a field on this domain."""
+        return ("x",)
+
+    @property
+    def most_modes(self) -> int | None:
+        """How many modes there are; None for as many as you like."""
+        return None
 
     # -- the basis ------------------------------------------------------------------
 
@@ -51,7 +66,7 @@ class AbstractDomain(abc.ABC):
 
     @abc.abstractmethod
     def grid(self, n_points: int) -> Array:
-        """A regular grid to show or simulate fields on; shape (n_points,)."""
+        """A regular grid to show or simulate fields on, ``n_points`` a dim."""
 
     @abc.abstractmethod
     def grid_weights(self, points: Array) -> Array:
@@ -63,8 +78,16 @@ class AbstractDomain(abc.ABC):
         """Total mass ``<1, 1>`` of the domain: its length, or 1 for a probability weight."""
 
     @abc.abstractmethod
-    def check_points(self, points: Array) -> Array:
+    def check_points(self, points: Any) -> Array:
         """Return the points as float64, or raise `DomainError` where they lie outside."""
+
+    def contains(self, points: Array) -> Array:
+        """Whether each point lies in the domain; shape (n_points,)."""
+        return np.ones(len(points), bool)
+
+    def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
+        """Points and weights fine enough for products of ``n_modes`` modes with a function."""
+        return self.quadrature(max(400, 4 * n_modes))
 
     def fast_analyse(self, values: Array, points: Array, n_modes: int) -> Array | None:
         """Coefficients by a fast transform, or None where the grid does not allow one."""
@@ -73,6 +96,36 @@ class AbstractDomain(abc.ABC):
     def fast_synthesise(self, coefficients: Array, points: Array) -> Array | None:
         """Field by a fast transform, or None where the grid does not allow one."""
         return None
+
+    # -- labels ---------------------------------------------------------------------
+
+    def places(self, fields: xr.DataArray | Array) -> Places:
+        """Points of fields, or bare points, with the labels that fields have there.
+
+        Points of a grid that lie outside the domain are left out where they hold no value.
+        """
+        if not isinstance(fields, xr.DataArray):
+            return places_of_points(self.check_points(fields), self.dims)
+        fields = fields.transpose(..., *self._space_dims(fields))
+        found = places_of_fields(fields, self.dims)
+        inside = self.contains(found.points)
+        if not inside.all() and inside.any():
+            outside = found.only(~inside).flatten(fields.data)
+            if bool(np.isnan(outside).all()):
+                found = found.only(inside)
+        return found._replace(points=self.check_points(found.points))
+
+    def flatten(self, fields: xr.DataArray) -> xr.DataArray:
+        """Fields (path, time, x, y) as (path, time, point); in one dimension, as they are."""
+        if len(self.dims) == 1:
+            return fields
+        places = self.places(fields)
+        lead = [d for d in fields.dims if d not in self._space_dims(fields)]
+        values = places.flatten(fields.transpose(*lead, *places.dims).data)
+        coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}
+        for i, dim in enumerate(self.dims):
+            coords[dim] = ("point", places.points[:, i])
+        return xr.DataArray(values, coords, [*lead, "point"], fields.name, fields.attrs)
 
     # -- transforms -----------------------------------------------------------------
 
@@ -133,8 +186,11 @@ class AbstractDomain(abc.ABC):
 
         Args:
             coefficients: DataArray with dim ``mode``, or array (..., n_modes).
-            points: shape (n_points,).
+            points: shape (n_points,); in d dimensions (n_points, d) or a tuple of axes.
             method: "auto", "dense" or "fast".
+
+        Returns:
+            DataArray with the spatial dims in place of ``mode``; for a bare array (..., n_points).
 
         Example:
             >>> import numpy as np, spdelaw as sl
@@ -148,8 +204,9 @@ class AbstractDomain(abc.ABC):
         kept = list(c.dims[:-1])
         coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}
         field = self._synthesise(np.asarray(c.values, float), grid, method)
+        places = places_of_points(grid, self.dims)
         return xr.DataArray(
-            field, dims=[*kept, self.dims[0]], coords={**coords, self.dims[0]: grid}
+            places.unflatten(field), {**coords, **places.coords}, [*kept, *places.dims]
         )
 
     def _synthesise(self, coefficients: Array, points: Array, method: str) -> Array:
@@ -166,15 +223,16 @@ class AbstractDomain(abc.ABC):
         return coefficients @ self.eigenfunctions(points, n_modes).T
 
     def project(self, function: Function, n_modes: int) -> Array:
-        """Coefficients ``<f, h_n>`` of a function by a quadrature finer than its modes."""
+        """Coefficients ``<f, h_n>`` of ``f(x)``, or ``f(x, y)``, by a finer quadrature."""
         n_modes = self.check_modes(n_modes)
-        x, w = self.quadrature(max(400, 4 * n_modes))
+        x, w = self.quadrature_for(n_modes)
+        columns = (x,) if x.ndim == 1 else tuple(x.T)
         try:
-            values = np.broadcast_to(np.asarray(function(x), dtype=float), x.shape)
+            values = np.broadcast_to(np.asarray(function(*columns), dtype=float), w.shape)
         except Exception as error:
             raise DomainError(
                 "function",
-                expected="a function of an array of points that returns one value a point",
+                expected=f"a function of ({', '.join(self.dims)}) that returns one value a point",
                 got=f"{type(error).__name__}: {error}",
                 fix="write it with NumPy, for example lambda x: np.exp(-x**2)",
             ) from error
@@ -197,16 +255,27 @@ class AbstractDomain(abc.ABC):
             raise DomainError(
                 "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=8"
             )
+        if n_modes > self.available(int(n_modes)):
+            raise DomainError(
+                "n_modes", expected=f"at most the {self.most_modes} modes of this domain",
+                got=str(n_modes), fix=f"pass n_modes={self.most_modes}, or build it with more",
+            )  # fmt: skip
         return int(n_modes)
 
+    def available(self, n_modes: int) -> int:
+        """``n_modes``, or all there are where that is fewer."""
+        return n_modes if self.most_modes is None else min(n_modes, self.most_modes)
+
     def _space_dims(self, fields: xr.DataArray) -> tuple[str, ...]:
+        if len(self.dims) > 1 and "point" in fields.dims:
+            return ("point",)
         missing = [d for d in self.dims if d not in fields.dims]
         if missing:
             raise DomainError(
                 "fields",
                 expected=f"spatial dims {self.dims}",
                 got=f"dims {tuple(fields.dims)}",
-                fix=f"rename the spatial dim, for example fields.rename(lon='{self.dims[0]}')",
+                fix=f"rename the spatial dim, for example fields.rename(name='{missing[0]}')",
             )
         return self.dims
 
@@ -214,32 +283,42 @@ class AbstractDomain(abc.ABC):
         self, fields: xr.DataArray | Array, points: Array | None
     ) -> tuple[Array, Array]:
         if isinstance(fields, xr.DataArray):
-            (dim,) = self._space_dims(fields)
-            if dim not in fields.coords:
-                raise DomainError(
-                    "fields", expected=f"a coordinate '{dim}'", got="none",
-                    fix=f"fields.assign_coords({dim}=...)",
-                )  # fmt: skip
-            return fields.transpose(..., dim).values, fields[dim].values
+            places = self.places(fields)
+            return places.flatten(fields.transpose(..., *places.dims).values), places.points
         values = np.asarray(fields)
         if points is None:
             raise DomainError(
                 "points", expected="the grid of a bare array", got="None",
                 fix="pass points=, or a DataArray with coordinates",
             )  # fmt: skip
-        if values.ndim == 0 or values.shape[-1] != np.size(points):
+        table = as_points(points, self.dims)
+        if values.ndim == 0 or values.shape[-1] != len(table):
             raise DomainError(
-                "fields", expected=f"a last axis of {np.size(points)} points",
-                got=f"shape {values.shape}", fix="move the spatial axis last",
+                "fields", expected=f"a last axis of {len(table)} points",
+                got=f"shape {values.shape}", fix="move the spatial axis last, or flatten a grid",
             )  # fmt: skip
-        return values, np.asarray(points)
+        return values, table
 
     # -- files ----------------------------------------------------------------------
 
+    def settings(self) -> dict[str, Any]:
+        """What the domain is built from, by name; numbers, text, tuples and arrays."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain description that `from_dict` turns back into an equal domain."""
-        fields = getattr(type(self), "__dataclass_fields__", {})
-        return {"name": self.name, **{key: getattr(self, key) for key in fields}}
+        return {"name": self.name, **{key: _plain(v) for key, v in self.settings().items()}}
+
+    @classmethod
+    def from_settings(cls, **settings: Any) -> AbstractDomain:
+        """Domain from what `settings` gives."""
+        return cls(**settings)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def _unknown_method(method: str) -> DomainError:

@@ -118,11 +118,15 @@ class Interval(AbstractDomain):
         w[order] = 0.5 * (gaps + np.roll(gaps, 1))
         return w
 
-    def check_points(self, points: Array) -> Array:
-        """Points as float64 within ``[a, b]`` (1e-9 of the length is forgiven)."""
-        x = np.atleast_1d(np.asarray(points, dtype=float))
+    def contains(self, points: Array) -> Array:
+        """Whether points lie within ``[a, b]`` (1e-9 of the length is forgiven)."""
         slack = 1e-9 * self.volume
-        bad = ~np.isfinite(x) | (x < self.a - slack) | (x > self.b + slack)
+        return np.isfinite(points) & (points >= self.a - slack) & (points <= self.b + slack)
+
+    def check_points(self, points: Array) -> Array:
+        """Points as float64 within ``[a, b]``."""
+        x = np.atleast_1d(np.asarray(points, dtype=float))
+        bad = ~self.contains(x)
         if x.ndim != 1 or x.size == 0 or bad.any():
             got = f"shape {x.shape}" if x.ndim != 1 or x.size == 0 else f"{x[bad][0]}"
             raise DomainError(

@@ -2,6 +2,14 @@
 
 from spdelaw.equation import catalogue
 from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._matrix_transition import (
+    MatrixTransition,
+    distinct_steps,
+    matrix_transition,
+    stationary_covariance,
+    stationary_pull_back,
+)
+from spdelaw.equation._rotation import rotating_pairs
 from spdelaw.equation._spde import SpectralSPDE, check_times
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
@@ -16,6 +24,7 @@ __all__ = [
     "AbstractSpectrum",
     "Gaussian",
     "Matern",
+    "MatrixTransition",
     "OperatorFormula",
     "PowerLaw",
     "SpectralSPDE",
@@ -24,6 +33,11 @@ __all__ = [
     "catalogue",
     "check_times",
     "decay_mean",
+    "distinct_steps",
+    "matrix_transition",
     "mode_variance",
+    "rotating_pairs",
+    "stationary_covariance",
+    "stationary_pull_back",
     "transition",
 ]

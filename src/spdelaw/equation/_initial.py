@@ -19,10 +19,10 @@ InitialLike = (
 
 @dataclasses.dataclass(frozen=True)
 class Gaussian:
-    """Independent Gaussian coefficients ``c_n(0) ~ N(mean_n, variance_n)``.
+    """Gaussian coefficients ``c_n(0) ~ N(mean_n, variance_n)``, independent over modes.
 
     Either may be one number for all modes, or one a mode; shorter than the number of modes
-    means zero beyond.
+    means zero beyond. A matrix for the variance is the covariance of all coefficients.
     """
 
     mean: Any = 0.0

@@ -1,4 +1,4 @@
-"""A linear SPDE with additive noise that is diagonal in the domain's basis."""
+"""A linear SPDE with additive noise, diagonal in the domain's basis or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import xarray as xr
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
-from spdelaw.equation._initial import Gaussian, resolve_initial
+from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._matrices import (
+    Coupling,
+    coupled_covariance,
+    coupled_mean,
+    coupled_variance,
+    is_matrix,
+)
+from spdelaw.equation._matrix_transition import stationary_covariance
+from spdelaw.equation._resolve import frozen, resolve
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
     OperatorFormula,
@@ -27,16 +36,18 @@ class SpectralSPDE:
     """``dX = A X dt + dW`` on the first ``n_modes`` modes of a domain.
 
     The coefficients are independent Ornstein-Uhlenbeck processes,
-    ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4).
+    ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4). A drift or a noise that
+    couples them is given as a matrix: ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``.
 
     Args:
         domain: where the field lives.
         n_modes: number of modes.
-        drift: formula for ``lambda_n`` such as `OperatorFormula`, or the numbers.
-        noise: formula for ``q_n`` such as `PowerLaw`, or the numbers.
-        initial: function u0(x), coefficients, `Gaussian`, or ``"stationary"``.
+        drift: formula for ``lambda_n`` such as `OperatorFormula`, the numbers, or the matrix
+            ``Lambda`` (N, N), no eigenvalue of which has a negative real part.
+        noise: formula for ``q_n`` such as `PowerLaw`, the numbers, or the covariance ``Q`` (N, N).
+        initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
-        n_points: size of the grid used where none is given.
+        n_points: size of the grid used where none is given, a dim; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
 
@@ -55,7 +66,7 @@ class SpectralSPDE:
     noise: Any = dataclasses.field(kw_only=True)
     initial: Any = 0.0
     times: Any = None
-    n_points: int = 101
+    n_points: int = None  # type: ignore[assignment]  # resolved to the domain's own
     initial_time: float = 0.0
     label: str = ""
     # Resolved from the above:
@@ -64,6 +75,7 @@ class SpectralSPDE:
     initial_kind: str = dataclasses.field(init=False)
     initial_mean: Array = dataclasses.field(init=False)
     initial_variance: Array = dataclasses.field(init=False)
+    coupling: Coupling | None = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Resolve formulas to numbers and check them."""
@@ -73,30 +85,46 @@ class SpectralSPDE:
                 fix="pass sl.Interval(0, np.pi) or sl.Line()",
             )  # fmt: skip
         n = self.domain.check_modes(self.n_modes)
-        mu = self.domain.eigenvalues(n)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
-        lam = _resolve("drift", self.drift, mu)
-        q = _resolve("noise", self.noise, mu)
-        state = resolve_initial(self.initial, self.domain, lam, q)
-        self._set(
-            times=_frozen(self._times(times)),
-            eigenvalues=_frozen(lam),
-            noise_variance=_frozen(q),
-            initial_kind=state.kind,
-            initial_mean=_frozen(state.mean),
-            initial_variance=_frozen(state.variance),
-        )
+        found = resolve(self.domain, n, self.drift, self.noise, self.initial)
+        n_points = self.domain.default_points if self.n_points is None else self.n_points
+        self._set(**found._asdict(), times=frozen(self._times(times)), n_points=n_points)
 
     def _set(self, **values: Any) -> None:
         for key, value in values.items():
             object.__setattr__(self, key, value)
+
+    # -- the same as matrices -----------------------------------------------------------
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether drift, noise or initial state couple the modes."""
+        return self.coupling is not None
+
+    @property
+    def drift_matrix(self) -> Array:
+        """``Lambda`` in ``dc = -Lambda c dt + dW``; (N, N)."""
+        return np.diag(self.eigenvalues) if self.coupling is None else self.coupling.drift
+
+    @property
+    def noise_covariance(self) -> Array:
+        """``Q`` in ``Cov dW = Q dt``; (N, N)."""
+        return np.diag(self.noise_variance) if self.coupling is None else self.coupling.noise
+
+    @property
+    def initial_covariance(self) -> Array:
+        """``Cov c(0)``; (N, N)."""
+        return np.diag(self.initial_variance) if self.coupling is None else self.coupling.initial
 
     # -- closed-form moments ----------------------------------------------------------
 
     def mean(self, times: Any = None, grid: Any = None) -> xr.DataArray:
         """``E c_n(t) = e^(-lambda_n t) m_n``: dims (time, mode), or (time, x) on a grid."""
         t = self._times(times)
-        m = np.exp(-np.outer(t - self.initial_time, self.eigenvalues)) * self.initial_mean
+        if self.coupling is not None:
+            m = coupled_mean(self.coupling, self.initial_mean, t - self.initial_time)
+        else:
+            m = np.exp(-np.outer(t - self.initial_time, self.eigenvalues)) * self.initial_mean
         if grid is None:
             return self._per_mode(m, t)
         return self._per_point(self.domain.synthesise(m, grid), t, grid)
@@ -104,19 +132,34 @@ class SpectralSPDE:
     def variance(self, times: Any = None, grid: Any = None) -> xr.DataArray:
         """``Var c_n(t)``, or ``Var X(t, x) = sum_n Var c_n(t) h_n(x)^2`` on a grid."""
         t = self._times(times)
-        age = (t - self.initial_time)[:, None]
-        v = mode_variance(self.eigenvalues, self.noise_variance, self.initial_variance, age)
+        age = t - self.initial_time
+        if self.coupling is not None:
+            return self._coupled_variance(coupled_variance(self.coupling, age), t, grid)
+        v = mode_variance(
+            self.eigenvalues, self.noise_variance, self.initial_variance, age[:, None]
+        )
         if grid is None:
             return self._per_mode(v, t)
         h = self.domain.eigenfunctions(self.domain.check_points(grid), self.n_modes)
         return self._per_point(v @ (h**2).T, t, grid)
 
+    def _coupled_variance(self, v: Array, t: Array, grid: Any) -> xr.DataArray:
+        if grid is None:
+            return self._per_mode(np.einsum("tnn->tn", v), t)
+        h = self.domain.eigenfunctions(self.domain.check_points(grid), self.n_modes)
+        return self._per_point(np.einsum("xn,tnm,xm->tx", h, v, h), t, grid)
+
     def covariance(self, times: Any = None) -> xr.DataArray:
         """``Cov(c_n(t), c_n(s)) = e^(-lambda_n |t - s|) Var c_n(min(t, s))``.
 
-        Dims (time, time_2, mode); other modes are independent.
+        Dims (time, time_2, mode), other modes are independent; (time, time_2, mode, mode_2) for
+        coupled modes.
         """
         t = self._times(times)
+        if self.coupling is not None:
+            full = coupled_covariance(self.coupling, t - self.initial_time)
+            axes = {"time": t, "time_2": t, "mode": self._modes, "mode_2": self._modes}
+            return xr.DataArray(full, dims=tuple(axes), coords=axes)
         gap = np.abs(t[:, None] - t[None, :])[..., None]
         v = self.variance(t).values
         early = np.minimum(np.arange(len(t))[:, None], np.arange(len(t))[None, :])
@@ -125,18 +168,34 @@ class SpectralSPDE:
         return xr.DataArray(c, dims=("time", "time_2", "mode"), coords=coords)
 
     def stationary_variance(self) -> xr.DataArray:
-        """``q_n / (2 lambda_n)``; infinite where ``lambda_n = 0``."""
+        """``q_n / (2 lambda_n)``; infinite where ``lambda_n = 0``.
+
+        For coupled modes the diagonal of ``P`` in ``Lambda P + P Lambda' = Q``.
+        """
+        if self.coupling is not None:
+            p = np.diag(stationary_covariance(self.coupling.drift, self.coupling.noise))
+            return xr.DataArray(p, dims="mode", coords={"mode": self._modes})
         with np.errstate(divide="ignore", invalid="ignore"):
             v = self.noise_variance / (2.0 * self.eigenvalues)
         return xr.DataArray(v, dims="mode", coords={"mode": self._modes})
 
     def stationary_covariance(self, grid: Any) -> xr.DataArray:
-        """``Cov(X(x), X(y)) = sum_n q_n / (2 lambda_n) h_n(x) h_n(y)``; dims (x, x_2)."""
+        """``Cov(X(x), X(y)) = sum_n q_n / (2 lambda_n) h_n(x) h_n(y)``.
+
+        Dims (x, x_2), and (point, point_2) in several dimensions.
+        """
         x = self.domain.check_points(grid)
         h = self.domain.eigenfunctions(x, self.n_modes)
-        dim = self.domain.dims[0]
-        c = (h * self.stationary_variance().values) @ h.T
-        return xr.DataArray(c, dims=(dim, f"{dim}_2"), coords={dim: x, f"{dim}_2": x})
+        if self.coupling is None:
+            c = (h * self.stationary_variance().values) @ h.T
+        else:
+            c = h @ stationary_covariance(self.coupling.drift, self.coupling.noise) @ h.T
+        dim = self.domain.dims[0] if x.ndim == 1 else "point"
+        columns = zip(self.domain.dims, x.reshape(len(x), -1).T, strict=True)
+        coords: dict[str, Any] = {}
+        for name, column in columns:
+            coords |= {name: (dim, column), f"{name}_2": (f"{dim}_2", column)}
+        return xr.DataArray(c, coords, (dim, f"{dim}_2"))
 
     def energy_spectrum(self, times: Any = None) -> xr.DataArray:
         """``E |c_n(t)|^2 = mean^2 + variance`` (paper, Appendix A); dims (time, mode)."""
@@ -162,12 +221,12 @@ class SpectralSPDE:
         return xr.DataArray(values, dims=("time", "mode"), coords=coords)
 
     def _per_point(self, values: Array, t: Array, grid: Any) -> xr.DataArray:
-        (dim,) = self.domain.dims
-        coords = {"time": t, dim: np.asarray(grid, float)}
-        return xr.DataArray(values, dims=("time", dim), coords=coords)
+        places = self.domain.places(grid)
+        coords = {"time": t, **places.coords}
+        return xr.DataArray(places.unflatten(values), coords, ("time", *places.dims))
 
     def default_grid(self) -> Array:
-        """The domain's regular grid with ``n_points`` points."""
+        """The domain's regular grid with ``n_points`` points a dim."""
         return self.domain.grid(self.n_points)
 
     def with_modes(self, n_modes: int) -> SpectralSPDE:
@@ -178,12 +237,16 @@ class SpectralSPDE:
                 "n_modes", expected=f"at most {self.n_modes}", got=str(n),
                 fix="build the equation anew with more modes",
             )  # fmt: skip
-        state = Gaussian(self.initial_mean[:n], self.initial_variance[:n])
+        spread = self.initial_variance[:n]
+        drift, noise = self.eigenvalues[:n], self.noise_variance[:n]
+        if self.coupling is not None:
+            drift, noise, spread = (matrix[:n, :n] for matrix in self.coupling)
+        state = Gaussian(self.initial_mean[:n], spread)
         return dataclasses.replace(
             self,
             n_modes=n,
-            drift=self.eigenvalues[:n],
-            noise=self.noise_variance[:n],
+            drift=drift,
+            noise=noise,
             initial="stationary" if self.initial_kind == "stationary"
             else state if self.initial_kind == "gaussian" else self.initial_mean[:n],
         )  # fmt: skip
@@ -195,12 +258,14 @@ class SpectralSPDE:
         return {
             "domain": self.domain.to_dict(),
             "n_modes": int(self.n_modes),
-            "drift": _describe(self.drift, self.eigenvalues),
-            "noise": _describe(self.noise, self.noise_variance),
+            "drift": _describe(self.drift),
+            "noise": _describe(self.noise),
             "initial": {
                 "kind": self.initial_kind,
                 "mean": self.initial_mean.tolist(),
-                "variance": self.initial_variance.tolist(),
+                "variance": (
+                    self.initial_variance if self.coupling is None else self.coupling.initial
+                ).tolist(),
             },
             "times": self.times.tolist(),
             "n_points": int(self.n_points),
@@ -244,6 +309,7 @@ class SpectralSPDE:
                 f"SpectralSPDE{name}: dX = A X dt + dW, {self.n_modes} modes on {self.domain}",
                 f"  lambda  {_shorten(self.eigenvalues)}  {_formula(self.drift)}",
                 f"  q       {_shorten(self.noise_variance)}  {_formula(self.noise)}",
+                *(["  modes coupled; see drift_matrix and noise_covariance"] * self.is_coupled),
                 f"  X(0)    {self.initial_kind}, mean {_shorten(self.initial_mean)}",
             ]
         )
@@ -266,39 +332,19 @@ def check_times(times: Any) -> Array:
     return t
 
 
-def _resolve(what: str, given: Any, mu: Array) -> Array:
-    try:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            raw = given.values(mu) if isinstance(given, AbstractSpectrum) else given
-            v = np.array(raw, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise EquationError(
-            what, expected="a spectrum or numbers", got=repr(given), fix="pass sl.PowerLaw(2.0)"
-        ) from error
-    if v.shape != mu.shape or not np.isfinite(v).all() or (v < 0).any():
-        got = f"shape {v.shape}" if v.shape != mu.shape else f"values from {v.min()} to {v.max()}"
-        raise EquationError(
-            what, expected=f"{len(mu)} finite, non-negative numbers", got=got,
-            fix="give one number a mode; lambda_n and q_n enter as -lambda_n and sqrt(q_n)",
-        )  # fmt: skip
-    return v
-
-
-def _describe(given: Any, values: Array) -> dict[str, Any]:
-    return given.to_dict() if isinstance(given, AbstractSpectrum) else {"values": values.tolist()}
+def _describe(given: Any) -> dict[str, Any]:
+    if isinstance(given, AbstractSpectrum):
+        return given.to_dict()
+    return {"values": np.asarray(given, dtype=float).tolist()}
 
 
 def _undescribe(description: dict[str, Any]) -> Any:
     return description["values"] if "values" in description else spectrum_from_dict(description)
 
 
-def _frozen(values: Array) -> Array:
-    values = np.array(values, dtype=float)
-    values.setflags(write=False)
-    return values
-
-
 def _formula(given: Any) -> str:
+    if is_matrix(given):
+        return "of a matrix"
     return repr(given) if isinstance(given, AbstractSpectrum) else ""
 
 

@@ -10,19 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import Interval, Line
+from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.domain._interval import Boundary
+from spdelaw.equation._rotation import advection_matrix
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 
 __all__ = [
     "EQUATIONS",
+    "advection_diffusion",
     "damped_heat",
+    "disk_heat",
     "fractional_heat",
     "heat",
+    "heat_on",
     "neumann_heat",
     "ornstein_uhlenbeck",
     "periodic_heat",
+    "plane_ornstein_uhlenbeck",
+    "sphere_heat",
+    "square_heat",
 ]
 
 #: ``q_n = n^-(2 r + 1 + eps)`` with r = 0.5 and eps = 0.01 (paper, section 3.2).
@@ -112,6 +119,77 @@ def periodic_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> 
     return heat(n_modes, boundary="periodic", kappa=kappa, **settings)
 
 
+def heat_on(
+    domain: AbstractDomain,
+    n_modes: int = 50,
+    *,
+    kappa: float = 1.0,
+    nu: float = 1.0,
+    s: float = 1.0,
+    noise: Any = PAPER_NOISE,
+    initial: Any = "stationary",
+) -> SpectralSPDE:
+    """Damped heat equation on any domain: ``lambda_n = kappa + nu mu_n^s``.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.heat_on(sl.Sphere(), n_modes=4).eigenvalues
+        array([1., 3., 3., 3.])
+    """
+    return SpectralSPDE(
+        domain, n_modes, OperatorFormula(kappa, nu, s), noise=noise, initial=initial,
+        label=f"damped heat equation, {domain.name}",
+    )  # fmt: skip
+
+
+def square_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the square ``(0, pi)^2`` with cold sides."""
+    return heat_on(Box((0.0, np.pi), (0.0, np.pi)), n_modes, **settings)
+
+
+def disk_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the unit disk with a cold rim."""
+    return heat_on(Disk(), n_modes, **settings)
+
+
+def sphere_heat(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the unit sphere."""
+    return heat_on(Sphere(), n_modes, **settings)
+
+
+def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE:
+    """`heat_on` the weighted plane: ``A u = Laplace u - x . grad u - u``."""
+    return heat_on(Plane(), n_modes, **settings)
+
+
+def advection_diffusion(
+    n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0, nu: float = 1.0,
+    noise: Any = PAPER_NOISE, initial: Any = heat_bump,
+) -> SpectralSPDE:  # fmt: skip
+    """Heat carried around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
+
+    Cosine and sine of a wavenumber turn into one another, so the drift is a matrix, with
+    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine
+    lacks its sine and is not carried.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.advection_diffusion(n_modes=3, speed=2.0).eigenvalues
+        array([1.+0.j, 5.-4.j, 5.+4.j])
+    """
+    ring = Interval(0.0, np.pi, "periodic")
+    decay = OperatorFormula(kappa, nu).values(ring.eigenvalues(n_modes))
+    return SpectralSPDE(
+        ring,
+        n_modes,
+        np.diag(decay) + advection_matrix(ring, n_modes, speed),
+        noise=noise,
+        initial=initial,
+        n_points=100,
+        label="stochastic advection-diffusion equation on a ring",
+    )
+
+
 #: The catalogue by name, as the shell knows it.
 EQUATIONS = {
     "heat": heat,
@@ -120,4 +198,9 @@ EQUATIONS = {
     "damped-heat": damped_heat,
     "neumann-heat": neumann_heat,
     "periodic-heat": periodic_heat,
+    "square-heat": square_heat,
+    "disk-heat": disk_heat,
+    "sphere-heat": sphere_heat,
+    "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
+    "advection-diffusion": advection_diffusion,
 }

@@ -3,14 +3,23 @@
 from spdelaw.evaluate._checks import ModelCheck, check_model, standard_innovations
 from spdelaw.evaluate._decoder_floor import decoder_floor
 from spdelaw.evaluate._law_distance import law_distance, parameter_errors
+from spdelaw.evaluate._leave_future_out import leave_future_out
 from spdelaw.evaluate._scorecard import Scorecard, evaluate
-from spdelaw.evaluate._tiers import TIERS, TierScore, mean_predictor, projection_floor
+from spdelaw.evaluate._tiers import (
+    TIERS,
+    Predicted,
+    TierScore,
+    mean_predictor,
+    predict_tier,
+    projection_floor,
+)
 from spdelaw.evaluate._trajectory import coverage, gaussian_crps
 from spdelaw.law import relative_l2, rmse
 
 __all__ = [
     "TIERS",
     "ModelCheck",
+    "Predicted",
     "Scorecard",
     "TierScore",
     "check_model",
@@ -19,8 +28,10 @@ __all__ = [
     "evaluate",
     "gaussian_crps",
     "law_distance",
+    "leave_future_out",
     "mean_predictor",
     "parameter_errors",
+    "predict_tier",
     "projection_floor",
     "relative_l2",
     "rmse",

@@ -1,9 +1,11 @@
 """Does the model fit? Innovations that should be independent standard normals.
 
-Three tests a mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths)
-and normality (D'Agostino's omnibus test). All statistics are scaled down by
-``1 + n_test / n_train``, so that errors of the estimate alone do not set off an alarm, and the
-p-values are joined by Holm's method: the chance of any false alarm stays below the stated rate.
+Four tests a mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths),
+normality (D'Agostino's omnibus test) and independence of the other modes (Ljung-Box on
+cross-correlations, which a coupling that the law leaves out makes large). All statistics are
+scaled down by ``1 + n_test / n_train``, so that errors of the estimate alone do not set off an
+alarm, and the p-values are joined by Holm's method: the chance of any false alarm stays below the
+stated rate.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from spdelaw.equation import transition
+from spdelaw.equation import distinct_steps, matrix_transition, transition
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.law import Law
 from spdelaw.law._states import batches
-from spdelaw.model import collapse, component_innovations, innovations
+from spdelaw.model import CoupledParameters, collapse, component_innovations, innovations
 
 Array = np.ndarray
 
@@ -27,7 +29,7 @@ Array = np.ndarray
 FALSE_ALARM = 0.01
 #: Lags of the whiteness test.
 LAGS = 10
-TESTS = ("variance", "whiteness", "normality")
+TESTS = ("variance", "whiteness", "normality", "independence")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +74,7 @@ def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
     for n in range(z.shape[-1]):
         for test, p in _series_tests(z[..., n], shrink).items():
             table[test][n] = p
+    table["independence"] = _independence(z, shrink)
     series = np.arange(1, z.shape[-1] + 1)
     p_values = xr.Dataset({k: ("series", v) for k, v in table.items()}, coords={"series": series})
     return ModelCheck(p_values, _holm(p_values, unit), z, unit)
@@ -79,7 +82,7 @@ def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
 
 def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    values, times, basis = law._seen(fields)[1:]
+    values, times, basis = law._seen(fields)[1:4]
     complete = not np.isnan(values).any() and times.ndim == 1
     noise_free = (
         np.ndim(law.state.observation_variance) == 0 and law.state.observation_variance == 0
@@ -102,10 +105,21 @@ def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
 
 
 def _transition_innovations(law: Law, values: Array, times: Array, basis: Array) -> Array:
-    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients."""
+    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients.
+
+    For coupled modes the root is a Cholesky factor: mode 2 is what mode 1 leaves of it.
+    """
     c = values @ np.linalg.pinv(basis).T
-    a, omega = transition(law.state.eigenvalues, law.state.noise_variance, np.diff(times)[:, None])
     z = np.full(c.shape, np.nan)
+    state = law.state
+    if isinstance(state, CoupledParameters):
+        lengths, which = distinct_steps(np.diff(times))
+        step = matrix_transition(state.drift, state.noise_covariance, lengths)
+        inverse = np.linalg.inv(np.linalg.cholesky(step.covariance))[which]
+        error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
+        z[:, 1:] = np.einsum("tij,ptj->pti", inverse, error)
+        return z
+    a, omega = transition(state.eigenvalues, state.noise_variance, np.diff(times)[:, None])
     z[:, 1:] = (c[:, 1:] - a * c[:, :-1]) / np.sqrt(omega)
     return z
 
@@ -139,6 +153,24 @@ def _ljung_box(z: Array) -> tuple[float, int]:
             total += pairs.size * float(pairs.mean()) ** 2
             used += 1
     return total, used
+
+
+def _independence(z: Array, shrink: float) -> Array:
+    """p-value of each series against all others at equal and earlier times; (series,)."""
+    seen = ~np.isnan(z)
+    filled = np.where(seen, z, 0.0)
+    power = (filled**2).sum((0, 1)) / np.maximum(seen.sum((0, 1)), 1)
+    filled = filled / np.sqrt(np.where(power > 0, power, 1.0))
+    n = z.shape[-1]
+    total, used = np.zeros(n), np.zeros(n)
+    for lag in range(min(LAGS, z.shape[1] // 4) + 1):
+        stop = z.shape[1] - lag
+        product = filled[:, lag:].reshape(-1, n).T @ filled[:, :stop].reshape(-1, n)
+        pairs = seen[:, lag:].reshape(-1, n).T.astype(float) @ seen[:, :stop].reshape(-1, n)
+        enough = (pairs >= 20) & ~np.eye(n, dtype=bool)
+        total += np.where(enough, product**2 / np.maximum(pairs, 1), 0.0).sum(1)
+        used += enough.sum(1)
+    return np.where(used > 0, special.chdtrc(np.maximum(used, 1), total / shrink), np.nan)
 
 
 def _holm(p_values: xr.Dataset, unit: str) -> list[str]:

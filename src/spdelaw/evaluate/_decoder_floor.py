@@ -43,7 +43,7 @@ def decoder_floor(
         >>> many.rmse < 0.5 * few.rmse
         True
     """
-    checked = as_fields(fields, dims=domain.dims)
+    checked = domain.flatten(as_fields(fields, dims=domain.dims))
     n, k = domain.check_modes(n_modes), check_count("n_time", n_time)
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
@@ -57,7 +57,7 @@ def decoder_floor(
             fix="compute the floor for paths on a common grid of times",
         )  # fmt: skip
     values, times = np.asarray(checked.values), checked["time"].values
-    basis = domain.eigenfunctions(checked[domain.dims[0]].values, n)
+    basis = domain.eigenfunctions(domain.places(checked).points, n)
     projected = np.empty(values.shape)
     for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
         projected[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T

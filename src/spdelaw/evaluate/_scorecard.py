@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluate._checks import ModelCheck, check_model, describe_check
@@ -107,6 +106,8 @@ def evaluate(
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
+    Where the law prepares its data, all scores are those of the prepared fields.
+
     Args:
         law: the law.
         data: fields with at least two times; NaN for missing.
@@ -137,7 +138,8 @@ def evaluate(
             "truth", expected="the equation that made the data", got=type(truth).__name__,
             fix="pass truth=sl.catalogue.heat(...)",
         )  # fmt: skip
-    fields = as_fields(data, dims=law.domain.dims).isel(path=slice(max_paths))
+    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    law = law.bare
     scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,

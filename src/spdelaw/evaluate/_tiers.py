@@ -48,15 +48,28 @@ def tier_masks(values: Array, tier: str, seed: int) -> tuple[Array, Array]:
     return there & ~held, there & held & later
 
 
-def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
-    """Scores of the law's mean and intervals against the data, noise included."""
+class Predicted(NamedTuple):
+    """What a law says about the scored values of a tier, noise included; each (path, time, x)."""
+
+    mean: Array
+    std: Array
+    truth: Array
+
+
+def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predicted:
+    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere."""
     values = fields.values
     seen, scored = tier_masks(values, tier, seed)
     result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
     mean = np.where(scored, result["mean"].values, np.nan)
     noise = np.broadcast_to(law.state.observation_variance, values.shape[-1:])
     std = np.sqrt(result["std"].values ** 2 + noise)
-    truth = np.where(scored, values, np.nan)
+    return Predicted(mean, std, np.where(scored, values, np.nan))
+
+
+def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
+    """Scores of the law's mean and intervals against the data, noise included."""
+    mean, std, truth = predict_tier(law, fields, tier, seed)
     return TierScore(
         relative_l2(mean, truth),
         rmse(mean, truth),
@@ -68,7 +81,7 @@ def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: floa
 def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
     values = fields.values
-    basis = law.domain.eigenfunctions(fields[law.domain.dims[0]].values, law.state.n_modes)
+    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.state.n_modes)
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
     seen = ~np.isnan(rows)
@@ -84,8 +97,9 @@ def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
 
 def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
-    x = fields[equation.domain.dims[0]].values
-    mean = np.broadcast_to(equation.mean(fields["time"].values, x).values, fields.shape).copy()
+    basis = equation.domain.eigenfunctions(equation.domain.places(fields).points, equation.n_modes)
+    at_modes = equation.mean(fields["time"].values).values
+    mean = np.broadcast_to(at_modes @ basis.T, fields.shape).copy()
     mean[:, 0] = np.nan
     truth = np.where(np.isnan(mean), np.nan, fields.values)
     mean = np.where(np.isnan(truth), np.nan, mean)

@@ -2,5 +2,6 @@
 
 from spdelaw.infer._fit import ENGINES, fit, update
 from spdelaw.infer._priors import LogNormal, Normal
+from spdelaw.infer._settings import DRIFTS, NOISES
 
-__all__ = ["ENGINES", "LogNormal", "Normal", "fit", "update"]
+__all__ = ["DRIFTS", "ENGINES", "NOISES", "LogNormal", "Normal", "fit", "update"]

@@ -13,11 +13,13 @@ from spdelaw._version import __version__
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._coordinates import Free
+from spdelaw.infer._coupled_quantities import coupled_quantities, spectra_jacobian
 from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._identifiability import identifiability, time_unit_hint
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
 from spdelaw.law import Law, Quantity, coordinates_dataset, parameters_dataset
+from spdelaw.model import AnyParameters, CoupledParameters
 
 Array = np.ndarray
 
@@ -29,7 +31,7 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
     state = fitted.solution.parameters
     state = state._replace(observation_variance=_observation_variance(fitted, settings))
     hint = time_unit_hint(
-        state.eigenvalues[: fitted.n_modes],
+        _decay_rates(state, fitted.n_modes),
         float(np.median(np.diff(times))),
         observed.span,
         bool(report.undetermined),
@@ -51,10 +53,20 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
         unresolved_variance=float(fitted.outside_variance),
         info=_info(fitted, observed, settings, notes, report.to_dict()),
         coordinates=coordinates_dataset(
-            fitted.layout.names, fitted.solution.full, fitted.solution.covariance
+            fitted.layout.names,
+            fitted.solution.full,
+            fitted.solution.covariance,
+            spectra_jacobian(fitted.layout, fitted.solution.full),
         ),
         statistics=fitted.statistics,
     )
+
+
+def _decay_rates(state: AnyParameters, n_modes: int) -> Array:
+    """Real parts of the eigenvalues of the reported modes' drift."""
+    if isinstance(state, CoupledParameters):
+        return np.linalg.eigvals(state.drift[:n_modes, :n_modes]).real
+    return state.eigenvalues[:n_modes]
 
 
 def _observation_variance(fitted: Fitted, settings: Settings) -> Array:
@@ -67,10 +79,12 @@ def _observation_variance(fitted: Fitted, settings: Settings) -> Array:
     return fitted.solution.parameters.observation_variance
 
 
-def quantities(fitted: Fitted, state: Any) -> dict[str, Quantity]:
+def quantities(fitted: Fitted, state: AnyParameters) -> dict[str, Quantity]:
     """Parameters people know, with delta-method standard errors."""
     layout, full, covariance = fitted.layout, fitted.solution.full, fitted.solution.covariance
     s, n = layout.slices, fitted.n_modes
+    if isinstance(state, CoupledParameters):
+        return coupled_quantities(fitted, state) | _others(fitted, state) | _tied(fitted)
 
     def of_spectrum(part: str, values: Array) -> Quantity:
         coordinates = getattr(layout, part)
@@ -81,17 +95,24 @@ def quantities(fitted: Fitted, state: Any) -> dict[str, Quantity]:
     out = {
         "eigenvalue": of_spectrum("drift", state.eigenvalues),
         "noise_variance": of_spectrum("noise", state.noise_variance),
-        "initial_mean": Quantity(state.initial_mean[:n], _stderr(fitted, "initial_mean", n), False),
+        **_others(fitted, state),
     }
-    std = np.sqrt(state.observation_variance)
-    error = std * _stderr(fitted, "observation", np.size(std))
-    if fitted.point_error is not None:
-        error = fitted.point_error
-    out["observation_std"] = Quantity(std, error if std.ndim else error[0], True)
     if layout.sizes["initial_variance"]:
         error = state.initial_variance[:n] * _stderr(fitted, "initial_variance", n)
         out["initial_variance"] = Quantity(state.initial_variance[:n], error, True)
     return out | _tied(fitted)
+
+
+def _others(fitted: Fitted, state: AnyParameters) -> dict[str, Quantity]:
+    """Initial mean and observation noise."""
+    n = fitted.n_modes
+    mean = Quantity(state.initial_mean[:n], _stderr(fitted, "initial_mean", n), False)
+    std = np.sqrt(state.observation_variance)
+    error = std * _stderr(fitted, "observation", np.size(std))
+    if fitted.point_error is not None:
+        error = fitted.point_error
+    noise = Quantity(std, error if std.ndim else error[0], True)
+    return {"initial_mean": mean, "observation_std": noise}
 
 
 def _stderr(fitted: Fitted, part: str, n: int) -> Array:
@@ -132,6 +153,7 @@ def _info(
         "initial_state": fitted.layout.initial_kind,
         "drift": "diagonal" if isinstance(fitted.layout.drift, Free) else settings.drift,
         "noise": "diagonal" if isinstance(fitted.layout.noise, Free) else settings.noise,
+        **({"noise_rank": settings.noise_rank} if settings.noise == "low_rank" else {}),
         "convergence": {
             "evaluations": optimum.n_evaluations,
             "remaining_gain": float(optimum.decrement),

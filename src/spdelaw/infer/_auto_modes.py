@@ -32,7 +32,9 @@ def choose_modes(observed: Observed, domain: AbstractDomain) -> tuple[int, str]:
     times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
-    wide = domain.eigenfunctions(observed.points, min(MOST + 1, len(observed.points)))
+    wide = domain.eigenfunctions(
+        observed.points, domain.available(min(MOST + 1, len(observed.points)))
+    )
     most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
     energy = float(np.nansum(values**2))
     collapses: dict[int, Collapsed] = {}

@@ -53,12 +53,13 @@ def _replicate(law: Law, observed: Observed, seed: int) -> Array:
     """Paths of the law on the observed clock, with its observation noise."""
     times, points = observed.times, observed.points
     if times.ndim == 1:
-        return law.sample(observed.n_paths, times, points, seed=seed, observation_noise=True).values
+        paths = law.sample(observed.n_paths, times, points, seed=seed, observation_noise=True)
+        return law.domain.flatten(paths).values
     rows = [
-        law.sample(1, t, points, seed=seed * 100003 + i, observation_noise=True).values
+        law.sample(1, t, points, seed=seed * 100003 + i, observation_noise=True)
         for i, t in enumerate(times)
     ]
-    return np.concatenate(rows)
+    return np.concatenate([law.domain.flatten(row).values for row in rows])
 
 
 def _intervals(law: Law, tables: list[xr.Dataset], level: float) -> xr.Dataset:

@@ -14,6 +14,7 @@ import dataclasses
 from typing import Any
 
 from spdelaw.domain import AbstractDomain
+from spdelaw.errors import InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._chaos_truncated import Loss, check_truncated, estimate_truncated
 from spdelaw.infer._exact import estimate
@@ -41,6 +42,11 @@ def fit_chaos(
     density, "coefficients" after a deterministic start, the parameters being those of the fit.
     """
     model = ChaosModel(n_time, observed.span, tail)
+    if settings.drift in ("normal", "dense"):
+        raise InputError(
+            "drift", expected="'diagonal' or 'parametric' with engine='chaos'",
+            got=repr(settings.drift), fix="pass engine='exact', which couples modes",
+        )  # fmt: skip
     if tail == "modelled":
         find = estimate_per_point if settings.noise_word == "per_point" else estimate
         fitted, loss = find(observed, domain, n_modes, settings), Loss(0.0, "fields")

@@ -63,6 +63,10 @@ class Loss(NamedTuple):
 def check_truncated(settings: Settings) -> None:
     """Refuse what the truncated model has no place for."""
     refused = {
+        "noise": (
+            settings.noise in ("low_rank", "dense"), "'diagonal' or 'parametric'", settings.noise,
+            "pass tail='modelled', or engine='exact'",
+        ),
         "observation_noise": (
             settings.noise_word in ("none", "per_point"),
             "'auto', 'estimate' or a standard deviation", settings.noise_word,
@@ -110,7 +114,7 @@ def _problem(
     settings: Settings, model: ChaosModel, known: float | None,
 ) -> Problem:  # fmt: skip
     """Maximisation of the truncated likelihood from moments and a projection."""
-    parts = spectra(domain, n_modes, 0, settings)
+    parts = spectra(domain, n_modes, 0, settings, np.ones(n_modes))
     outside = _outside_variance(collapsed)
     rough = _starts.from_estimates(collapsed, outside)
     mean, spread = first_states(collapsed)
@@ -209,7 +213,7 @@ def _loss(
         priors=_of_spectra(settings.priors),
     )
     whole = fit_statistics(statistics, domain, fitted.n_modes, same, {}).solution.log_likelihood
-    parameters = fitted.solution.parameters
+    parameters: Any = fitted.solution.parameters
     cut = evaluate_chaos(collapsed, parameters, model, density="coefficients").log_likelihood
     return Loss((whole - float(cut.sum())) / collapsed.n_paths, "coefficients")
 

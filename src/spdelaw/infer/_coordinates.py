@@ -97,7 +97,7 @@ class OperatorTied(AbstractCoordinates):
     def start(self, spectrum: Array) -> Array:
         """Least squares of the spectrum on ``1, mu`` with s = 1, kept positive."""
         mu = np.asarray(self.mu)
-        nu = max(float(np.polyfit(mu, spectrum, 1)[0]) if len(mu) > 1 else 1.0, 1e-3)
+        nu = max(float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 1.0, 1e-3)
         kappa = float(np.median(spectrum - nu * mu))
         floor = 0.05 * float(spectrum.min())
         return np.log([max(kappa, floor), nu, 1.0])

@@ -10,8 +10,8 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer import _starts
 from spdelaw.infer._coordinates import OperatorTied, PowerTied
-from spdelaw.infer._fitted import Fitted, initial_kind, spectra
-from spdelaw.infer._layout import Layout
+from spdelaw.infer._coupled_starts import coupled_from_estimates
+from spdelaw.infer._fitted import Fitted, initial_kind, make_layout, spectra
 from spdelaw.infer._noise_decision import all_noise, noise_inside
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._problem import Solution, starting_vector
@@ -95,24 +95,32 @@ def prepare(
     check_change_of(observed.load())
     view = make_view(observed, domain, n_modes, settings, notes)
     collapsed = collapse(view.values, view.times, view.basis, view.weights)
+    if collapsed.decoupled:
+        notes.append(
+            "too many modes for gaps that differ from path to path: each mode has its marginal "
+            "likelihood, without the correlation of errors between modes"
+        )
     states = n_states(collapsed)
     spare = collapsed.n_values - states
     rough, guess, energy = _first_guess(collapsed, spare, view, domain)
+    if settings.is_coupled:
+        rough = coupled_from_estimates(collapsed, rough, settings.drift not in ("normal", "dense"))
     known = view.known
     if settings.noise_word == "auto" and known is None and spare > 0:
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0 if collapsed.misfit <= NO_MISFIT * spare * energy else None
 
     def task(known: float | None) -> Task:
-        parts = spectra(domain, n_modes, view.n_nuisance, settings)
+        parts = spectra(domain, n_modes, view.n_nuisance, settings, np.sqrt(rough.noise_variance))
         variance = known if known else guess
         mean, spread = first_states(collapsed)
         differ = starts_differ(collapsed, spread, variance)
-        layout = Layout(
-            parts.drift, parts.noise, initial_kind(settings, differ, collapsed.n_paths),
-            parts.n_total, 0 if known is not None else 1,
-            known_variance=known or WORKING_VARIANCE * energy,
+        layout = make_layout(
+            parts, initial_kind(settings, differ, collapsed.n_paths), collapsed.n_paths,
+            0 if known is not None else 1, known_variance=known or WORKING_VARIANCE * energy,
         )  # fmt: skip
+        if settings.is_coupled:
+            spread = np.diag(spread)
         start = starting_vector(layout, rough, variance**0.5, mean, spread)
         return Task(collapsed, view, layout, start, rough, settings, polish)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
@@ -15,6 +16,7 @@ from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
+from spdelaw.infer._fitted import spectra
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._settings import Settings
@@ -44,12 +46,15 @@ def fit(
     threads: int = 1,
     n_time: int | None = None,
     tail: str | None = None,
+    noise_rank: int = 1,
+    prepare: Preparation | None = None,
     **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
 
     Args:
-        data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
+        data: fields (path, time, x) or (time, x), with the domain's dims such as (x, y) in place
+            of x, NaN for missing: DataArray, Dataset, NumPy or
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
         domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
         n_modes: modes to report, or "auto" to choose by BIC.
@@ -60,8 +65,12 @@ def fit(
         observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
-        drift: "diagonal" (one eigenvalue a mode) or "parametric" (``kappa + nu mu^s``).
-        noise: "diagonal" or "parametric" (``scale n^-exponent``).
+        drift: "diagonal" (one eigenvalue a mode), "parametric" (``kappa + nu mu^s``), "normal"
+            (pairs of modes that decay and turn, as transport on a periodic domain makes them) or
+            "dense" (any stable matrix).
+        noise: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" (each mode its own,
+            and ``noise_rank`` patterns they share) or "dense" (any covariance).
+        noise_rank: number of patterns of ``noise="low_rank"``.
         nuisance: modes that are modelled but not reported; "auto" adds them where the grid
             would otherwise mix them into the reported ones.
         fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
@@ -74,6 +83,8 @@ def fit(
             default.
         tail: of the chaos engine: "modelled" (default) adds the covariance of what lies beyond
             K and is unbiased, "dropped" is the paper's model.
+        prepare: what to do to the data first (`spdelaw.Preparation`); the law keeps it, applies
+            it to new data and undoes it on output.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
             ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`
@@ -99,15 +110,17 @@ def fit(
     _check_chaos_words(engine, n_time=own_time, tail=tail)
     settings = Settings(
         observation_noise, initial, drift, noise, nuisance, fixed, priors, level, bootstrap, seed,
-        threads,
+        threads, noise_rank,
     )  # fmt: skip
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
-    observed = observe(data, domain, **others)
+    learned = None if prepare is None else _prepared(prepare, data, domain, others)
+    observed = observe(data if learned is None else learned.apply(data), domain, **others)
     note = None
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
+    spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
     if engine == "chaos":
         k = N_TIME if n_time is None else n_time
         law = fit_chaos(observed, domain, n, settings, k, tail or "modelled")
@@ -118,7 +131,36 @@ def fit(
         law = assemble(find(observed, domain, n, settings), observed, domain, settings)
     if note:
         law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
-    return run_bootstrap(law, observed, domain, settings) if bootstrap else law
+    law = run_bootstrap(law, observed, domain, settings) if bootstrap else law
+    return _with_origin(law, observed, learned)
+
+
+def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str, Any]) -> Prepared:
+    if not isinstance(prepare, Preparation):
+        raise InputError(
+            "prepare", expected="a Preparation", got=type(prepare).__name__,
+            fix="pass prepare=sl.Preparation(anomalies='month')",
+        )  # fmt: skip
+    if others:
+        raise InputError(
+            "keyword", expected="none for the data beside prepare", got=repr(next(iter(others))),
+            fix="bring the data into shape first: sl.as_fields(data, ...)",
+        )  # fmt: skip
+    return prepare.learn(data, domain.dims)
+
+
+def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:
+    """Law that knows from which date its times count, and what was done to its data."""
+    name = "path_time" if "path_time" in observed.fields.coords else "time"
+    attrs = observed.fields[name].attrs
+    clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
+    info = {**law.info, **({"time": clock} if clock else {})}
+    if prepared is not None:
+        info["preparation"] = prepared.how.in_words()
+        if prepared.how.is_affine:
+            note = "climatology, trend and scale count as known: no interval includes their error"
+            info["warnings"] = [*info["warnings"], note]
+    return dataclasses.replace(law, info=info, preparation=prepared)
 
 
 def update(
@@ -157,8 +199,10 @@ def update(
             "law", expected="a law learned from complete, noise-free fields",
             got=f"route {law.info.get('route')!r}", fix="fit old and new data together",
         )  # fmt: skip
+    if law.preparation is not None:
+        data, adapter = law.prepared(data), {}
     observed = observe(data, law.domain, **adapter)
-    new = statistics_of(observed, law.domain, law.n_modes)
+    new = statistics_of(observed, law.domain, law.n_modes, pairs=law.statistics.pairs is not None)
     if new is None:
         raise DataError(
             "data", expected="complete fields on one clock", got="missing values or own times",
@@ -167,12 +211,13 @@ def update(
     settings = Settings(
         initial=law.state.initial_kind, drift=law.info["drift"], noise=law.info["noise"],
         level=float(law.parameters.attrs["interval_level"]),
-        fixed=fixed, priors=priors,
+        fixed=fixed, priors=priors, noise_rank=law.info.get("noise_rank", 1),
     )  # fmt: skip
     fitted = fit_statistics(law.statistics + new, law.domain, law.n_modes, settings, {})
     total = assemble(fitted, observed, law.domain, settings)
     info = {**total.info, "n_paths": fitted.statistics.n_paths}  # type: ignore[union-attr]
-    return dataclasses.replace(total, info=info)
+    kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
+    return dataclasses.replace(total, info=info | kept, preparation=law.preparation)
 
 
 def _check_chaos_words(engine: str, **words: Any) -> None:

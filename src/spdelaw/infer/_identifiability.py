@@ -8,11 +8,14 @@ import numpy as np
 
 from spdelaw.infer._layout import Layout
 from spdelaw.infer._problem import Solution
+from spdelaw.model import CoupledParameters
 
 Array = np.ndarray
 
 #: Standard error of a logarithm from which on the number counts as unknown (a factor of 20).
 UNKNOWN = 1.5
+#: Coordinates of matrices: their correlations say nothing about the matrices themselves.
+ENTRIES = ("drift_", "noise_root", "noise_factor", "initial_root")
 #: Noise variance, relative to the largest, that is rounding of the other modes.
 ROUNDING = 1e-22
 #: Decay within a step from which on all modes count as too fast, and where something is unknown.
@@ -58,7 +61,7 @@ def identifiability(layout: Layout, solution: Solution) -> Report:
     names, is_log = layout.names, layout.is_log
     shown = [
         i for i, name in enumerate(names)
-        if stderr[i] > 0 and not name.startswith(("nuisance", "initial_mean"))
+        if stderr[i] > 0 and not name.startswith(("nuisance", "initial_mean", *ENTRIES))
     ]  # fmt: skip
     undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNKNOWN]
     known = [i for i in shown if names[i] not in undetermined]
@@ -68,7 +71,12 @@ def identifiability(layout: Layout, solution: Solution) -> Report:
         for j in known[k + 1 :]
         if abs(covariance[i, j]) > INSEPARABLE * stderr[i] * stderr[j]
     ]
-    q = solution.parameters.noise_variance
+    found = solution.parameters
+    q = (
+        np.diag(found.noise_covariance)
+        if isinstance(found, CoupledParameters)
+        else found.noise_variance
+    )
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
     return Report(undetermined, pairs, silent)
 

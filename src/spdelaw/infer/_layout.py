@@ -16,7 +16,7 @@ import numpy as np
 from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.model import Evaluation, InitialKind, Parameters
+from spdelaw.model import AnyParameters, InitialKind, Parameters
 
 Array = np.ndarray
 
@@ -85,7 +85,7 @@ class Layout:
         mean = np.zeros(count["initial_mean"], bool)
         return np.concatenate([self.drift.is_log, self.noise.is_log, middle, mean])
 
-    def unpack(self, full: Array, initial_mean: Array) -> Parameters:
+    def unpack(self, full: Array, initial_mean: Array) -> AnyParameters:
         """Parameters at a full vector; ``initial_mean`` where it is no coordinate."""
         s = self.slices
         lam, q = self.drift.values(full[s["drift"]]), self.noise.values(full[s["noise"]])
@@ -99,7 +99,7 @@ class Layout:
         observation = r if self.n_noise > 1 else r[0] if self.n_noise else self.known_variance
         return Parameters(lam, q, mean, variance, np.asarray(observation), self.initial_kind)
 
-    def score(self, full: Array, parameters: Parameters, evaluation: Evaluation) -> Array:
+    def score(self, full: Array, parameters: Any, evaluation: Any) -> Array:
         """Gradient by the full vector, by the chain rule."""
         s = self.slices
         out = np.zeros(len(self.names))

@@ -43,6 +43,7 @@ def needed_nuisance(
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
+    most = domain.available(most)
     total, correlation = n_modes, 0.0
     for total in _ladder(n_modes, max(most, n_modes)):
         phi = domain.eigenfunctions(points, total)

@@ -22,7 +22,10 @@ CHUNK_BYTES = 4e6
 
 
 class Observed(NamedTuple):
-    """Fields as arrays: values (P, T, M), times (T,) or (P, T), points (M,)."""
+    """Fields as arrays: values (P, T, M), times (T,) or (P, T), points (M,) or (M, d).
+
+    ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``.
+    """
 
     values: Any
     times: Array
@@ -61,9 +64,8 @@ def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
             "keyword", expected=f"a setting of the fit, or one of {ADAPTER} for the data",
             got=repr(unknown[0]), fix="see help(spdelaw.fit) for the settings",
         )  # fmt: skip
-    fields = as_fields(data, dims=domain.dims, **adapter)
-    (dim,) = domain.dims
-    points = domain.check_points(fields[dim].values)
+    fields = domain.flatten(as_fields(data, dims=domain.dims, **adapter))
+    points = domain.places(fields).points
     if fields.sizes["time"] < 2:
         raise DataError(
             "time", expected="at least two times", got=str(fields.sizes["time"]),

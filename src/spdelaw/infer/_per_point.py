@@ -20,7 +20,6 @@ from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
 from spdelaw.law._states import smooth_fields
-from spdelaw.model import Parameters
 
 Array = np.ndarray
 
@@ -61,7 +60,7 @@ def estimate_per_point(
 def _expected_residual(
     observed: Observed, domain: AbstractDomain, fitted: Fitted, variance: Array
 ) -> Array:
-    parameters: Parameters = fitted.solution.parameters
+    parameters = fitted.solution.parameters
     unit = parameters._replace(observation_variance=np.asarray(1.0))
     basis = domain.eigenfunctions(observed.points, parameters.n_modes)
     values = observed.load()

@@ -13,13 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spdelaw.infer._coupled_layout import CoupledLayout
+from spdelaw.infer._coupled_starts import CoupledRough
 from spdelaw.infer._layout import Layout
 from spdelaw.infer._optimise import Optimum, maximise
 from spdelaw.infer._starts import Rough
-from spdelaw.model import Evaluation, Parameters
+from spdelaw.model import AnyParameters
 
 Array = np.ndarray
-Evaluate = Callable[[Parameters], Evaluation]
+#: From the parameters that a layout unpacks to their evaluation: of spectra, or of matrices.
+Evaluate = Callable[[Any], Any]
 
 #: Directions of the initial mean with less than this share of the largest information drop out.
 INITIAL_TOLERANCE = 1e-9
@@ -52,7 +55,7 @@ class Solution(NamedTuple):
         optimum: the maximiser's own report.
     """
 
-    parameters: Parameters
+    parameters: AnyParameters
     full: Array
     columns: Array
     n_plain: int
@@ -211,7 +214,9 @@ def _root_of_inverse(information: Array, scale: Array) -> Array:
 def starting_vector(
     layout: Layout, rough: Rough, observation_std: float, initial_mean: Array, spread: Array
 ) -> Array:
-    """Full vector near rough estimates."""
+    """Full vector near rough estimates; the spread of coupled modes is a covariance."""
+    if isinstance(layout, CoupledLayout) and isinstance(rough, CoupledRough):
+        return layout.starting_vector(rough, observation_std, initial_mean, spread)
     full = np.zeros(len(layout.names))
     s = layout.slices
     full[s["drift"]] = layout.drift.start(rough.eigenvalues)
@@ -232,6 +237,8 @@ def starting_scale(
     Per mode the information on ``log q`` is half the number of transitions, on ``log lambda``
     about ``lambda^2 E c^2 span / q`` a path.
     """
+    if isinstance(layout, CoupledLayout) and isinstance(rough, CoupledRough):
+        return layout.starting_scale(full, rough, n_paths, n_steps, span, count)
     s = layout.slices
     lam, q = rough.eigenvalues, rough.noise_variance
     by_lambda = np.maximum(n_paths * span * lam**2 * rough.energy / q, 1.0)

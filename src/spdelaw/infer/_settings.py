@@ -12,7 +12,8 @@ from spdelaw.errors import InputError
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
 OBSERVATION = ("auto", "none", "estimate", "per_point")
-STRUCTURES = ("diagonal", "parametric")
+DRIFTS = ("diagonal", "parametric", "normal", "dense")
+NOISES = ("diagonal", "parametric", "low_rank", "dense")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +31,13 @@ class Settings:
     bootstrap: int = 0
     seed: int = 0
     threads: int = 1
+    noise_rank: int = 1
 
     def __post_init__(self) -> None:
         """Check every setting before any work."""
         _one_of("initial", self.initial, INITIAL)
-        _one_of("drift", self.drift, STRUCTURES)
-        _one_of("noise", self.noise, STRUCTURES)
+        _one_of("drift", self.drift, DRIFTS)
+        _one_of("noise", self.noise, NOISES)
         if isinstance(self.observation_noise, str):
             _one_of("observation_noise", self.observation_noise, OBSERVATION)
         else:
@@ -49,6 +51,7 @@ class Settings:
         if self.nuisance != "auto":
             _whole("nuisance", self.nuisance, 0)
         _whole("bootstrap", self.bootstrap, 0)
+        _whole("noise_rank", self.noise_rank, 1)
         _whole("threads", self.threads, 1)
         _whole("seed", self.seed, 0)
         if not (isinstance(self.level, float) and 0 < self.level < 1):
@@ -56,6 +59,11 @@ class Settings:
                 "level", expected="a probability between 0 and 1", got=repr(self.level),
                 fix="pass level=0.95",
             )  # fmt: skip
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether drift or noise couple the modes."""
+        return self.drift in ("normal", "dense") or self.noise in ("low_rank", "dense")
 
     @property
     def noise_word(self) -> str | None:

@@ -9,8 +9,9 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError
 from spdelaw.infer import _starts
-from spdelaw.infer._fitted import Fitted, initial_kind, spectra
-from spdelaw.infer._layout import Layout, fixed_values, prior_terms
+from spdelaw.infer._coupled_starts import coupled_from_statistics
+from spdelaw.infer._fitted import Fitted, initial_kind, make_layout, spectra
+from spdelaw.infer._layout import fixed_values, prior_terms
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._problem import Problem, solve, starting_scale, starting_vector
 from spdelaw.infer._settings import Settings
@@ -29,21 +30,26 @@ NOISE_Z = 3.0
 FEW_VALUES = 100_000
 
 
-def statistics_of(observed: Observed, domain: AbstractDomain, n_modes: int) -> Statistics | None:
-    """Sufficient statistics in one pass, or None where data are missing or paths differ."""
+def statistics_of(
+    observed: Observed, domain: AbstractDomain, n_modes: int, *, pairs: bool = False
+) -> Statistics | None:
+    """Sufficient statistics in one pass, or None where data are missing or paths differ.
+
+    ``pairs`` adds the products of different modes that a law of coupled modes needs.
+    """
     if observed.times.ndim == 2:
         return None
     phi = domain.eigenfunctions(observed.points, n_modes)
     if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
         return None
-    return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi)
+    return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
 def by_statistics(
     observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings
 ) -> Fitted | None:
     clock = time.perf_counter()
-    s = statistics_of(observed, domain, n_modes)
+    s = statistics_of(observed, domain, n_modes, pairs=settings.is_coupled)
     if s is None:
         return None
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
@@ -55,7 +61,7 @@ def by_statistics(
         return None
     seconds = {"read": time.perf_counter() - clock}
     fitted = fit_statistics(s, domain, n_modes, settings, seconds)
-    z = white_noise_z(s, fitted.solution.parameters, np.diag(gram))
+    z = white_noise_z(s, fitted.solution.parameters, gram if settings.is_coupled else np.diag(gram))
     if settings.noise_word == "auto" and (z > NOISE_Z or _is_doubtful(s)):
         return None
     return fitted
@@ -73,8 +79,11 @@ def fit_statistics(
     rough = _starts.from_statistics(s)
     mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
     kind = initial_kind(settings, bool((spread > 1e-12 * rough.energy).any()), s.n_paths)
-    parts = spectra(domain, n_modes, 0, settings)
-    layout = Layout(parts.drift, parts.noise, kind, n_modes, 0, has_mean=kind == "gaussian")
+    parts = spectra(domain, n_modes, 0, settings, np.sqrt(rough.noise_variance))
+    layout = make_layout(parts, kind, s.n_paths, 0, has_mean=kind == "gaussian")
+    if settings.is_coupled:
+        rough = coupled_from_statistics(s, rough, settings.drift not in ("normal", "dense"))
+        spread = s.pairs.first / s.n_paths if s.pairs is not None else np.diag(spread)
     start = starting_vector(layout, rough, 0.0, mean, spread)
     problem = Problem(
         layout,

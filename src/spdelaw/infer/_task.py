@@ -7,11 +7,20 @@ import dataclasses
 import numpy as np
 
 from spdelaw.infer import _starts
+from spdelaw.infer._coupled_layout import CoupledLayout
 from spdelaw.infer._layout import Layout, fixed_values, prior_terms
 from spdelaw.infer._problem import Problem, Solution, solve, starting_scale
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._view import View
-from spdelaw.model import Collapsed, Evaluation, Parameters, collapse, evaluate_likelihood
+from spdelaw.model import (
+    AnyEvaluation,
+    AnyParameters,
+    Collapsed,
+    Parameters,
+    collapse,
+    evaluate_likelihood,
+    rotate,
+)
 
 Array = np.ndarray
 
@@ -35,7 +44,7 @@ class Task:
 
     def run(self, *, use_misfit: bool, count: float) -> Solution:
         """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
-        if self.collapsed.n_paths < 2 * WARM_PATHS:
+        if self.collapsed.n_paths < 2 * WARM_PATHS or self.collapsed.decoupled:
             return self._best(self.collapsed, use_misfit, count)
         view = self.view
         times = view.times if view.times.ndim == 1 else view.times[:WARM_PATHS]
@@ -61,9 +70,11 @@ class Task:
         return max(found, other, key=lambda solution: solution.log_likelihood)
 
     def _problem(self, some: Collapsed, start: Array, use_misfit: bool, count: float) -> Problem:
-        def evaluate(p: Parameters) -> Evaluation:
+        data = some if isinstance(self.layout, CoupledLayout) else rotate(some)
+
+        def evaluate(p: AnyParameters) -> AnyEvaluation:
             return evaluate_likelihood(
-                some, p, use_misfit=use_misfit, threads=self.settings.threads
+                data, p, use_misfit=use_misfit, threads=self.settings.threads
             )
 
         layout, times = self.layout, self.view.times
@@ -84,6 +95,8 @@ class Task:
         For a mode much faster than a step the likelihood is flat: a maximiser that gets there
         stays, although the maximum may be elsewhere.
         """
+        if not isinstance(found.parameters, Parameters):
+            return None
         step = float(np.median(np.diff(self.view.times, axis=-1)))
         lam, q = found.parameters.eigenvalues, found.parameters.noise_variance
         n = self.layout.n_modes - self.view.n_nuisance

@@ -86,7 +86,7 @@ def grid_mixes(points: Array, domain: AbstractDomain, n_modes: int) -> bool:
     Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
     than the points can tell apart.
     """
-    phi = domain.eigenfunctions(points, min(n_modes + 2, len(points)))
+    phi = domain.eigenfunctions(points, domain.available(min(n_modes + 2, len(points))))
     phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
     gram = phi.T @ phi
     off = np.abs(gram - np.diag(np.diag(gram)))[:n_modes].max()
@@ -136,7 +136,9 @@ def _total_modes(
         return found[total].log_likelihood
 
     if settings.nuisance == "auto":
-        total = likeliest_total(score, max(n_modes, keep.shape[1]), MOST_SHARED)
+        least = domain.available(max(n_modes, keep.shape[1]))
+        most = domain.available(max(least, MOST_SHARED))
+        total = likeliest_total(score, least, most)
     else:
         total = n_modes + int(settings.nuisance)
         score(total)

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.errors import DataError
+from spdelaw.domain import Places
+from spdelaw.errors import DataError, InputError
 from spdelaw.law._law import Law
-from spdelaw.model import ChaosModel, Latents, chaos_latents, collapse
+from spdelaw.model import (
+    AnyParameters,
+    ChaosModel,
+    Latents,
+    Parameters,
+    chaos_latents,
+    collapse,
+)
 
 Array = np.ndarray
 #: Functions of time where neither the caller nor the fit names a number: the paper's.
@@ -42,25 +50,52 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
-    fields, values, times, basis = law._seen(data)
+    fields, values, times, basis, places = law._seen(data)
     if times.ndim == 2:
         raise DataError(
             "data", expected="one clock for all paths", got="times of each path's own",
             fix="pass the paths one at a time with .isel(path=[i])",
         )  # fmt: skip
+    parameters, noise_factor = with_noise_factor(law._working(values))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", N_TIME),
         max(float(np.ptp(times)), law.info.get("horizon", 0.0)),
         tail if tail is not None else law.info.get("tail", "modelled"),
+        noise_factor,
     )
     collapsed = collapse(values, times, basis, law._weights(len(basis)))
-    parts = chaos_latents(collapsed, law._working(values), model)
-    return _dataset(parts, fields, law, model, basis)
+    parts = chaos_latents(collapsed, parameters, model)
+    return _dataset(parts, fields, law, model, basis, places)
+
+
+def with_noise_factor(parameters: AnyParameters) -> tuple[Parameters, Array | None]:
+    """Parameters with a spectrum for their drift, and the factor of noise that couples modes.
+
+    The expansion needs ``e^(-lambda_n t)`` a mode; the factor is the symmetric root of Q.
+    """
+    if isinstance(parameters, Parameters):
+        return parameters, None
+    p = parameters
+    for what, matrix in (("drift", p.drift), ("initial state", p.initial_covariance)):
+        if np.any(matrix != np.diag(np.diag(matrix))):
+            raise InputError(
+                "law", expected="modes that only the noise couples, for chaos coordinates",
+                got=f"modes that the {what} couples",
+                fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
+                "any law",
+            )  # fmt: skip
+    values, vectors = np.linalg.eigh(p.noise_covariance)
+    own = Parameters(
+        np.diag(p.drift), np.diag(p.noise_covariance), p.initial_mean,
+        np.diag(p.initial_covariance), p.observation_variance, p.initial_kind,
+    )  # fmt: skip
+    return own, (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _dataset(
-    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array
-) -> xr.Dataset:
+    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array,
+    places: Places,
+) -> xr.Dataset:  # fmt: skip
     n_paths, n, k = fields.sizes["path"], law.state.n_modes, model.n_time
     xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
     z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
@@ -76,10 +111,11 @@ def _dataset(
             "xi_std": (("path", "k", "mode"), xi_std),
             "z0_mean": (("path", "mode"), z0),
             "z0_std": (("path", "mode"), z0_std),
-            "reconstruct_truncated": (fields.dims, field),
+            "reconstruct_truncated": (("path", "time", *places.dims), places.unflatten(field)),
         },
         coords={
-            **{dim: fields[dim].values for dim in fields.dims},
+            **{dim: fields[dim].values for dim in ("path", "time")},
+            **places.coords,
             "k": np.arange(1, k + 1),
             "mode": mode,
         },

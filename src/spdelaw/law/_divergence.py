@@ -1,24 +1,27 @@
 """Closed-form Kullback-Leibler divergence between two laws of the coefficients.
 
-Both laws are Markov and independent over modes, so the chain rule over transitions gives
+Both laws are Markov, so the chain rule over transitions gives, for modes on their own,
 
     KL = KL(initial) + 1/2 sum_t [ log(w2/w1) - 1 + w1/w2 + (a1 - a2)^2 E1 c_t^2 / w2 ],
 
-with ``E1 c_t^2`` the second moment under the first law.
+with ``E1 c_t^2`` the second moment under the first law, and the same with matrices for coupled
+ones.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.equation import mode_variance, transition
-from spdelaw.model import Parameters
+from spdelaw.equation import distinct_steps, matrix_transition, mode_variance, transition
+from spdelaw.model import AnyParameters, CoupledParameters, Parameters, coupled_parameters
 
 Array = np.ndarray
 
 
-def kl_divergence(first: Parameters, second: Parameters, times: Array) -> float:
+def kl_divergence(first: AnyParameters, second: AnyParameters, times: Array) -> float:
     """``KL(first || second)`` per path for states at ``times`` (the first is the initial one)."""
+    if not (isinstance(first, Parameters) and isinstance(second, Parameters)):
+        return _coupled(coupled_parameters(first), coupled_parameters(second), times)
     dt = np.diff(times)[:, None]
     a1, w1 = transition(first.eigenvalues, first.noise_variance, dt)
     a2, w2 = transition(second.eigenvalues, second.noise_variance, dt)
@@ -41,3 +44,33 @@ def _initial(first: Parameters, second: Parameters, unit: Array) -> float:
     if (v2 == 0).any() or (v1 == 0).any():
         return float("inf")
     return float(0.5 * (np.log(v2 / v1) - 1.0 + v1 / v2 + gap / v2).sum())
+
+
+def _coupled(first: CoupledParameters, second: CoupledParameters, times: Array) -> float:
+    lengths, which = distinct_steps(np.diff(times))
+    one = matrix_transition(first.drift, first.noise_covariance, lengths)
+    two = matrix_transition(second.drift, second.noise_covariance, lengths)
+    age = matrix_transition(first.drift, first.noise_covariance, times[:-1] - times[0])
+    start = first.initial_covariance + np.outer(first.initial_mean, first.initial_mean)
+    square = age.factor @ start @ np.swapaxes(age.factor, 1, 2) + age.covariance
+    total = np.zeros((len(lengths), *square.shape[1:]))
+    np.add.at(total, which, square)
+    counts = np.bincount(which, minlength=len(lengths))
+    value = 0.0
+    for u, n in enumerate(counts):
+        f = one.factor[u] - two.factor[u]
+        value += n * _gaussian(one.covariance[u], two.covariance[u], np.zeros((len(f), len(f))))
+        value += 0.5 * float(np.trace(np.linalg.solve(two.covariance[u], f @ total[u] @ f.T)))
+    gap = first.initial_mean - second.initial_mean
+    square = np.outer(gap, gap)
+    if first.initial_kind == "deterministic" and second.initial_kind == "deterministic":
+        return value + 0.5 * float(np.trace(np.linalg.solve(two.covariance[which[0]], square)))
+    return value + _gaussian(first.initial_covariance, second.initial_covariance, square)
+
+
+def _gaussian(one: Array, two: Array, gap: Array) -> float:
+    """``KL(N(m1, one) || N(m2, two))`` with the outer product of ``m1 - m2``."""
+    (sign1, log1), (sign2, log2) = np.linalg.slogdet(one), np.linalg.slogdet(two)
+    if sign1 <= 0 or sign2 <= 0:
+        return float("inf")
+    return 0.5 * float(log2 - log1 - len(one) + np.trace(np.linalg.solve(two, one + gap)))

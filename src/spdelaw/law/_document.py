@@ -2,62 +2,90 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Preparation, Prepared
+from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
-from spdelaw.model import Parameters, Statistics
+from spdelaw.model import CoupledParameters, PairSums, Parameters, Statistics
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 Array = np.ndarray
 
+#: Arrays of a preparation.
+PREPARED = ("coefficients", "scale", "points")
+
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything but the parameter table: JSON types, and arrays by dotted name."""
+    plain, of_domain = split_domain(law.domain)
     description: dict[str, Any] = {
-        "domain": law.domain.to_dict(),
+        "domain": plain,
         "n_modes": law.n_modes,
         "initial_kind": law.state.initial_kind,
         "unresolved_variance": float(law.unresolved_variance),
         "info": law.info,
     }
-    arrays: dict[str, Array] = {"times": law.times, "points": law.points}
-    for key in Parameters._fields[:-1]:
+    arrays: dict[str, Array] = {"times": law.times, "points": law.points, **of_domain}
+    for key in law.state._fields[:-1]:
         arrays[f"state.{key}"] = getattr(law.state, key)
     if law.coordinates is not None:
         description["coordinate_names"] = list(law.coordinates["coordinate"].values)
-        for key in ("estimate", "covariance"):
-            arrays[f"coordinates.{key}"] = law.coordinates[key].values
+        for name, values in law.coordinates.data_vars.items():
+            arrays[f"coordinates.{name}"] = values.values
     if law.statistics is not None:
-        parts = dataclasses.asdict(law.statistics)
+        parts = {f.name: getattr(law.statistics, f.name) for f in fields(law.statistics)}
+        pairs: PairSums | None = parts.pop("pairs")
+        if pairs is not None:
+            arrays |= {f"pairs.{key}": value for key, value in pairs._asdict().items()}
         description["statistics"] = {k: v for k, v in parts.items() if np.ndim(v) == 0}
         arrays |= {f"statistics.{k}": v for k, v in parts.items() if np.ndim(v)}
+    if law.preparation is not None:
+        p = law.preparation
+        description["preparation"] = {
+            "how": p.how.to_dict(), "clock": p.clock, "middle": list(p.middle),
+        }  # fmt: skip
+        arrays |= {f"preparation.{key}": getattr(p, key) for key in PREPARED}
     return description, arrays
 
 
 def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Arguments of `Law` but for its parameter table."""
-    state: dict[str, Any] = {key: arrays[f"state.{key}"] for key in Parameters._fields[:-1]}
+    kind: Any = CoupledParameters if "state.drift" in arrays else Parameters
+    state: dict[str, Any] = {key: arrays[f"state.{key}"] for key in kind._fields[:-1]}
     coordinates = statistics = None
     if "coordinate_names" in document:
         coordinates = coordinates_dataset(
             document["coordinate_names"],
             arrays["coordinates.estimate"],
             arrays["coordinates.covariance"],
+            arrays.get("coordinates.jacobian"),
         )
     if "statistics" in document:
         own: dict[str, Any] = dict(document["statistics"])
         own |= {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("statistics.")}
+        if "pairs.n_steps" in arrays:
+            own["pairs"] = PairSums(**{k: arrays[f"pairs.{k}"] for k in PairSums._fields})
         statistics = Statistics(**own)
+    preparation = None
+    if "preparation" in document:
+        own = document["preparation"]
+        learned = {key: arrays[f"preparation.{key}"] for key in PREPARED}
+        middle = (float(own["middle"][0]), float(own["middle"][1]))
+        preparation = Prepared(
+            Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle
+        )
     return {
-        "domain": domain_from_dict(document["domain"]),
+        "preparation": preparation,
+        "domain": joined_domain(document["domain"], arrays),
         "n_modes": document["n_modes"],
-        "state": Parameters(**state, initial_kind=document["initial_kind"]),
+        "state": kind(**state, initial_kind=document["initial_kind"]),
         "times": arrays["times"],
         "points": arrays["points"],
         "unresolved_variance": document["unresolved_variance"],
@@ -67,12 +95,33 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
     }
 
 
-def coordinates_dataset(names: Any, estimate: Array, covariance: Array) -> xr.Dataset:
-    """Unconstrained coordinates of a fit with their joint covariance."""
+def split_domain(domain: AbstractDomain) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Plain description of a domain, and apart from it the arrays that it is built from."""
+    tables = {k: v for k, v in domain.settings().items() if isinstance(v, np.ndarray)}
+    plain = {k: v for k, v in domain.to_dict().items() if k not in tables}
+    return plain, {f"domain.{k}": v for k, v in tables.items()}
+
+
+def joined_domain(plain: dict[str, Any], arrays: dict[str, Array]) -> AbstractDomain:
+    """Inverse of `split_domain`."""
+    own = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("domain.")}
+    return domain_from_dict({**plain, **own})
+
+
+def coordinates_dataset(
+    names: Any, estimate: Array, covariance: Array, jacobian: Array | None = None
+) -> xr.Dataset:
+    """Unconstrained coordinates of a fit with their joint covariance.
+
+    ``jacobian`` is the derivative of all numbers of drift and noise, flattened, by the coordinates.
+    """
+    variables: dict[str, Any] = {
+        "estimate": ("coordinate", estimate),
+        "covariance": (("coordinate", "coordinate_2"), covariance),
+    }
+    if jacobian is not None:
+        variables["jacobian"] = (("number", "coordinate"), jacobian)
     return xr.Dataset(
-        {
-            "estimate": ("coordinate", estimate),
-            "covariance": (("coordinate", "coordinate_2"), covariance),
-        },
+        variables,
         coords={"coordinate": list(names), "coordinate_2": list(names)},
     )

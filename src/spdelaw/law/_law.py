@@ -4,59 +4,109 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields
-from spdelaw.domain import AbstractDomain
+from spdelaw.data import Prepared
+from spdelaw.domain import AbstractDomain, Places
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
 from spdelaw.law import _citation
 from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
+from spdelaw.law._derived import (
+    eigenmodes,
+    law_stationary_covariance,
+    optimal_growth,
+    power_spectrum,
+    predictability,
+)
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import from_document, to_document
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
 from spdelaw.law._store import read_law, write_law
 from spdelaw.law._text import describe
-from spdelaw.model import Collapsed, Parameters, Statistics, evaluate_likelihood
+from spdelaw.law._user_units import to_clock, to_law, to_user
+from spdelaw.model import (
+    AnyParameters,
+    Collapsed,
+    CoupledParameters,
+    Parameters,
+    Statistics,
+    evaluate_likelihood,
+)
 from spdelaw.simulate import simulate
 
 Array = np.ndarray
 
+#: Parameters that are matrices, with entries of either sign.
+MATRICES = ("drift", "noise_covariance", "initial_covariance")
 #: Observation variance, relative to the field's, below which the filter does not go.
 VARIANCE_FLOOR = 1e-10
+
+
+class Seen(NamedTuple):
+    """Data under a law as arrays.
+
+    Attributes:
+        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
+        values: (P, T, M).
+        times: (T,) or (P, T).
+        basis: all modes at the points, (M, N).
+        places: points and labels of the data as they came.
+    """
+
+    fields: xr.DataArray
+    values: Array
+    times: Array
+    basis: Array
+    places: Places
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Law:
     """Law of a field, learned from data: drift and noise spectrum, initial state, noise.
 
-    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``
-    and are seen through the domain's eigenfunctions with white noise.
+    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``,
+    or ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt`` where drift or noise couple them, and are
+    seen through the domain's eigenfunctions with white noise.
 
     Attributes:
         domain: where the field lives.
         n_modes: reported modes; nuisance modes come after them in ``state``.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
+            ``mode_2`` instead of the first two.
         state: the estimated parameters of all modes as plain arrays.
         times, points: where the data were, the defaults for `sample`.
         unresolved_variance: mean square of the field beyond the modes.
         info: engine, route, timings, convergence, warnings.
+        preparation: what was done to the data first. Data that come in are prepared likewise;
+            `sample`, `reconstruct` and `forecast` come back in the units of the data.
     """
 
     domain: AbstractDomain
     n_modes: int
     parameters: xr.Dataset
-    state: Parameters
+    state: AnyParameters
     times: Array
     points: Array
     unresolved_variance: float
     info: dict[str, Any]
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
+    preparation: Prepared | None = None
+
+    @property
+    def bare(self) -> Law:
+        """The same law for data that are prepared already: no preparation of its own."""
+        return dataclasses.replace(self, preparation=None)
+
+    def prepared(self, data: Any) -> xr.DataArray:
+        """Data as the law sees them: canonical fields, prepared, on its clock."""
+        return to_law(self, data)
 
     # -- the law as an equation -------------------------------------------------------
 
@@ -64,48 +114,54 @@ class Law:
     def equation(self) -> SpectralSPDE:
         """The learned equation, nuisance modes included, to simulate or to compare."""
         s = self.state
+        drift, noise, mean, spread = s[:4]
         initial: Any = {
             "stationary": "stationary",
-            "gaussian": Gaussian(s.initial_mean, s.initial_variance),
-            "deterministic": s.initial_mean,
+            "gaussian": Gaussian(mean, spread),
+            "deterministic": mean,
         }[s.initial_kind]
         return SpectralSPDE(
-            self.domain, s.n_modes, s.eigenvalues, noise=s.noise_variance, initial=initial,
-            times=self.times, n_points=len(self.points), initial_time=float(self.times[0]),
-            label="learned law",
+            self.domain, s.n_modes, drift, noise=noise, initial=initial, times=self.times,
+            initial_time=float(self.times[0]), label="learned law",
+            **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )  # fmt: skip
 
     def sample(
         self, n_paths: int, times: Any = None, grid: Any = None, *, seed: int = 0,
         observation_noise: bool = False,
     ) -> xr.DataArray:  # fmt: skip
-        """New paths of the law; dims (path, time, x).
+        """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
         Args:
             n_paths: how many.
-            times: by default those of the data.
+            times: by default those of the data; dates where the data had dates.
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
         points = self.points if grid is None else grid
+        given, times = times, to_clock(self, times)
         std = np.sqrt(self.state.observation_variance) if observation_noise else np.zeros(())
         if std.ndim == 0:
-            return simulate(
+            result = simulate(
                 self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
             )
-        self._weights(np.size(points))  # noise of each point: only where it was learned
-        result = simulate(self.equation, n_paths, times, points, seed=seed)
-        return result + std * np.random.default_rng([seed, 1]).standard_normal(result.shape)
+        else:
+            places = self.domain.places(points)
+            self._weights(len(places.points))  # noise of each point: only where it was learned
+            result = simulate(self.equation, n_paths, times, points, seed=seed)
+            own = places.unflatten(std)
+            result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
+        return to_user(self, result.to_dataset(name="field"), given)["field"]
 
     # -- data under the law -----------------------------------------------------------
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
-        """Log density of each path; dim (path).
+        """Log density of each path, in the units of the law; dim (path).
 
         What lies outside the modes counts as white noise of the learned variance.
         """
-        fields, values, times, basis = self._seen(data)
+        fields, values, times, basis, _ = self._seen(data)
         out = np.empty(len(values))
         for block in batches(values, times, basis, self._weights(len(basis))):
             part = block._replace(paths=np.arange(len(block.paths)))
@@ -120,14 +176,14 @@ class Law:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
         """
-        fields, values, times, basis = self._seen(data)
-        points, out_basis = self._target(fields, basis, grid)
+        fields, values, times, basis, own = self._seen(data)
+        places, out_basis = self._target(own, basis, grid)
         moments = smooth_fields(
             values, times, basis, self._working(values), out_basis, self._weights(len(basis))
         )
         rows = own_rows(fields, times)[:, :, None]
         shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return self._moments_dataset(shown, self._coords(fields, points))
+        return to_user(self, self._moments_dataset(shown, places, self._coords(fields)), data)
 
     def forecast(
         self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
@@ -136,13 +192,14 @@ class Law:
 
         Args:
             history: fields up to now, with or without gaps.
-            times: increasing times; those within the history are smoothed, not predicted.
+            times: increasing times, or dates where the data had dates; those within the history
+                are smoothed, not predicted.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
-        fields, values, own, basis = self._seen(history)
-        wanted = check_times(times)
+        fields, values, own, basis, seen_at = self._seen(history)
+        wanted = check_times(to_clock(self, times))
         if wanted[0] < own.min():
             raise InputError(
                 "times", expected=f"times from the law's first, {own.min():g}, on",
@@ -153,7 +210,7 @@ class Law:
                 "n_samples", expected="a non-negative integer", got=repr(n_samples),
                 fix="pass n_samples=100",
             )  # fmt: skip
-        points, out_basis = self._target(fields, basis, grid)
+        places, out_basis = self._target(seen_at, basis, grid)
         working, weights = self._working(values), self._weights(len(basis))
         generator = np.random.default_rng(seed)
         means, variances, draws = [], [], []
@@ -164,13 +221,13 @@ class Law:
             variances.append(moments.variance[:, at])
             if n_samples:
                 draws.append(draw_fields(*seen, n_samples, generator, weights)[:, :, at])
-        coords = {"path": fields["path"].values, "time": wanted, self.domain.dims[0]: points}
+        coords = {"path": fields["path"].values, "time": wanted}
         moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
-        result = self._moments_dataset(moments, coords)
+        result = self._moments_dataset(moments, places, coords)
         if n_samples:
-            dims = ("draw", "path", "time", self.domain.dims[0])
-            result["sample"] = (dims, np.concatenate(draws, axis=1))
-        return result
+            dims = ("draw", "path", "time", *places.dims)
+            result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
+        return to_user(self, result, times)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
@@ -181,6 +238,55 @@ class Law:
         """
         t = self.times if times is None else check_times(times)
         return kl_divergence(_reported(other, self.n_modes), _reported(self, self.n_modes), t)
+
+    # -- what follows from drift and noise ------------------------------------------------
+
+    def eigenmodes(self) -> xr.Dataset:
+        """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
+
+        ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
+        ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
+        mode coefficients. The period of a mode that does not turn is infinite.
+
+        Example:
+            >>> import spdelaw as sl
+            >>> ring = sl.catalogue.advection_diffusion(3, speed=2.0)
+            >>> fields = sl.simulate(ring, 100, seed=0)
+            >>> law = sl.fit(fields, ring.domain, 3, drift="normal")
+            >>> row = law.eigenmodes().frequency.sel(eigenmode=2)  # 2 k = 4
+            >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
+            True
+        """
+        return eigenmodes(self)
+
+    def stationary_covariance(self) -> xr.DataArray:
+        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
+        return law_stationary_covariance(self)
+
+    def optimal_growth(self, times: Any) -> xr.Dataset:
+        """Most that the energy of a pattern grows over lead times, without noise.
+
+        ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
+        ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
+        """
+        return optimal_growth(self, times)
+
+    def power_spectrum(self, frequencies: Any) -> xr.DataArray:
+        """Spectral density of each coefficient; dims (frequency, mode, statistic).
+
+        Two-sided, by cycles per unit of time: its integral over all frequencies is the
+        stationary variance.
+        """
+        return power_spectrum(self, frequencies)
+
+    def predictability(self, times: Any) -> xr.Dataset:
+        """Mean-square error of the best forecast from a perfectly known state.
+
+        Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
+        ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
+        variance is lost.
+        """
+        return predictability(self, times)
 
     # -- people and files ---------------------------------------------------------------
 
@@ -205,12 +311,13 @@ class Law:
             x = table.sel(statistic="estimate").values
             s = np.nan_to_num(table.sel(statistic="stderr").values, posinf=0.0)
             z = generator.standard_normal((1, n_draws, *np.shape(x)))
-            positive = name != "initial_mean"
+            positive = name not in ("initial_mean", *MATRICES)
             relative = np.divide(s, x, out=np.zeros_like(s), where=x != 0)
             draws[str(name)] = x * np.exp(relative * z) if positive else x + s * z
-        dims = {str(n): ["mode"] for n in self.parameters.data_vars
-                if self.parameters[n].ndim == 2 and "mode" in self.parameters[n].dims}  # fmt: skip
-        coords = {"mode": self.parameters["mode"].values}
+        names = {str(n): [str(d) for d in table.dims if d != "statistic"]
+                 for n, table in self.parameters.data_vars.items()}  # fmt: skip
+        dims = {n: found for n, found in names.items() if found and found != ["point"]}
+        coords = {d: self.parameters[d].values for found in dims.values() for d in found}
         return arviz.from_dict(posterior=draws, dims=dims, coords=coords)
 
     def __repr__(self) -> str:
@@ -222,12 +329,12 @@ class Law:
     def _basis(self, points: Array) -> Array:
         return self.domain.eigenfunctions(points, self.state.n_modes)
 
-    def _seen(self, data: Any) -> tuple[xr.DataArray, Array, Array, Array]:
-        fields = as_fields(data, dims=self.domain.dims)
-        points = self.domain.check_points(fields[self.domain.dims[0]].values)
+    def _seen(self, data: Any) -> Seen:
+        labelled = self.prepared(data)
+        places, fields = self.domain.places(labelled), self.domain.flatten(labelled)
         if "path_time" in fields.coords:
             values, times = own_clock(fields, float(self.times[0]))
-            return fields, values, times, self._basis(points)
+            return Seen(fields, values, times, self._basis(places.points), places)
         # The initial state belongs to the first time of the law, not to that of the data.
         values, times = shared_clock(fields, float(self.times[0]))
         if len(times) < 2:
@@ -235,15 +342,15 @@ class Law:
                 "time", expected="at least two times", got=str(len(times)),
                 fix="pass the history from its first time on",
             )  # fmt: skip
-        return fields, values, times, self._basis(points)
+        return Seen(fields, values, times, self._basis(places.points), places)
 
-    def _target(self, fields: xr.DataArray, basis: Array, grid: Any) -> tuple[Array, Array]:
+    def _target(self, own: Places, basis: Array, grid: Any) -> tuple[Places, Array]:
         if grid is None:
-            return fields[self.domain.dims[0]].values, basis
-        points = self.domain.check_points(grid)
-        return points, self._basis(points)
+            return own, basis
+        places = self.domain.places(grid)
+        return places, self._basis(places.points)
 
-    def _working(self, values: Array) -> Parameters:
+    def _working(self, values: Array) -> AnyParameters:
         """Parameters for the filter: what the modes leave over acts as observation noise."""
         floor = VARIANCE_FLOOR * float(np.nanmean(values**2))
         r = self.state.observation_variance
@@ -264,37 +371,40 @@ class Law:
             )  # fmt: skip
         return 1.0 / (np.asarray(r) + self.unresolved_variance)
 
-    def _coords(self, fields: xr.DataArray, points: Array) -> dict[str, Any]:
+    def _coords(self, fields: xr.DataArray) -> dict[str, Any]:
         coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
         if "path_time" in fields.coords:
             coords["path_time"] = fields["path_time"]
-        return {**coords, self.domain.dims[0]: points}
+        return coords
 
-    def _moments_dataset(self, moments: FieldMoments, coords: dict[str, Any]) -> xr.Dataset:
-        dims = ("path", "time", self.domain.dims[0])
-        variance = moments.variance + self.unresolved_variance
+    def _moments_dataset(
+        self, moments: FieldMoments, places: Places, coords: dict[str, Any]
+    ) -> xr.Dataset:
+        dims = ("path", "time", *places.dims)
+        std = np.sqrt(moments.variance + self.unresolved_variance)
         return xr.Dataset(
-            {"mean": (dims, moments.mean), "std": (dims, np.sqrt(variance))},
-            coords=coords,
+            {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
+            coords={**coords, **places.coords},
             attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
         )
 
 
-def _reported(law: Law | SpectralSPDE, n_modes: int) -> Parameters:
+def _reported(law: Law | SpectralSPDE, n_modes: int) -> AnyParameters:
     """The first modes' parameters of a law or an equation."""
-    if isinstance(law, Law):
-        s = law.state
-        lam, q, kind = s.eigenvalues, s.noise_variance, s.initial_kind
-    else:
-        s = law  # type: ignore[assignment]
-        lam, q, kind = law.eigenvalues, law.noise_variance, law.initial_kind  # type: ignore
-    if len(lam) < n_modes:
+    e = law.equation if isinstance(law, Law) else law
+    if e.n_modes < n_modes:
         raise InputError(
-            "other", expected=f"at least {n_modes} modes", got=str(len(lam)),
+            "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),
             fix="compare with an equation that has as many modes",
         )  # fmt: skip
     n = slice(n_modes)
-    return Parameters(lam[n], q[n], s.initial_mean[n], s.initial_variance[n], np.asarray(0.0), kind)
+    none = np.asarray(0.0)
+    kind: Any = e.initial_kind
+    if e.coupling is None:
+        parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
+        return Parameters(*parts, none, kind)
+    drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
+    return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
 
 
 def load(path: str | Path) -> Law:

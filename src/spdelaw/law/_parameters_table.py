@@ -17,7 +17,7 @@ class Quantity(NamedTuple):
 
     estimate: Array
     stderr: Array
-    positive: bool
+    positive: bool | Array
 
 
 def interval_table(quantity: Quantity, level: float) -> Array:
@@ -29,27 +29,28 @@ def interval_table(quantity: Quantity, level: float) -> Array:
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
     z = special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if quantity.positive:
-            relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
-            lower, upper = x * np.exp(-z * relative), x * np.exp(z * relative)
-        else:
-            lower, upper = x - z * s, x + z * s
+        relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
+        lower = np.where(quantity.positive, x * np.exp(-z * relative), x - z * s)
+        upper = np.where(quantity.positive, x * np.exp(z * relative), x + z * s)
     return np.stack([x, s, lower, upper], axis=-1)
 
 
 def parameters_dataset(
     quantities: dict[str, Quantity], level: float, attributes: dict[str, str]
 ) -> xr.Dataset:
-    """Dataset with dim ``statistic``, and ``mode`` or ``point`` for vectors."""
+    """Dataset with dim ``statistic``; ``mode`` or ``point`` for vectors, two modes for matrices."""
     variables = {}
     for name, quantity in quantities.items():
         table = interval_table(quantity, level)
-        dims = {1: ("statistic",), 2: ("mode", "statistic")}[table.ndim]
+        dims = (*("mode", "mode_2")[: table.ndim - 1], "statistic")
         if table.ndim == 2 and name == "observation_std":
             dims = ("point", "statistic")
         variables[name] = (dims, table)
-    data = xr.Dataset(variables, coords={"statistic": list(STATISTICS)})
-    if "mode" in data.sizes:
-        data = data.assign_coords(mode=np.arange(1, data.sizes["mode"] + 1))
-    data.attrs = {"interval_level": level, **attributes}
-    return data
+    return with_modes(variables, {"interval_level": level, **attributes})
+
+
+def with_modes(variables: dict, attributes: dict) -> xr.Dataset:
+    """Dataset of tables with numbered modes."""
+    data = xr.Dataset(variables, coords={"statistic": list(STATISTICS)}, attrs=attributes)
+    axes = [dim for dim in ("mode", "mode_2") if dim in data.sizes]
+    return data.assign_coords({dim: np.arange(1, data.sizes[dim] + 1) for dim in axes})

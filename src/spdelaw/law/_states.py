@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.model import (
+    AnyParameters,
     Block,
     Collapsed,
-    Parameters,
     collapse,
     sample_states,
     smooth_states,
@@ -20,6 +20,8 @@ Array = np.ndarray
 
 #: Paths smoothed at once: covariances of one batch stay in memory together.
 BATCH = 64
+#: Bytes of their Gram matrices, where each path has gaps of its own.
+BATCH_BYTES = 400e6
 
 
 class FieldMoments(NamedTuple):
@@ -31,15 +33,17 @@ class FieldMoments(NamedTuple):
 
 def batches(values: Array, times: Array, basis: Array, weights: Array | None) -> Iterator[Block]:
     """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole."""
-    for start in range(0, len(values), BATCH):
-        own = times if times.ndim == 1 else times[start : start + BATCH]
-        part: Collapsed = collapse(values[start : start + BATCH], own, basis, weights)
+    per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
+    step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
+    for start in range(0, len(values), step):
+        own = times if times.ndim == 1 else times[start : start + step]
+        part: Collapsed = collapse(values[start : start + step], own, basis, weights)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
 
 def smooth_fields(
-    values: Array, times: Array, basis: Array, parameters: Parameters, out_basis: Array,
+    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
     weights: Array | None = None,
 ) -> FieldMoments:  # fmt: skip
     """Posterior moments of ``out_basis c_t`` for every path and time."""
@@ -61,7 +65,7 @@ def _field_variance(covariance: Array, basis: Array) -> Array:
 
 
 def draw_fields(
-    values: Array, times: Array, basis: Array, parameters: Parameters, out_basis: Array,
+    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
     n_samples: int, generator: np.random.Generator, weights: Array | None = None,
 ) -> Array:  # fmt: skip
     """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""

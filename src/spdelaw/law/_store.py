@@ -15,8 +15,9 @@ from safetensors.numpy import load_file, save_file
 from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
 
-#: Version of the layout on disk; a reader refuses what is newer than itself.
-SCHEMA = 1
+#: Versions of the layout on disk; a reader refuses what is newer than itself. The second has a
+#: preparation, which a reader of the first would leave out and so return wrong units.
+SCHEMA, SCHEMA_PREPARED = 1, 2
 
 
 def write_law(
@@ -38,8 +39,9 @@ def write_law(
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
         tensors[f"parameters.{name}"] = np.array(table[name].values, dtype=float, order="C")
+    schema = SCHEMA_PREPARED if "preparation" in description else SCHEMA
     document = {
-        "schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs, **description,
+        "schema": schema, "parameters": layout, "parameter_attributes": table.attrs, **description,
     }  # fmt: skip
     with replace_directory(path) as folder:
         save_file(tensors, folder / "arrays.safetensors")
@@ -59,11 +61,14 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
         raise _unreadable(path, "no law there") from error
     except (OSError, ValueError, SafetensorError) as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+    if not isinstance(document, dict) or document.get("schema") not in (
+        SCHEMA,
+        SCHEMA_PREPARED,
+    ):
         schema = document.get("schema") if isinstance(document, dict) else None
         raise FileError(
-            str(path), expected=f"a law of schema {SCHEMA}", got=f"schema {schema}",
-            fix="update spdelaw, or fit again",
+            str(path), expected=f"a law of schema {SCHEMA} or {SCHEMA_PREPARED}",
+            got=f"schema {schema}", fix="update spdelaw, or fit again",
         )  # fmt: skip
     if document.get("sha256") != digest:
         raise _unreadable(path, "other contents than were written")
@@ -76,17 +81,13 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
 
 
 def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    from spdelaw.law._parameters_table import STATISTICS
+    from spdelaw.law._parameters_table import with_modes
 
     variables = {
         name: (tuple(dims), arrays.pop(f"parameters.{name}"))
         for name, dims in document["parameters"].items()
     }
-    table = xr.Dataset(variables, coords={"statistic": list(STATISTICS)})
-    if "mode" in table.sizes:
-        table = table.assign_coords(mode=np.arange(1, table.sizes["mode"] + 1))
-    table.attrs = document["parameter_attributes"]
-    return table
+    return with_modes(variables, document["parameter_attributes"])
 
 
 def _digest(document: Any, arrays: Path) -> str:

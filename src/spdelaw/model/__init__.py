@@ -5,9 +5,18 @@ from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse
-from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._coupled_likelihood import CoupledEvaluation
+from spdelaw.model._coupled_statistics import PairSums
+from spdelaw.model._likelihood import AnyEvaluation, Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
-from spdelaw.model._parameters import InitialKind, Parameters
+from spdelaw.model._parameters import (
+    AnyParameters,
+    CoupledParameters,
+    InitialKind,
+    Parameters,
+    coupled_parameters,
+)
+from spdelaw.model._rotate import rotate
 from spdelaw.model._smoother import (
     Smoothed,
     component_innovations,
@@ -24,13 +33,18 @@ from spdelaw.model._statistics import (
 
 __all__ = [
     "TAILS",
+    "AnyEvaluation",
+    "AnyParameters",
     "Block",
     "ChaosModel",
     "Collapsed",
+    "CoupledEvaluation",
+    "CoupledParameters",
     "Evaluation",
     "InitialKind",
     "Latents",
     "Moments",
+    "PairSums",
     "Parameters",
     "Projected",
     "Smoothed",
@@ -41,11 +55,13 @@ __all__ = [
     "collapse",
     "collect",
     "component_innovations",
+    "coupled_parameters",
     "evaluate_chaos",
     "evaluate_likelihood",
     "evaluate_statistics",
     "innovations",
     "project_on_decoder",
+    "rotate",
     "sample_states",
     "smooth_states",
     "transition_log_likelihood",

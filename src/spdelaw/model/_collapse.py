@@ -8,6 +8,10 @@ needs only
 because ``(y - Phi c)' W (y - Phi c) = RSS + (c - c_hat)' G (c - c_hat)``. After this the cost
 does not depend on the number of points. Writing the misfit around ``c_hat`` keeps all digits
 where the noise is small; ``y'y - 2 b'c + c'G c`` would lose them.
+
+Paths with gaps of their own have a G each, and all of them may not fit into memory. Then each
+mode keeps its marginal ``c_hat_n ~ N(c_n, r (G^-1)_nn)``: a likelihood in its own right, without
+the correlation of errors between modes.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from spdelaw.model._batched import invert
 
@@ -34,6 +39,10 @@ PATHS_AT_ONCE = 16
 STEP_BYTES, BLOCK_BYTES = 180e3, 160e6
 #: Fewer paths than this at once and calls cost more than arithmetic.
 FEWEST_PATHS = 64
+#: Bytes of all G together from which on modes are decoupled.
+MOST_BYTES = 1.5e9
+#: Bytes of the table of products of modes; beyond, each G is a product of its own.
+PAIR_BYTES = 100e6
 
 
 class Block(NamedTuple):
@@ -49,6 +58,8 @@ class Block(NamedTuple):
         n_values: observed values, (P,).
         log_weight: sum of ``log w`` over the observed values, (P,).
         log_gram: sum over times of ``log |G|`` where G is regular, (B,).
+        unit: 1, or what stands for it in each column after `rotate`, (N, columns); ``vector``
+            and ``estimate`` then have fewer columns than there are paths.
     """
 
     paths: Array
@@ -60,6 +71,7 @@ class Block(NamedTuple):
     n_values: Array
     log_weight: Array
     log_gram: Array
+    unit: Array | float = 1.0
 
     @property
     def is_diagonal(self) -> bool:
@@ -68,11 +80,16 @@ class Block(NamedTuple):
 
 
 class Collapsed(NamedTuple):
-    """All paths of a data set in blocks."""
+    """All paths of a data set in blocks.
+
+    Attributes:
+        decoupled: whether each mode stands for itself, to save memory.
+    """
 
     blocks: tuple[Block, ...]
     n_paths: int
     n_modes: int
+    decoupled: bool = False
 
     @property
     def n_values(self) -> float:
@@ -103,10 +120,13 @@ def collapse(
     """
     n_paths, n_modes = len(values), eigenfunctions.shape[1]
     w = np.ones(len(eigenfunctions)) if weights is None else np.asarray(weights, float)
-    blocks = [
-        _block(values, times, eigenfunctions, w, paths, shared)
-        for paths, shared in _groups(values, times, n_modes)
-    ]
+    groups = list(_groups(values, times, n_modes))
+    own = sum(len(paths) for paths, shared in groups if not shared)
+    if 8.0 * own * values.shape[1] * n_modes**2 > MOST_BYTES:
+        parts = [np.arange(n_paths)[part] for part in _parts(n_paths)]
+        blocks = [decoupled_block(values, times, eigenfunctions, w, paths) for paths in parts]
+        return Collapsed(tuple(blocks), n_paths, n_modes, True)
+    blocks = [_block(values, times, eigenfunctions, w, *group) for group in groups]
     return Collapsed(tuple(blocks), n_paths, n_modes)
 
 
@@ -189,6 +209,8 @@ def _misfit(y: Array, seen: Array, estimate: Array, phi: Array, w: Array) -> Arr
 def _gram(seen: Array, phi: Array, w: Array) -> Array:
     """``Phi' W Phi`` over the observed points: (T, N, N, B), by one product over pairs."""
     n = phi.shape[1]
+    if 4.0 * len(phi) * n * (n + 1) > PAIR_BYTES:
+        return np.stack([_each_gram(rows, phi, w) for rows in seen], axis=-1)
     i, j = np.tril_indices(n)
     pairs = (w[:, None] * phi[:, i]) * phi[:, j]
     packed = np.empty((seen.shape[1], len(i), len(seen)))
@@ -198,6 +220,64 @@ def _gram(seen: Array, phi: Array, w: Array) -> Array:
     gram[:, i, j] = packed
     gram[:, j, i] = packed
     return gram
+
+
+def _each_gram(seen: Array, phi: Array, w: Array) -> Array:
+    """The same for the rows of one path, (T, N, N), one product a pattern."""
+    out = np.empty((len(seen), phi.shape[1], phi.shape[1]))
+    for t, row in enumerate(seen):
+        if t and np.array_equal(row, seen[t - 1]):
+            out[t] = out[t - 1]
+        else:
+            some = np.sqrt(w[row])[:, None] * phi[row]
+            out[t] = some.T @ some
+    return out
+
+
+def decoupled_block(values: Array, times: Array, phi: Array, w: Array, paths: Array) -> Block:
+    """Block in which each mode has its marginal estimate: ``gram`` is ``1 / (G^-1)_nn``.
+
+    A row whose G is too ill conditioned to invert counts as unobserved.
+    """
+    y = values[paths].copy()
+    n_times, n = y.shape[1], phi.shape[1]
+    root = np.sqrt(w)[:, None] * phi
+    whole = root.T @ root
+    gram, estimate = np.zeros((n_times, n, len(y))), np.zeros((n_times, n, len(y)))
+    for p, t in np.ndindex(len(y), n_times):
+        found = _marginal(y[p, t], root, whole, w)
+        if found is None:
+            y[p, t] = np.nan
+        else:
+            estimate[t, :, p], gram[t, :, p] = found
+    seen = ~np.isnan(y)
+    per_point = seen.sum(1).astype(float)
+    return Block(
+        paths, times[:, None] if times.ndim == 1 else times[paths].T, gram, gram * estimate,
+        estimate, _misfit(y, seen, estimate, phi, w), per_point.sum(1), per_point @ np.log(w),
+        np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1)),
+    )  # fmt: skip
+
+
+def _marginal(y: Array, root: Array, whole: Array, w: Array) -> tuple[Array, Array] | None:
+    """``c_hat`` and ``1 / diag(G^-1)`` of one row; None where G has no good inverse."""
+    missing = np.isnan(y)
+    if len(y) - missing.sum() < len(whole):
+        return None
+    # The fewer of the points, those seen or those missing, make the product.
+    some = root[missing] if 2 * missing.sum() < len(y) else root[~missing]
+    g = whole - some.T @ some if 2 * missing.sum() < len(y) else some.T @ some
+    scale = np.sqrt(np.diag(g))
+    factor, failed = lapack.dpotrf(g / np.outer(scale, scale), lower=1)
+    if failed:
+        return None
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    spread = np.diag(inverse)
+    if not spread.sum() < 1.0 / SMALLEST_EIGENVALUE:
+        return None
+    b = root.T @ np.where(missing, 0.0, np.sqrt(w) * y)
+    solution, _ = lapack.dpotrs(factor, b / scale, lower=1)
+    return solution / scale, scale**2 / spread
 
 
 def _nearly_diagonal(gram: Array) -> bool:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
 from spdelaw.model._chain import Posterior, Prior, dense, diagonal
 from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._coupled_likelihood import CoupledEvaluation, evaluate_coupled_block
 from spdelaw.model._moments import Moments, transition_score
-from spdelaw.model._parameters import Parameters, chain_prior
+from spdelaw.model._parameters import AnyParameters, CoupledParameters, Parameters, chain_prior
+from spdelaw.model._path_sums import as_matrix, over_paths, quadratic, weighted_sum
 
 Array = np.ndarray
 
@@ -44,16 +46,29 @@ class Evaluation(NamedTuple):
     initial_information: Array
 
 
+AnyEvaluation = Evaluation | CoupledEvaluation
+
+
+@overload
 def evaluate_likelihood(
-    collapsed: Collapsed, parameters: Parameters, *, use_misfit: bool = True, threads: int = 1
-) -> Evaluation:
+    collapsed: Collapsed, parameters: Parameters, *, use_misfit: bool = ..., threads: int = ...
+) -> Evaluation: ...
+@overload
+def evaluate_likelihood(
+    collapsed: Collapsed, parameters: AnyParameters, *, use_misfit: bool = ..., threads: int = ...
+) -> AnyEvaluation: ...
+def evaluate_likelihood(
+    collapsed: Collapsed, parameters: AnyParameters, *, use_misfit: bool = True, threads: int = 1
+) -> AnyEvaluation:
     """Likelihood and score of all paths.
 
     ``use_misfit=False`` is the likelihood of the collapsed estimates alone: what lies outside
     the modes, be it noise or further modes, then says nothing about the noise.
     """
 
-    def one(block: Block) -> Evaluation:
+    def one(block: Block) -> AnyEvaluation:
+        if isinstance(parameters, CoupledParameters):
+            return evaluate_coupled_block(block, parameters, *_density(block, use_misfit))
         return _evaluate_block(block, parameters, use_misfit)
 
     parts = in_threads(one, collapsed.blocks, threads)
@@ -61,7 +76,7 @@ def evaluate_likelihood(
     for block, part in zip(collapsed.blocks, parts, strict=True):
         log_likelihood[block.paths] = part.log_likelihood
     sums = [sum(values) for values in zip(*(part[1:] for part in parts), strict=True)]
-    return Evaluation(log_likelihood, *sums)
+    return type(parts[0])(log_likelihood, *sums)
 
 
 def in_threads(function: Callable, items: tuple, threads: int) -> list:
@@ -75,6 +90,7 @@ def in_threads(function: Callable, items: tuple, threads: int) -> list:
 def posterior(block: Block, parameters: Parameters) -> tuple[Posterior, Prior]:
     """Posterior of the block's free states."""
     prior = chain_prior(parameters, block.times)
+    prior = prior._replace(mean=prior.mean * block.unit)
     start = _n_fixed(parameters)
     r = parameters.observation_variance
     kernel = diagonal if block.is_diagonal else dense
@@ -92,29 +108,22 @@ def _n_fixed(parameters: Parameters) -> int:
     return 1 if parameters.initial_kind == "deterministic" else 0
 
 
-def smoothed_mean(post: Posterior, parameters: Parameters) -> Array:
+def _smoothed_mean(block: Block, post: Posterior, parameters: Parameters) -> Array:
     """``E[c_t | y]`` at all times, the fixed initial state included; (T, N, P)."""
     if not _n_fixed(parameters):
         return post.mean
-    fixed = np.broadcast_to(parameters.initial_mean[:, None], post.mean.shape[1:])
+    fixed = np.broadcast_to(parameters.initial_mean[:, None] * block.unit, post.mean.shape[1:])
     return np.concatenate([fixed[None], post.mean])
 
 
 def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> Evaluation:
     post, prior = posterior(block, parameters)
     r = float(parameters.observation_variance)
-    mean = smoothed_mean(post, parameters)
-    misfit = _quadratic(block.gram, block.estimate - mean)
-    count = _collapsed_count(block)
-    if use_misfit:
-        misfit, count = misfit + block.misfit, block.n_values
-    energy = _prior_energy(post.mean, prior) + misfit / r
-    log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy)
-    if use_misfit:
-        log_likelihood = log_likelihood + 0.5 * block.log_weight
-    else:
-        # Density of c_hat instead of y: the Gram matrix is the Jacobian of the change.
-        log_likelihood = log_likelihood + 0.5 * block.log_gram
+    mean = _smoothed_mean(block, post, parameters)
+    outside, count, volume = _density(block, use_misfit)
+    misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
+    energy = _of_paths(block, _prior_energy(post.mean, prior)) + misfit / r
+    log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     n_paths = len(block.paths)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
     return Evaluation(
@@ -126,32 +135,27 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
     )
 
 
-def over_paths(values: Array, n_paths: int) -> Array:
-    """Sum over the last axis, which is 1 where all paths share the value."""
-    return values.sum(-1) * (n_paths if values.shape[-1] == 1 else 1)
+def _of_paths(block: Block, columns: Array) -> Array:
+    """What columns add up to, path by path; its mean where the paths were rotated."""
+    n_paths = len(block.paths)
+    return columns if len(columns) == n_paths else np.full(n_paths, columns.sum() / n_paths)
 
 
-def _quadratic(gram: Array, error: Array) -> Array:
-    """``sum_t e' G e`` for each path; (P,)."""
-    if gram.ndim == 3:
-        return _weighted_sum(gram, error**2)
-    if gram.shape[-1] == 1:
-        return np.einsum("tnp,tnp->p", gram[..., 0] @ error, error)
-    return np.einsum("tnp,tnp->p", np.einsum("tijp,tjp->tip", gram, error), error)
+def _density(block: Block, use_misfit: bool) -> tuple[Array, Array, Array]:
+    """Misfit outside the modes, numbers that have a density, twice its log change of variables.
+
+    Density of ``c_hat`` instead of y: the Gram matrix is the Jacobian of the change.
+    """
+    if use_misfit:
+        return block.misfit, block.n_values, block.log_weight
+    return np.zeros(len(block.paths)), _collapsed_count(block), block.log_gram
 
 
 def _prior_energy(mean: Array, prior: Prior) -> Array:
     first = (mean[0] - prior.mean) ** 2 / prior.variance
     step = prior.factor * mean[:-1]
     np.subtract(mean[1:], step, out=step)
-    return first.sum(0) + _weighted_sum(1.0 / prior.noise, np.square(step, out=step))
-
-
-def _weighted_sum(weight: Array, values: Array) -> Array:
-    """Sum over times and modes of ``weight`` (T, N, 1 or P) times ``values`` (T, N, P); (P,)."""
-    if weight.shape[-1] == 1:
-        return weight.reshape(-1) @ values.reshape(-1, values.shape[-1])
-    return np.einsum("tnp,tnp->p", weight, values)
+    return first.sum(0) + weighted_sum(1.0 / prior.noise, np.square(step, out=step))
 
 
 def _collapsed_count(block: Block) -> Array:
@@ -194,12 +198,12 @@ def _by_initial(
     n_paths = len(block.paths)
     if parameters.initial_kind == "deterministic":
         factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
-        at_start = block.estimate[0] - parameters.initial_mean[:, None]
+        at_start = block.estimate[0] - parameters.initial_mean[:, None] * block.unit
         observed = _apply_gram(block.gram[0], at_start) / parameters.observation_variance
-        return (factor * pull + observed).sum(-1), np.zeros(len(pull))
+        return ((factor * pull + observed) * block.unit).sum(-1), np.zeros(len(pull))
     v = prior.variance
     spread = (error**2 / v**2).sum(-1) + over_paths(post.variance[0] / v**2 - 1.0 / v, n_paths)
-    return pull.sum(-1), 0.5 * spread
+    return (pull * block.unit).sum(-1), 0.5 * spread
 
 
 def _apply_gram(gram: Array, x: Array) -> Array:
@@ -216,20 +220,11 @@ def _initial_information(
     if parameters.initial_kind == "deterministic":
         factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
         d = factor / prior.variance
-        own, gram = factor * d, _as_matrix(block.gram[0]) / parameters.observation_variance
+        own, gram = factor * d, as_matrix(block.gram[0]) / parameters.observation_variance
     else:
         d = 1.0 / prior.variance
         own, gram = d, np.zeros((1, 1, 1))
-    covariance = _as_matrix(post.first_covariance)
+    covariance = as_matrix(post.first_covariance)
     known = d[:, None] * covariance * d[None]
     total = over_paths(gram, n_paths) - over_paths(known, n_paths)
     return total + np.diag(over_paths(own, n_paths))
-
-
-def _as_matrix(x: Array) -> Array:
-    """Diagonal (N, B) to matrix (N, N, B); matrices pass."""
-    if x.ndim == 3:
-        return x
-    out = np.zeros((len(x), *x.shape))
-    out[np.arange(len(x)), np.arange(len(x))] = x
-    return out

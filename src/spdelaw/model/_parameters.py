@@ -51,3 +51,39 @@ def chain_prior(parameters: Parameters, times: Array) -> Prior:
         return Prior(omega[0], a[0] * mean, a[1:], omega[1:])
     variance = np.broadcast_to(parameters.initial_variance[:, None], omega.shape[1:])
     return Prior(variance, mean, a, omega)
+
+
+class CoupledParameters(NamedTuple):
+    """Parameters of N modes that drift, noise or the initial state couple.
+
+    Attributes:
+        drift: ``Lambda`` in ``dc = -Lambda c dt + dW``, (N, N).
+        noise_covariance: ``Q`` in ``Cov dW = Q dt``, (N, N).
+        initial_mean: ``m0``, (N,).
+        initial_covariance: ``V0``, (N, N); zero for a deterministic initial state.
+        observation_variance: ``r``, one number, or one a point.
+        initial_kind: "deterministic", "gaussian" or "stationary".
+    """
+
+    drift: Array
+    noise_covariance: Array
+    initial_mean: Array
+    initial_covariance: Array
+    observation_variance: Array
+    initial_kind: InitialKind = "deterministic"
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes N."""
+        return len(self.drift)
+
+
+AnyParameters = Parameters | CoupledParameters
+
+
+def coupled_parameters(parameters: AnyParameters) -> CoupledParameters:
+    """The same law with matrices for spectra."""
+    if isinstance(parameters, CoupledParameters):
+        return parameters
+    lam, q, mean, variance, r, kind = parameters
+    return CoupledParameters(np.diag(lam), np.diag(q), mean, np.diag(variance), r, kind)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,17 @@ from spdelaw.model._chain import (
     sweep_diagonal,
 )
 from spdelaw.model._collapse import Block
-from spdelaw.model._parameters import Parameters, chain_prior
+from spdelaw.model._coupled_chain import (
+    CoupledSweep,
+    all_covariances,
+    coupled_prior,
+    following,
+    mean_coupled,
+    predicted_coupled,
+    sweep_coupled,
+)
+from spdelaw.model._parameters import AnyParameters, CoupledParameters, Parameters, chain_prior
+from spdelaw.model._path_sums import as_matrix
 
 Array = np.ndarray
 
@@ -28,14 +40,17 @@ class Smoothed(NamedTuple):
     covariance: Array
 
 
-def smooth_states(block: Block, parameters: Parameters) -> Smoothed:
+def smooth_states(block: Block, parameters: AnyParameters) -> Smoothed:
     """Posterior mean and covariance of the states at every time of the block."""
-    gram, vector, prior, start = _inputs(block, parameters)
-    if block.is_diagonal:
-        post = diagonal(gram, vector, prior)
+    start = _n_fixed(parameters)
+    if isinstance(parameters, CoupledParameters):
+        coupled = _coupled_sweep(block, parameters)
+        mean, covariance = mean_coupled(coupled), all_covariances(coupled)
+    elif block.is_diagonal:
+        post = diagonal(*_inputs(block, parameters))
         mean, covariance = post.mean, post.variance
     else:
-        sweep = sweep_dense(gram, vector, prior)
+        sweep = sweep_dense(*_inputs(block, parameters))
         mean, covariance = mean_dense(sweep), covariances_dense(sweep)[0]
     if start:
         fixed = np.broadcast_to(parameters.initial_mean[:, None], mean.shape[1:])
@@ -45,31 +60,41 @@ def smooth_states(block: Block, parameters: Parameters) -> Smoothed:
 
 
 def sample_states(
-    block: Block, parameters: Parameters, n_samples: int, generator: np.random.Generator
+    block: Block, parameters: AnyParameters, n_samples: int, generator: np.random.Generator
 ) -> Array:
     """Draws from the joint posterior of all states; (n_samples, T, N, P).
 
     Backward sampling: ``c_T ~ N(V_T b_T', V_T)``, then
     ``c_t | c_{t+1} ~ N(V_t (b_t' + D_t c_{t+1}), V_t)``.
     """
-    gram, vector, prior, start = _inputs(block, parameters)
-    sweep = (sweep_diagonal if block.is_diagonal else sweep_dense)(gram, vector, prior)
+    start, sweep = _n_fixed(parameters), _sweep(block, parameters)
     n_times, n_modes, n_paths = sweep.vector.shape
     draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
     draws[:, :start] = parameters.initial_mean[:, None]
-    following: Array | float = 0.0
+    pull: Array | float = 0.0
     for t in range(n_times - 1, -1, -1):
-        target = sweep.vector[t] + following
+        target = sweep.vector[t] + pull
         z = generator.standard_normal((n_samples, n_modes, n_paths))
-        draws[:, t + start] = _draw(sweep, t, target, z, block.is_diagonal)
+        draws[:, t + start] = _draw(sweep, t, target, z)
         if t:
-            following = sweep.coupling[t - 1] * draws[:, t + start]
+            state = draws[:, t + start]
+            pull = (
+                following(sweep, t - 1, state)
+                if isinstance(sweep, CoupledSweep)
+                else sweep.coupling[t - 1] * state
+            )
     return draws
 
 
-def _draw(sweep: Sweep, t: int, target: Array, z: Array, is_diagonal: bool) -> Array:
+def _sweep(block: Block, parameters: AnyParameters) -> Sweep | CoupledSweep:
+    if isinstance(parameters, CoupledParameters):
+        return _coupled_sweep(block, parameters)
+    return (sweep_diagonal if block.is_diagonal else sweep_dense)(*_inputs(block, parameters))
+
+
+def _draw(sweep: Sweep | CoupledSweep, t: int, target: Array, z: Array) -> Array:
     v = sweep.inverse[t]
-    if is_diagonal:
+    if v.ndim == 2:
         return v * target + np.sqrt(v) * z
     root = np.linalg.cholesky(np.moveaxis(v, -1, 0))
     if v.shape[-1] == 1:
@@ -78,16 +103,17 @@ def _draw(sweep: Sweep, t: int, target: Array, z: Array, is_diagonal: bool) -> A
     return mean + np.einsum("bij,sjb->sib", root, z)
 
 
-def innovations(block: Block, parameters: Parameters) -> Array:
+def innovations(block: Block, parameters: AnyParameters) -> Array:
     """Standardised one-step prediction errors of the estimates ``c_hat``; (T, N, P).
 
     Independent standard normals if the model is true. NaN where a row does not determine all
     modes, and at a fixed initial state.
     """
-    gram, vector, prior, start = _inputs(block, parameters)
+    start = _n_fixed(parameters)
     r = float(parameters.observation_variance)
     out = np.full(block.estimate.shape, np.nan)
-    if block.is_diagonal:
+    if block.is_diagonal and isinstance(parameters, Parameters):
+        gram, vector, prior = _inputs(block, parameters)
         sweep = sweep_diagonal(gram, vector, prior)
         mean, variance = _predicted_diagonal(sweep, prior)
         observed = np.broadcast_to(gram > 0, mean.shape)
@@ -95,32 +121,35 @@ def innovations(block: Block, parameters: Parameters) -> Array:
         z = (block.estimate[start:] - mean) / np.sqrt(variance + noise)
         out[start:] = np.where(observed, z, np.nan)
         return out
-    sweep = sweep_dense(gram, vector, prior)
-    for t in range(len(gram)):
-        mean, covariance = _predicted_dense(sweep, prior, t)
-        out[t + start] = _whiten(
-            block.estimate[t + start] - mean,
-            covariance,
-            np.moveaxis(block.gram[t + start], -1, 0),
-            r,
-        )
+    predicted = _predictor(block, parameters)
+    for t in range(len(block.gram) - start):
+        mean, covariance = predicted(t)
+        gram = np.moveaxis(as_matrix(block.gram[t + start]), -1, 0)
+        out[t + start] = _whiten(block.estimate[t + start] - mean, covariance, gram, r)
     return out
 
 
+def _predictor(block: Block, parameters: AnyParameters) -> Callable[[int], tuple[Array, Array]]:
+    """Function from t to the mean and covariance of free state t given the times before it."""
+    if isinstance(parameters, CoupledParameters):
+        return functools.partial(predicted_coupled, _coupled_sweep(block, parameters))
+    gram, vector, prior = _inputs(block, parameters)
+    return functools.partial(_predicted_dense, sweep_dense(gram, vector, prior), prior)
+
+
 def component_innovations(
-    block: Block, parameters: Parameters, values: Array, basis: Array
+    block: Block, parameters: AnyParameters, values: Array, basis: Array
 ) -> Array:
     """Standardised one-step prediction errors of the observed values themselves; (P, T, M).
 
     For complete values (P, T, M) of few components on more modes than they determine; the
     block is their collapse.
     """
-    gram, vector, prior, start = _inputs(block, parameters)
-    sweep = sweep_dense(gram, vector, prior)
+    start, predicted = _n_fixed(parameters), _predictor(block, parameters)
     out = np.full(values.shape, np.nan)
     noise = float(parameters.observation_variance) * np.eye(len(basis))
-    for t in range(len(gram)):
-        mean, covariance = _predicted_dense(sweep, prior, t)
+    for t in range(len(block.gram) - start):
+        mean, covariance = predicted(t)
         root = np.linalg.cholesky(basis @ covariance[0] @ basis.T + noise)
         error = values[:, t + start].T - basis @ mean
         out[:, t + start] = np.linalg.solve(root, error).T
@@ -179,8 +208,17 @@ def _whiten(error: Array, covariance: Array, gram: Array, r: float) -> Array:
     return out
 
 
-def _inputs(block: Block, parameters: Parameters) -> tuple[Array, Array, Prior, int]:
-    start = 1 if parameters.initial_kind == "deterministic" else 0
-    r = parameters.observation_variance
+def _n_fixed(parameters: AnyParameters) -> int:
+    return 1 if parameters.initial_kind == "deterministic" else 0
+
+
+def _inputs(block: Block, parameters: Parameters) -> tuple[Array, Array, Prior]:
+    start, r = _n_fixed(parameters), parameters.observation_variance
     prior = chain_prior(parameters, block.times)
-    return block.gram[start:] / r, block.vector[start:] / r, prior, start
+    return block.gram[start:] / r, block.vector[start:] / r, prior
+
+
+def _coupled_sweep(block: Block, parameters: CoupledParameters) -> CoupledSweep:
+    start, r = _n_fixed(parameters), parameters.observation_variance
+    prior = coupled_prior(parameters, block.times)
+    return sweep_coupled(block.gram[start:] / r, block.vector[start:] / r, prior)

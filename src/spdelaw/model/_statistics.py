@@ -14,7 +14,13 @@ import numpy as np
 
 from spdelaw.equation import transition
 from spdelaw.errors import DataError
-from spdelaw.model._likelihood import Evaluation
+from spdelaw.model._coupled_statistics import (
+    PairSums,
+    coupled_white_noise_z,
+    evaluate_pair_sums,
+    pair_sums,
+)
+from spdelaw.model._likelihood import AnyEvaluation, Evaluation
 from spdelaw.model._moments import (
     Moments,
     Steps,
@@ -24,7 +30,7 @@ from spdelaw.model._moments import (
     step_score,
     steps_of,
 )
-from spdelaw.model._parameters import Parameters
+from spdelaw.model._parameters import AnyParameters, CoupledParameters
 
 Array = np.ndarray
 
@@ -45,6 +51,7 @@ class Statistics:
         energy: ``sum y^2`` over everything observed.
         outside: ``sum (y - Phi c)^2``, what the modes leave over.
         n_points: points per row.
+        pairs: products of different modes, where drift or noise may couple them.
     """
 
     times: Array
@@ -57,6 +64,7 @@ class Statistics:
     energy: float
     outside: float
     n_points: int
+    pairs: PairSums | None = None
 
     @property
     def n_modes(self) -> int:
@@ -84,6 +92,7 @@ class Statistics:
             self.times.shape == other.times.shape
             and np.allclose(self.times, other.times, rtol=1e-9, atol=1e-12)
             and self.square.shape == other.square.shape
+            and (self.pairs is None) == (other.pairs is None)
         ):
             raise DataError(
                 "statistics", expected="the same times and modes in both",
@@ -98,13 +107,21 @@ class Statistics:
             for key in ("n_paths", "first", "square", "cross", "skip", "energy", "outside")
         }
         gap = self.first[0] / self.n_paths - other.first[0] / other.n_paths
-        between = gap**2 * self.n_paths * other.n_paths / total["n_paths"]
-        spread = self.start_spread + other.start_spread + between
-        return dataclasses.replace(self, start_spread=spread, **total)
+        share = self.n_paths * other.n_paths / total["n_paths"]
+        spread = self.start_spread + other.start_spread + share * gap**2
+        pairs = None
+        if self.pairs is not None and other.pairs is not None:
+            pairs = self.pairs.joined(other.pairs, share * np.outer(gap, gap))
+        return dataclasses.replace(self, start_spread=spread, pairs=pairs, **total)
 
 
 def collect(
-    chunks: Iterable[Array], times: Array, operator: Array, eigenfunctions: Array
+    chunks: Iterable[Array],
+    times: Array,
+    operator: Array,
+    eigenfunctions: Array,
+    *,
+    pairs: bool = False,
 ) -> Statistics | None:
     """Statistics of fields that come in chunks (P, T, M); None as soon as a value is missing.
 
@@ -113,6 +130,7 @@ def collect(
         times: (T,).
         operator: from values to coefficients, (N, M).
         eigenfunctions: ``Phi``, (M, N).
+        pairs: keep products of different modes too.
     """
     gram = eigenfunctions.T @ eigenfunctions
     total: Statistics | None = None
@@ -122,6 +140,8 @@ def collect(
         part = _of_coefficients(c, times, values, gram)
         if part is None:
             return None
+        if pairs:
+            part = dataclasses.replace(part, pairs=pair_sums(c, times))
         total = part if total is None else total._joined(part)
     return total
 
@@ -150,8 +170,11 @@ def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Stat
     )
 
 
-def evaluate_statistics(statistics: Statistics, parameters: Parameters) -> Evaluation:
+def evaluate_statistics(statistics: Statistics, parameters: AnyParameters) -> AnyEvaluation:
     """Log-likelihood of the coefficients and its score; the total stands in for the paths."""
+    if isinstance(parameters, CoupledParameters):
+        first = statistics.first[0] / statistics.n_paths
+        return evaluate_pair_sums(_pairs_of(statistics), first, statistics.n_paths, parameters)
     lam, q, steps = parameters.eigenvalues, parameters.noise_variance, statistics.steps
     f = step_functions(lam, steps.dt)
     total = step_log_likelihood(steps, f, q).sum()
@@ -167,17 +190,29 @@ def evaluate_statistics(statistics: Statistics, parameters: Parameters) -> Evalu
     return Evaluation(np.array([total]), by_lambda, by_q, by_mean, by_variance, 0.0, information)
 
 
-def white_noise_z(statistics: Statistics, parameters: Parameters, gram: Array) -> float:
+def _pairs_of(statistics: Statistics) -> PairSums:
+    if statistics.pairs is None:
+        raise DataError(
+            "statistics", expected="products of different modes, for a law that couples them",
+            got="those of each mode alone", fix="fit the fields themselves",
+        )  # fmt: skip
+    return statistics.pairs
+
+
+def white_noise_z(statistics: Statistics, parameters: AnyParameters, gram: Array) -> float:
     """Score test of observation noise against none; standard normal without noise.
 
     White noise in the coefficients makes successive innovations ``e_t = c_{t+1} - a c_t``
     negatively correlated; without it they are independent. With noise variance ``r / g_n`` in
     mode n the score at r = 0 is ``-sum a e_t e_{t+1} / (omega_t omega_{t+1})``, weighted
-    by ``1 / g_n``; its null variance is the sum of ``a^2 / (omega_t omega_{t+1})``.
+    by ``1 / g_n``; its null variance is the sum of ``a^2 / (omega_t omega_{t+1})``. Coupled
+    modes take the whole matrix G.
     """
     s = statistics
     if len(s.times) < 3:
         return 0.0
+    if isinstance(parameters, CoupledParameters):
+        return coupled_white_noise_z(_pairs_of(s), parameters, gram)
     a, omega = transition(
         parameters.eigenvalues, parameters.noise_variance, np.diff(s.times)[:, None]
     )

@@ -6,11 +6,14 @@ Figures need the extra ``report``; importing this package does not load it.
 from spdelaw.report._fields import plot_fields
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._law_spectrum import plot_spectrum
+from spdelaw.report._modes import plot_modes
 from spdelaw.report._moments import Verdict, compare_moments, verdict
+from spdelaw.report._ratios import plot_ratios
 from spdelaw.report._reconstruction import plot_reconstruction
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
 from spdelaw.report._variance import plot_variance
+from spdelaw.report.html import require_report, write_report
 
 __all__ = [
     "Verdict",
@@ -18,10 +21,14 @@ __all__ = [
     "plot_energy_spectrum",
     "plot_fields",
     "plot_forecast",
+    "plot_modes",
+    "plot_ratios",
     "plot_reconstruction",
     "plot_spectrum",
     "plot_variance",
     "require_figures",
+    "require_report",
     "save_figure",
     "verdict",
+    "write_report",
 ]

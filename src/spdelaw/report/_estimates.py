@@ -44,8 +44,8 @@ def averaged_variance(fields: xr.DataArray, domain: AbstractDomain) -> Estimate:
     regular grid of an interval this is ``1/|D| sum_n Var c_n``. NaN is missing; a time at
     which some point has fewer than two paths is NaN.
     """
-    fields = as_paths(fields, domain.dims, at_least=2)
-    w = spatial_weights(domain, fields[domain.dims[0]].values)
+    fields = domain.flatten(as_paths(fields, domain.dims, at_least=2))
+    w = spatial_weights(domain, domain.places(fields).points)
     rows = [_averaged_variance(fields.isel(time=t).values, w) for t in range(fields.sizes["time"])]
     return Estimate(*np.array(rows).T)
 
@@ -99,7 +99,8 @@ def coefficients_at(
     if c.attrs["condition"] > MAX_CONDITION:
         raise DataError(
             "fields", expected=f"a grid that tells {n} modes apart",
-            got=f"{chosen.sizes[domain.dims[0]]} points with condition {c.attrs['condition']:.2g}",
+            got=f"{len(domain.places(chosen).points)} points with condition "
+            f"{c.attrs['condition']:.2g}",
             fix="simulate fewer modes, or on the points of domain.quadrature(n)",
         )  # fmt: skip
     return c

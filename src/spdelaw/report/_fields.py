@@ -1,4 +1,4 @@
-"""A few paths as space-time images."""
+"""A few paths as space-time images, or as maps at a few times."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import xarray as xr
 
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError, InputError
+from spdelaw.report._maps import MISSING, axis_names, draw_map, edges, is_map
 from spdelaw.report._paths import as_paths
 from spdelaw.report._style import new_figure, style
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ONE_SIGN, TWO_SIGNS = "viridis", "RdBu_r"
 #: Share of values beyond the colour scale, so that one spike does not flatten the rest.
 BEYOND = 0.002
+#: Times at which a path in two dimensions is drawn.
+MAPS = 4
 
 
 def plot_fields(
@@ -26,10 +29,11 @@ def plot_fields(
 ) -> Figure:
     """Draw the first paths over time and space on one colour scale; NaN is grey.
 
-    With the equation two more panels compare the mean of all paths with its closed form.
+    In two dimensions a path is a row of maps at `MAPS` times. With the equation two more
+    panels, or rows, compare the mean of all paths with its closed form.
 
     Args:
-        fields: DataArray (path, time, x).
+        fields: DataArray (path, time, x), or with two spatial dims, or scattered points.
         equation: adds the two panels of the mean.
         n_paths: how many paths to draw.
 
@@ -43,6 +47,8 @@ def plot_fields(
     fields = _check(fields, n_paths)
     panels = _panels(fields, equation, n_paths)
     scale = colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
+    if is_map(fields):
+        return _map_rows(panels, scale, str(fields.name or "field"))
     with style():
         figure = new_figure(1.0 + 1.75 * len(panels), 2.4)
         row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
@@ -54,6 +60,28 @@ def plot_fields(
         bar = figure.colorbar(image, ax=list(row), extend="both", pad=0.01, aspect=25)
         bar.outline.set_visible(False)
         bar.set_label(str(fields.name or "field"))
+    return figure
+
+
+def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str) -> Figure:
+    """One row a panel, one column a time."""
+    n_times = len(next(iter(panels.values()))["time"])
+    at = np.unique(np.linspace(0, n_times - 1, MAPS).round().astype(int))
+    with style():
+        figure = new_figure(1.0 + 1.6 * len(at), 0.3 + 1.5 * len(panels))
+        figure.set_layout_engine("compressed")  # maps keep their shape and stay together
+        grid = figure.subplots(len(panels), len(at), sharex=True, sharey=True, squeeze=False)
+        for row, (title, panel) in zip(grid, panels.items(), strict=True):
+            for ax, i in zip(row, at, strict=True):
+                image = draw_map(ax, panel.isel(time=i), scale)
+                ax.set_title(f"t = {float(panel['time'][i]):.3g}" if ax in grid[0] else "")
+            right, up = axis_names(panel.isel(time=0))
+            row[0].set_ylabel(f"{title}\n{up}")
+        for ax in grid[-1]:
+            ax.set_xlabel(right)
+        bar = figure.colorbar(image, ax=grid, extend="both", pad=0.01, aspect=25)
+        bar.outline.set_visible(False)
+        bar.set_label(name)
     return figure
 
 
@@ -75,7 +103,7 @@ def _panels(
     names = fields["path"].values
     panels = {f"path {names[i]}": fields[i] for i in range(min(n_paths, len(fields)))}
     if equation is not None:
-        grid = fields[fields.dims[-1]].values
+        grid = equation.domain.places(fields).points
         panels[f"mean of {len(fields)} paths"] = fields.mean("path")
         panels["mean, closed form"] = equation.mean(fields["time"].values, grid)
     return panels
@@ -95,16 +123,9 @@ def colour_scale(values: np.ndarray) -> dict[str, Any]:
 def draw_image(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
     """Draw one field (time, x) as cells; NaN shows the grey ground."""
     time, x = (panel[d].values for d in panel.dims)
-    ax.set_facecolor("#BDBDBD")
+    ax.set_facecolor(MISSING)
     ax.grid(False)
     # Cells around the points: true for irregular times and grids; pixels keep files small.
     return ax.pcolormesh(
-        _edges(time), _edges(x), np.ma.masked_invalid(panel.values.T), rasterized=True, **scale
+        edges(time), edges(x), np.ma.masked_invalid(panel.values.T), rasterized=True, **scale
     )
-
-
-def _edges(points: np.ndarray) -> np.ndarray:
-    if len(points) == 1:
-        return points[0] + np.array([-0.5, 0.5])
-    middle = 0.5 * (points[1:] + points[:-1])
-    return np.concatenate([points[:1], middle, points[-1:]])

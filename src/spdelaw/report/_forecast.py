@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xarray as xr
 from scipy import special
 
+from spdelaw.report._maps import nearest, space_names
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report._style import (
     CLOSED_FORM,
@@ -33,7 +33,7 @@ def plot_forecast(
     forecast: xr.Dataset,
     truth: xr.DataArray | None = None,
     *,
-    point: float | None = None,
+    point: Any = None,
     path: int = 0,
     ax: Axes | None = None,
 ) -> Figure:
@@ -43,7 +43,7 @@ def plot_forecast(
         history: fields that the forecast started from, (path, time, x).
         forecast: Dataset with ``mean`` and ``std`` from ``law.forecast``.
         truth: what really happened, fields (path, time, x).
-        point: the nearest point is drawn; the middle one by default.
+        point: the nearest point is drawn, x or (x, y); the middle one by default.
         path: position of the path.
         ax: axes to draw into; by default those of a new figure.
 
@@ -60,21 +60,22 @@ def plot_forecast(
     """
     seen = one_path("history", history, path)
     mean, std = moments_of("forecast", forecast, path)
-    dim = str(mean.dims[-1])
-    x = float(_middle(mean[dim].values) if point is None else point)
-    mean, std = (_at(array, x) for array in (mean, std))
-    before = _at(seen, x)
+    names = space_names(mean)
+    mean = nearest(mean, point)
+    at = tuple(float(mean[name]) for name in names)
+    std, before = nearest(std, at), nearest(seen, at)
     with style():
         ax = axes_for(ax) if ax is not None else new_figure(1.3 * COLUMN).add_subplot()
         ax.plot(before["time"], before, color=GREY, linewidth=1.1, label="history")
         _fan(ax, mean, std)
         ax.plot(mean["time"], mean, color=SAMPLE, label="forecast mean")
         if truth is not None:
-            later = _at(one_path("truth", truth, path), x)
+            later = nearest(one_path("truth", truth, path), at)
             ax.plot(later["time"], later, color=CLOSED_FORM, linewidth=1.1, label="what happened")
         ax.axvline(float(before["time"][-1]), color=GREY, linewidth=0.8, linestyle=":")
         ax.set(xlabel="time", ylabel=str(seen.name or "field"))
-        ax.set_title(f"{dim} = {float(mean[dim]):.3g}", color=GREY)
+        place = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
+        ax.set_title(place, color=GREY)
         ax.legend(loc="best", ncols=2)
     return figure_of(ax)
 
@@ -86,12 +87,3 @@ def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
             mean["time"], mean - z * std, mean + z * std, color=SAMPLE, alpha=darkness,
             linewidth=0, label=f"{100 * probability:g} % band",
         )  # fmt: skip
-
-
-def _middle(points: np.ndarray) -> float:
-    return float(points[len(points) // 2])
-
-
-def _at(fields: xr.DataArray, x: float) -> xr.DataArray:
-    dim = str(fields.dims[-1])
-    return fields.isel({dim: int(np.abs(fields[dim].values - x).argmin())})

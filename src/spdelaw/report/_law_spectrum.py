@@ -42,6 +42,11 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         >>> [ax.get_yscale() for ax in figure.axes[:2]]
         ['log', 'log']
     """
+    if "eigenvalue" not in law.parameters:
+        raise InputError(
+            "law", expected="modes on their own, with one eigenvalue each", got="coupled modes",
+            fix="draw it with spdelaw.report.plot_operator",
+        )  # fmt: skip
     exact = None if truth is None else _true_spectra(law, truth)
     rows = 1 if exact is None else 2
     with style():
@@ -105,4 +110,5 @@ def _true_spectra(law: Law, truth: SpectralSPDE | Law) -> dict[str, np.ndarray]:
             else type(truth).__name__, fix="pass sl.catalogue.heat(n_modes=50)",
         )  # fmt: skip
     n = slice(law.n_modes)
-    return {"eigenvalue": equation.eigenvalues[n], "noise_variance": equation.noise_variance[n]}
+    decay = np.diag(equation.drift_matrix)
+    return {"eigenvalue": decay[n], "noise_variance": equation.noise_variance[n]}

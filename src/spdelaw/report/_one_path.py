@@ -8,10 +8,11 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.errors import DataError, InputError
+from spdelaw.report._maps import space_dims
 
 
 def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
-    """The path at a position as (time, x) with the times it was seen at.
+    """The path at a position as (time, *space) with the times it was seen at.
 
     Args:
         what: name of the argument, for messages.
@@ -19,21 +20,22 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
         path: position, from zero.
     """
     dims = set(fields.dims) if isinstance(fields, xr.DataArray) else set()
-    space = [str(d) for d in dims if d not in ("path", "time")]
-    if "time" not in dims or len(space) != 1 or any(d not in fields.coords for d in space):
+    space = space_dims(fields) if dims else ()
+    labelled = bool(space) and all(d in fields.coords or d == "point" for d in space)
+    if "time" not in dims or not labelled:
         raise DataError(
             what, expected="a DataArray with dims (path, time, x) and their coordinates",
             got=f"dims {tuple(fields.dims)}" if dims else type(fields).__name__,
             fix="pass the result of sl.read, law.reconstruct(...)['mean'] or sl.as_fields",
         )  # fmt: skip
     if "path" not in dims:
-        return fields.transpose("time", space[0])
+        return fields.transpose("time", *space)
     if not 0 <= path < fields.sizes["path"]:
         raise InputError(
             "path", expected=f"a position from 0 to {fields.sizes['path'] - 1}", got=str(path),
             fix="pass path=0",
         )  # fmt: skip
-    chosen = fields.isel(path=path).transpose("time", space[0])
+    chosen = fields.isel(path=path).transpose("time", *space)
     if "path_time" not in chosen.coords:
         return chosen
     times = chosen["path_time"].values

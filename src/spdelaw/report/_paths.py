@@ -12,23 +12,26 @@ from spdelaw.errors import DataError
 def as_paths(
     fields: Any, space: tuple[str, ...] | None = None, *, at_least: int = 1
 ) -> xr.DataArray:
-    """Fields as (path, time, x) with enough paths on common times, or raise `DataError`.
+    """Fields as (path, time, *space) with enough paths on common times, or raise `DataError`.
 
     Args:
         fields: DataArray with these dims in any order.
-        space: the spatial dims of a domain; None takes whatever one dim there is.
+        space: the spatial dims of a domain; None takes whatever dims there are.
         at_least: how many paths are needed.
     """
     dims = tuple(fields.dims) if isinstance(fields, xr.DataArray) else ()
     space = tuple(str(d) for d in dims if d not in ("path", "time")) if space is None else space
+    names = space
+    if len(space) > 1 and "point" in dims:
+        space = ("point",)
     wanted = ("path", "time", *space)
-    if len(space) != 1 or set(dims) != set(wanted):
+    if not space or set(dims) != set(wanted):
         raise DataError(
             "fields", expected=f"a DataArray with dims {wanted if space else '(path, time, x)'}",
             got=f"dims {dims}" if dims else type(fields).__name__,
             fix="pass the result of sl.simulate, sl.read or sl.as_fields",
         )  # fmt: skip
-    missing = [d for d in wanted[1:] if d not in fields.coords]
+    missing = [d for d in ("time", *names) if d not in fields.coords and d != "point"]
     if missing or "path_time" in fields.coords:
         raise DataError(
             "fields", expected="coordinates time and space that all paths share",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from spdelaw.domain import Line
+from spdelaw.domain import Line, Plane
 from spdelaw.equation import SpectralSPDE
 from spdelaw.report._estimates import averaged_variance, spatial_weights
 from spdelaw.report._paths import as_paths
@@ -40,9 +40,10 @@ def plot_variance(
         'time'
     """
     fields = as_paths(fields, equation.domain.dims, at_least=2)
-    time, grid = fields["time"].values, fields[equation.domain.dims[0]].values
-    sample = averaged_variance(fields, equation.domain)
-    exact = equation.variance(time, grid).values @ spatial_weights(equation.domain, grid)
+    domain, time = equation.domain, fields["time"].values
+    grid = domain.places(fields).points
+    sample = averaged_variance(fields, domain)
+    exact = domain.flatten(equation.variance(time, grid)).values @ spatial_weights(domain, grid)
     with style():
         ax = axes_for(ax)
         ax.fill_between(
@@ -58,6 +59,6 @@ def plot_variance(
 
 
 def _definition(equation: SpectralSPDE) -> str:
-    if isinstance(equation.domain, Line):
+    if isinstance(equation.domain, Line | Plane):
         return r"$\int \mathrm{Var}\,X(t,x)\,\gamma(x)\,dx$ over the grid"
     return r"$|D|^{-1} \int_D \mathrm{Var}\,X(t,x)\,dx$"

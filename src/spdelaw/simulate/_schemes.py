@@ -11,6 +11,7 @@ import numpy as np
 
 from spdelaw.equation import SpectralSPDE, decay_mean, transition
 from spdelaw.errors import InputError
+from spdelaw.simulate._coupled import CoupledSteps, coupled_steps, recurse_coupled
 
 Array = np.ndarray
 SCHEMES = ("exact", "semi_implicit")
@@ -32,12 +33,14 @@ class Steps(NamedTuple):
     bridge: Array
 
 
-def steps(equation: SpectralSPDE, dt: Array, scheme: str) -> Steps:
+def steps(equation: SpectralSPDE, dt: Array, scheme: str) -> Steps | CoupledSteps:
     """Recursion coefficients of a scheme for the steps ``dt`` (n_steps,)."""
     if scheme not in SCHEMES:
         raise InputError(
             "scheme", expected=f"one of {SCHEMES}", got=repr(scheme), fix="pass scheme='exact'"
         )
+    if equation.is_coupled:
+        return coupled_steps(equation, dt, scheme)
     lam, q, dt = equation.eigenvalues, equation.noise_variance, dt[:, None]
     return _exact(lam, q, dt) if scheme == "exact" else _semi_implicit(lam, q, dt)
 
@@ -65,11 +68,13 @@ def _semi_implicit(lam: Array, q: Array, dt: Array) -> Steps:
     return Steps(a, a * increment, increment, np.zeros_like(increment))
 
 
-def recurse(state: Array, noise: Array, rule: Steps) -> Array:
+def recurse(state: Array, noise: Array, rule: Steps | CoupledSteps) -> Array:
     """``c_{t+1} = a_t c_t + s_t z_t``; noise (n_paths, n_steps, n_modes) becomes the path.
 
     Works in place on ``noise``: the array of normals is the array of states.
     """
+    if isinstance(rule, CoupledSteps):
+        return recurse_coupled(state, noise, rule)
     noise *= rule.amplitude
     previous = state
     for t in range(noise.shape[1]):

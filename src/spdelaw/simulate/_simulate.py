@@ -12,6 +12,7 @@ import xarray as xr
 
 from spdelaw.equation import SpectralSPDE, check_times
 from spdelaw.errors import InputError
+from spdelaw.simulate._coupled import CoupledSteps, mix
 from spdelaw.simulate._noise import (
     BLOCK,
     BRIDGE,
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
     times: Array
     grid: Array
     eigenfunctions: Array
-    rule: Steps
+    rule: Steps | CoupledSteps
     scheme: str
     seed: int
     observation_std: float
@@ -77,7 +78,8 @@ def simulate(
         equation: what to simulate.
         n_paths: how many paths; the first k never depend on it.
         times: increasing observation times, by default the equation's own.
-        grid: spatial points, by default the domain's regular grid.
+        grid: spatial points, by default the domain's regular grid; in several dimensions a tuple
+            of axes, or an array (n, d) of scattered points.
         seed: non-negative integer; the same seed gives the same paths.
         scheme: "exact" (no time-step error) or "semi_implicit" (the paper's, biased).
         observation_std: standard deviation of white noise added to each value.
@@ -87,9 +89,10 @@ def simulate(
         progress: called with (paths done, paths in all) after each batch.
 
     Returns:
-        DataArray (path, time, x). With ``return_noise`` a Dataset with ``field``,
-        ``noise_increment`` (path, time, mode), the increment of ``sqrt(q_n) beta_n`` since
-        the time before, and ``noise_field`` (path, time, x), the same in space.
+        DataArray (path, time, x), or the domain's dims in place of x. With ``return_noise`` a
+        Dataset with ``field``, ``noise_increment`` (path, time, mode), the increment of
+        ``sqrt(q_n) beta_n`` since the time before, and ``noise_field`` (path, time, x), the same
+        in space.
 
     Example:
         >>> import spdelaw as sl
@@ -187,25 +190,31 @@ def _initial_states(plan: Plan, start: int, n: int) -> Array:
     if not e.initial_variance.any():
         return np.broadcast_to(e.initial_mean, (n, e.n_modes))
     z = normals(plan.seed, INITIAL, start, n, (e.n_modes,))
+    if e.is_coupled:
+        values, vectors = np.linalg.eigh(e.initial_covariance)
+        return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return e.initial_mean + np.sqrt(e.initial_variance) * z
 
 
 def _increments(plan: Plan, start: int, z: Array) -> Array:
     """``sqrt(q) (beta(t_{i+1}) - beta(t_i))`` that belongs to the path of the normals z."""
-    increments = plan.rule.driving * z
+    product = mix if isinstance(plan.rule, CoupledSteps) else np.multiply
+    increments = product(plan.rule.driving, z)
     if plan.rule.bridge.any():
-        increments += plan.rule.bridge * normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
+        rest = normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
+        increments += product(plan.rule.bridge, rest)
     return increments
 
 
 def _label(plan: Plan, fields: Array, noise: Array | None, start: int) -> xr.DataArray | xr.Dataset:
-    (dim,) = plan.equation.domain.dims
-    coords = {
+    places = plan.equation.domain.places(plan.grid)
+    dims = ("path", "time", *places.dims)
+    coords: dict[str, Any] = {
         "path": np.arange(start, start + len(fields)),
         "time": plan.times,
-        dim: plan.grid,
+        **places.coords,
     }
-    field = xr.DataArray(fields, dims=("path", "time", dim), coords=coords, name="field")
+    field = xr.DataArray(places.unflatten(fields), coords, dims, name="field")
     field.attrs = _attributes(plan)
     if noise is None:
         return field
@@ -214,7 +223,7 @@ def _label(plan: Plan, fields: Array, noise: Array | None, start: int) -> xr.Dat
         dims=("path", "time", "mode"),
         coords={**{k: coords[k] for k in ("path", "time")}, "mode": plan.equation._modes},
     )
-    in_space = (("path", "time", dim), noise @ plan.eigenfunctions.T)
+    in_space = (dims, places.unflatten(noise @ plan.eigenfunctions.T))
     return xr.Dataset(
         {"field": field, "noise_increment": increments, "noise_field": in_space},
         attrs=field.attrs,

@@ -26,7 +26,7 @@ class DomainContract:
 
     #: Number of modes in most tests.
     n_modes: int = 8
-    #: Points of the regular grid in most tests.
+    #: Points of the regular grid in most tests, a dim.
     n_points: int = 101
     #: Absolute tolerance of exact identities between O(1) numbers.
     tolerance: float = 1e-10
@@ -34,6 +34,13 @@ class DomainContract:
     def make_domain(self) -> AbstractDomain:
         """Return the domain under test."""
         raise TypeError("a contract test class returns its domain from make_domain()")
+
+    def scattered_points(self, domain: AbstractDomain, rng: np.random.Generator) -> np.ndarray:
+        """Points in no order and at no regular distance: uniform in the box around the grid."""
+        x = domain.grid(self.n_points)
+        size = (max(3 * self.n_points, 12 * self.n_modes), *x.shape[1:])
+        points = x.min(0) + (x.max(0) - x.min(0)) * rng.uniform(size=size)
+        return rng.permutation(points[domain.contains(points)])
 
     def _sample(self, n_rows: int = 5) -> tuple[AbstractDomain, np.ndarray, np.ndarray, np.ndarray]:
         domain = self.make_domain()
@@ -53,7 +60,7 @@ class DomainContract:
     def test_eigenfunctions_are_orthonormal(self) -> None:
         """``<h_m, h_n> = delta_mn`` by the domain's own quadrature."""
         domain = self.make_domain()
-        x, w = domain.quadrature(max(100, 8 * self.n_modes))
+        x, w = domain.quadrature_for(self.n_modes)
         h = domain.eigenfunctions(x, self.n_modes)
         np.testing.assert_allclose((w[:, None] * h).T @ h, np.eye(self.n_modes), atol=1e-9)
         np.testing.assert_allclose(w.sum(), domain.volume, rtol=1e-9)
@@ -65,9 +72,8 @@ class DomainContract:
 
     def test_identity_on_scattered_points(self) -> None:
         """The same on points in no order and at no regular distance."""
-        domain, x, c, _ = self._sample()
-        rng = np.random.default_rng(1)
-        scattered = rng.permutation(x[0] + (x[-1] - x[0]) * rng.uniform(size=3 * self.n_points))
+        domain, _, c, _ = self._sample()
+        scattered = self.scattered_points(domain, np.random.default_rng(1))
         u = domain.synthesise(c, scattered)
         back = domain.analysis(u, scattered, self.n_modes)
         np.testing.assert_allclose(
@@ -111,21 +117,42 @@ class DomainContract:
     def test_projection_of_an_eigenfunction(self) -> None:
         """``project(h_n)`` is the n-th unit vector."""
         domain = self.make_domain()
-        got = domain.project(lambda x: domain.eigenfunctions(x, 3)[..., 2], self.n_modes)
+
+        def third(*x: np.ndarray) -> np.ndarray:
+            points = x[0] if len(x) == 1 else np.stack(x, axis=1)
+            return domain.eigenfunctions(points, 3)[..., 2]
+
+        got = domain.project(third, self.n_modes)
         np.testing.assert_allclose(got, np.eye(self.n_modes)[2], atol=1e-9)
 
     def test_labelled_fields_keep_their_labels(self) -> None:
         """DataArrays go in and come out with named dims, whatever their order."""
         domain, x, c, u = self._sample()
-        (dim,) = domain.dims
-        fields = xr.DataArray(u, dims=("path", dim), coords={"path": range(5), dim: x})
-        back = domain.analyse(fields.transpose(dim, "path"), self.n_modes)
+        fields = domain.synthesise(xr.DataArray(c, dims=("path", "mode")), x)
+        fields = fields.assign_coords(path=range(5))
+        space = fields.dims[1:]
+        assert set(domain.dims) <= set(fields.coords)
+        np.testing.assert_allclose(domain.places(fields).flatten(fields.values), u, atol=1e-12)
+        back = domain.analyse(fields.transpose(*reversed(fields.dims)), self.n_modes)
         assert back.dims == ("path", "mode")
         assert {"method", "condition", "leakage", "outside"} <= set(back.attrs)
         np.testing.assert_allclose(back.values, c, atol=self.tolerance)
         again = domain.synthesise(back, x)
-        assert again.dims == ("path", dim)
-        np.testing.assert_allclose(again.values, u, atol=1e-8)
+        assert again.dims == ("path", *space)
+        np.testing.assert_allclose(again.values, fields.values, atol=1e-8)
+
+    def test_flat_and_labelled_points_are_the_same(self) -> None:
+        """Points know the labels that fields have on them, and fields know their points."""
+        domain, x, _, u = self._sample()
+        places = domain.places(x)
+        np.testing.assert_array_equal(places.points, x)
+        np.testing.assert_array_equal(places.flatten(places.unflatten(u)), u)
+        labelled = xr.DataArray(places.unflatten(u), places.coords, ["path", *places.dims])
+        flat = domain.flatten(labelled)
+        assert flat.dims[0] == "path"
+        assert flat.ndim == 2
+        np.testing.assert_array_equal(flat.values, u)
+        np.testing.assert_array_equal(domain.places(flat).points, x)
 
     def test_survives_json(self) -> None:
         """``from_dict(to_dict)`` through JSON gives an equal domain."""
@@ -136,17 +163,19 @@ class DomainContract:
         """Each wrong argument gives one `DomainError`."""
         domain = self.make_domain()
         x = domain.grid(11)
+        n = len(x)
         for bad_call in (
             lambda: domain.eigenvalues(0),
             lambda: domain.eigenvalues(2.5),  # type: ignore[arg-type]
-            lambda: domain.analyse(np.zeros(11), 12, x),
-            lambda: domain.analyse(np.zeros(10), 2, x),
-            lambda: domain.analyse(np.zeros(11), 2),
-            lambda: domain.analyse(np.full(11, np.inf), 2, x),
-            lambda: domain.analyse(np.zeros(11, complex), 2, x),
-            lambda: domain.synthesise(np.zeros(3), np.array([np.nan])),
+            lambda: domain.analyse(np.zeros(n), n + 1, x),
+            lambda: domain.analyse(np.zeros(n - 1), 2, x),
+            lambda: domain.analyse(np.zeros(n), 2),
+            lambda: domain.analyse(np.full(n, np.inf), 2, x),
+            lambda: domain.analyse(np.zeros(n, complex), 2, x),
+            lambda: domain.synthesise(np.zeros(3), np.full_like(x[:1], np.nan)),
+            lambda: domain.synthesise(np.zeros(3), np.zeros((2, 2, 2))),
             lambda: domain.synthesise(np.zeros(3), x, method="magic"),
-            lambda: domain.analyse(xr.DataArray(np.zeros(11), dims="elsewhere"), 2),
+            lambda: domain.analyse(xr.DataArray(np.zeros(n), dims="elsewhere"), 2),
         ):
             try:
                 bad_call()

@@ -128,7 +128,7 @@ def test_ctrl_c_saves_and_the_same_call_goes_on_bit_by_bit(tmp_path):
 
 def test_settings_of_the_exact_engine_are_honoured():
     law = learn(fields(60), noise="parametric", level=0.5, epochs=20)
-    assert {"scale", "exponent"} <= set(law.parameters)
+    assert {"noise_scale", "noise_exponent"} <= set(law.parameters)
     assert law.parameters.attrs["interval_level"] == 0.5
 
 
@@ -157,6 +157,8 @@ def test_what_is_fixed_stays():
         ({"epochs": 0}, "epochs"),
         ({"rate": -1.0}, "rate"),
         ({"bootstrap": 10}, "bootstrap"),
+        ({"drift": "dense"}, "drift"),
+        ({"noise": "low_rank"}, "noise"),
         ({"observation_noise": "per_point"}, "observation_noise"),
     ],
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import xarray as xr
 
 from spdelaw.law import Law, relative_l2, rmse
 from spdelaw.law._clock import own_clock
-from spdelaw.model import collapse, project_on_decoder
+from spdelaw.model import Parameters, collapse, project_on_decoder
 
 
 def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
@@ -18,16 +20,19 @@ def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
     no truncation. ``std`` is that of the field itself. Errors are in ``attrs`` as in
     `spdelaw.infer.amortized.amortized_reconstruct`.
     """
-    smoothed = law.reconstruct(fields)
-    basis = law.domain.eigenfunctions(fields[law.domain.dims[0]].values, law.n_modes)
-    whole = np.asarray(smoothed["mean"].values)
+    domain, smoothed = law.domain, law.reconstruct(fields)
+    places = domain.places(fields)
+    basis = domain.eigenfunctions(places.points, law.n_modes)
+    whole = np.asarray(domain.flatten(smoothed["mean"]).values)
     times = own_clock(fields)[1] if "path_time" in fields.coords else fields["time"].values
-    lam, horizon = law.state.eigenvalues[: law.n_modes], float(np.ptp(law.times))
+    state = cast(Parameters, law.state)
+    lam, horizon = state.eigenvalues[: law.n_modes], float(np.ptp(law.times))
     mean = np.empty(whole.shape)
     for part in project_on_decoder(collapse(whole, times, basis), lam, n_time, horizon):
         mean[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
-    truth = np.array(fields.values)
+    truth = np.array(domain.flatten(fields).values)
     truth[:, 0] = np.nan  # not scored, as in the paper
     scored = np.where(np.isnan(truth), np.nan, mean)
     errors = {"relative_l2": relative_l2(scored, truth), "rmse": rmse(scored, truth)}
-    return smoothed.assign(mean=(smoothed["mean"].dims, mean)).assign_attrs(errors)
+    shown = (smoothed["mean"].dims, places.unflatten(mean))
+    return smoothed.assign(mean=shown).assign_attrs(errors)

@@ -109,6 +109,12 @@ def check_settings(settings: Settings, preset: str) -> None:
                 field.name, expected=f"its default: preset={preset!r} does not use it",
                 got=repr(value), fix=f"leave {field.name} out, or use engine='exact'",
             )  # fmt: skip
+    for name in ("drift", "noise"):
+        if getattr(settings, name) not in ("diagonal", "parametric"):
+            raise InputError(
+                name, expected="'diagonal' or 'parametric': chaos coordinates are of single modes",
+                got=repr(getattr(settings, name)), fix="use engine='exact'",
+            )  # fmt: skip
     if settings.noise_word == "per_point":
         raise InputError(
             "observation_noise", expected="one variance for all points, or known ones",

@@ -18,7 +18,7 @@ from spdelaw.infer.amortized._checkpoint import read_checkpoint
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.infer.amortized._torch_run import load_weights
+from spdelaw.infer.amortized._torch_state import load_weights
 from spdelaw.law._clock import own_rows
 
 
@@ -44,13 +44,16 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     kept = norm > 0
     fields = observed.fields
     rows = own_rows(fields, observed.times)[:, :, None]
-    dims = ("path", "time", *domain.dims)
+    places = domain.places(observed.points)
+    dims = ("path", "time", *places.dims)
+    shown = {
+        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
+        for name, part in {"mean": mean, "std": std}.items()
+    }
+    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
     return xr.Dataset(
-        {
-            name: (dims, np.take_along_axis(part.double().numpy(), rows, axis=1))
-            for name, part in {"mean": mean, "std": std}.items()
-        },
-        coords=fields.coords,
+        {name: (dims, values) for name, values in shown.items()},
+        coords={**lead, **places.coords},
         attrs={
             "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
             "rmse": float(torch.sqrt(error.sum() / count.sum())),
@@ -64,5 +67,5 @@ def _load(folder: Path) -> tuple[ChaosVAE, Any, np.ndarray, Clock, int]:
     domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-    load_weights(model, snapshot, "best")
+    load_weights(model, snapshot.part("best"))
     return model, domain, points, Clock(*identity["clock"]), config.batch_size

@@ -7,8 +7,8 @@ from typing import Any
 
 import xarray as xr
 
+from spdelaw.data import as_fields
 from spdelaw.errors import InputError, MissingExtraError
-from spdelaw.infer._observed import observe
 from spdelaw.infer.amortized._decode import decode
 from spdelaw.law import Law
 
@@ -27,7 +27,7 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
         adapter: as in `spdelaw.fit`.
     """
     if isinstance(source, Law) and source.info.get("preset") == "structured":
-        fields = observe(data, source.domain, **adapter).fields
+        fields = as_fields(data, dims=source.domain.dims, **adapter)
         return decode(source, fields, source.info["n_time"])
     folder = _folder(source)
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._problem import FreeVector, Problem, log_posterior
 from spdelaw.infer.amortized._checkpoint import Snapshot
 from spdelaw.infer.amortized._config import StructuredConfig
-from spdelaw.infer.amortized._train import ORDER, Run, stream
+from spdelaw.infer.amortized._train import ORDER, rate_factor, stream
 from spdelaw.model import Collapsed, Evaluation, Parameters
 
 Array = np.ndarray
@@ -28,7 +28,7 @@ Array = np.ndarray
 MEMORY = (0.9, 0.99)
 
 
-class StructuredRun(Run):
+class StructuredRun:
     """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
 
     Args:
@@ -58,11 +58,12 @@ class StructuredRun(Run):
     @property
     def parameters(self) -> Parameters:
         """The current ones."""
-        return self.problem.layout.unpack(self.free.full(self.x), self.problem.initial_mean)
+        found = self.problem.layout.unpack(self.free.full(self.x), self.problem.initial_mean)
+        return cast(Parameters, found)
 
     def epoch(self, epoch: int) -> float:
         """One pass over the batches; mean loss of a path."""
-        rate = self.config.rate * self.rate(epoch)
+        rate = self.config.rate * rate_factor(epoch, self.config)
         order = np.random.default_rng(stream(self.seed, ORDER, epoch))
         total = sum(self._step(self.batches[i], rate) for i in order.permutation(len(self.batches)))
         return total / len(self.batches)

@@ -1,0 +1,92 @@
+"""Rectangles and cuboids."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spdelaw.domain._interval import BOUNDARIES, Interval
+from spdelaw.domain._tensor import TensorDomain
+from spdelaw.errors import DomainError
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
+class Box(TensorDomain):
+    """``[a_1, b_1] x [a_2, b_2] (x [a_3, b_3])`` with ``-A0 = -Laplace``.
+
+    Modes are products of those of `Interval`, in order of eigenvalue. Fields have dims
+    ``(path, time, x, y)``, or ``z`` as well.
+
+    Args:
+        sides: two or three pairs of ends.
+        boundary: "dirichlet", "neumann" or "periodic" for all sides, or one a dim.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> square = sl.Box((0, np.pi), (0, np.pi))
+        >>> square.eigenvalues(6)
+        array([ 2.,  5.,  5.,  8., 10., 10.])
+        >>> square.synthesise(np.ones(1), ([0.5, 1.0, 1.5], [1.0, 2.0])).shape
+        (6,)
+    """
+
+    sides: tuple[tuple[float, float], ...]
+    boundary: tuple[str, ...]
+    name: ClassVar[str] = "box"
+    default_points: ClassVar[int] = 32
+
+    def __init__(
+        self, *sides: Sequence[float], boundary: str | Sequence[str] = "dirichlet"
+    ) -> None:
+        """Check the sides and the boundary."""
+        words = (boundary,) * len(sides) if isinstance(boundary, str) else tuple(boundary)
+        if len(sides) not in (2, 3) or len(words) != len(sides):
+            raise DomainError(
+                "Box", expected="two or three sides, and one boundary for all or one a side",
+                got=f"{len(sides)} sides, {len(words)} boundaries",
+                fix="pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval",
+            )  # fmt: skip
+        unknown = [word for word in words if word not in BOUNDARIES]
+        if unknown:
+            raise DomainError(
+                "boundary", expected=f"one of {BOUNDARIES}, or one a side", got=repr(unknown[0]),
+                fix="pass boundary='dirichlet'",
+            )  # fmt: skip
+        object.__setattr__(self, "sides", tuple(_side(side) for side in sides))
+        object.__setattr__(self, "boundary", words)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """``x, y`` and, in three dimensions, ``z``."""
+        return ("x", "y", "z")[: len(self.sides)]
+
+    @property
+    def factors(self) -> tuple[Interval, ...]:
+        """One interval a dim."""
+        pairs = zip(self.sides, self.boundary, strict=True)
+        return tuple(Interval(a, b, word) for (a, b), word in pairs)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        """As one would write it."""
+        words = set(self.boundary)
+        shown = self.boundary[0] if len(words) == 1 else self.boundary
+        sides = ", ".join(f"({a:.6g}, {b:.6g})" for a, b in self.sides)
+        return f"Box({sides}, boundary={shown!r})"
+
+    @classmethod
+    def from_settings(cls, **settings: Any) -> Box:
+        """Box from its ``sides`` and ``boundary``."""
+        return cls(*settings.pop("sides"), **settings)
+
+
+def _side(side: Any) -> tuple[float, float]:
+    ends = np.asarray(side, dtype=float) if np.shape(side) == (2,) else np.full(2, np.nan)
+    if not (np.isfinite(ends).all() and ends[0] < ends[1]):
+        raise DomainError(
+            "Box", expected="sides (a, b) with finite a < b", got=repr(side),
+            fix="pass Box((0, 1), (0, 2))",
+        )  # fmt: skip
+    return float(ends[0]), float(ends[1])

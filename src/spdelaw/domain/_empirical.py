@@ -1,0 +1,189 @@
+"""Patterns of the data themselves: empirical orthogonal functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+from scipy.spatial import KDTree
+
+from spdelaw.domain._base import AbstractDomain, Array
+from spdelaw.domain._low_rank import fill_and_factor
+from spdelaw.domain._places import as_points, places_of_fields
+from spdelaw.domain._tabulated import TabulatedDomain
+from spdelaw.errors import DomainError
+
+#: Points closer than this part of the extent are one.
+SAME_POINT = 1e-9
+#: Variance of a pattern, relative to the first, that is rounding.
+NOTHING = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
+class Empirical(TabulatedDomain):
+    """Empirical orthogonal functions (EOFs) of fields, orthonormal under given weights.
+
+    The second moments ``C`` of the fields about zero have ``C h_n = v_n h_n`` with
+    ``sum_i w_i h_m(x_i) h_n(x_i) = delta_mn``; the reference operator is their inverse in units
+    of the first, ``mu_n = v_1 / v_n``. Pass anomalies: a mean is a pattern like any other.
+
+    The patterns come from a randomised singular value decomposition; gaps are filled by the
+    low-rank fit itself, point by point, until nothing changes. Points that were never seen are
+    left out. The modes are known at the points of the data only.
+
+    Args:
+        fields: DataArray with dims path, time, or both, and space; NaN is missing.
+        n_modes: how many patterns.
+        weights: None for equal ones, one a point, or a domain, such as ``sl.Sphere()``, whose rule
+            on the grid gives them (area weights).
+        dims: spatial coordinates; by default all dims but path and time.
+        seed: of the random directions.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> equation = sl.catalogue.heat(n_modes=3, initial="stationary")
+        >>> fields = sl.simulate(equation, n_paths=50, seed=0)
+        >>> eofs = sl.Empirical(fields, n_modes=3, weights=equation.domain)
+        >>> eofs.share.round(2)  # of the energy
+        array([0.92, 0.07, 0.01])
+    """
+
+    nodes: Array
+    node_weights: Array
+    spectrum: Array
+    modes: Array
+    share: Array
+    coordinates: tuple[str, ...]
+    name: ClassVar[str] = "empirical"
+
+    def __init__(
+        self,
+        fields: xr.DataArray,
+        n_modes: int = 16,
+        *,
+        weights: AbstractDomain | Any = None,
+        dims: tuple[str, ...] | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Check the fields and compute their patterns."""
+        names = _space(fields) if dims is None else tuple(dims)
+        lead = [d for d in fields.dims if d in ("path", "time")]
+        places = places_of_fields(fields, names)
+        table = places.flatten(fields.transpose(*lead, *places.dims).values.astype(float))
+        rows = table.reshape(-1, table.shape[-1])
+        seen = ~np.isnan(rows).all(0)
+        points, rows = places.points[seen], rows[:, seen]
+        rows = rows[~np.isnan(rows).all(1)]
+        w = _weights(weights, points, seen)
+        n = _count(n_modes, rows)
+        found = fill_and_factor(rows * np.sqrt(w), n, np.random.default_rng(seed))
+        v = found.values**2 / len(rows)
+        if v[-1] <= NOTHING * v[0]:
+            raise DomainError(
+                "n_modes", expected=f"at most {int((v > NOTHING * v[0]).sum())} patterns, which "
+                "hold all of the fields", got=str(n), fix="ask for fewer",
+            )  # fmt: skip
+        patterns = found.right / np.sqrt(w)[:, None]
+        patterns *= np.sign(patterns[np.abs(patterns).argmax(0), np.arange(n)])
+        energy = np.nansum(w * np.nanmean(rows**2, axis=0))
+        self._store(
+            nodes=points, node_weights=w, spectrum=v[0] / v, modes=patterns, share=v / energy,
+            coordinates=names,
+        )  # fmt: skip
+
+    def _restore(self, **settings: Any) -> None:
+        names = tuple(settings.pop("coordinates"))
+        self._store(coordinates=names, **{k: np.asarray(v, float) for k, v in settings.items()})
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Those of the fields."""
+        return self.coordinates
+
+    @functools.cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.nodes.reshape(len(self.nodes), -1))
+
+    def _rows(self, points: Array) -> Array:
+        """Row of each point in the table; the number of rows where it is none of them."""
+        reach = SAME_POINT * max(float(np.ptp(self.nodes, axis=0).max()), 1e-300)
+        table = np.asarray(points, float).reshape(len(points), -1)
+        return self._tree.query(table, distance_upper_bound=reach)[1]
+
+    def eigenfunctions(self, points: Array, n_modes: int) -> Array:
+        """Rows of the table."""
+        return self.modes[self._rows(points), : self.check_modes(n_modes)]
+
+    def grid_weights(self, points: Array) -> Array:
+        """Weights of the points."""
+        return self.node_weights[self._rows(points)]
+
+    def contains(self, points: Array) -> Array:
+        """Whether each point is one of the table."""
+        return self._rows(points) < len(self.nodes)
+
+    def check_points(self, points: Any) -> Array:
+        """Points of the table, in any order and number."""
+        table = as_points(points, self.dims)
+        unknown = ~self.contains(table)
+        if unknown.any():
+            raise DomainError(
+                "points", expected="points of the data that the patterns come from",
+                got=str(table[unknown][0].tolist()),
+                fix="interpolate the data, or compute the patterns on these points",
+            )  # fmt: skip
+        return table
+
+    def __repr__(self) -> str:
+        """Sizes, and how much the patterns hold."""
+        return (
+            f"Empirical({len(self.nodes)} points, {self.most_modes} modes, "
+            f"{100 * self.share.sum():.3g} % of the energy)"
+        )
+
+
+def _space(fields: Any) -> tuple[str, ...]:
+    if not isinstance(fields, xr.DataArray) or not {"path", "time"} & set(fields.dims):
+        raise DomainError(
+            "fields", expected="a DataArray with dims path or time, and space",
+            got=f"dims {getattr(fields, 'dims', None)} of a {type(fields).__name__}",
+            fix="pass the result of sl.as_fields, sl.read or sl.simulate",
+        )  # fmt: skip
+    dims = tuple(str(d) for d in fields.dims if d not in ("path", "time"))
+    if dims != ("point",):
+        return dims
+    return tuple(str(k) for k, v in fields.coords.items() if v.dims == dims and k != "point")
+
+
+def _weights(weights: Any, points: Array, seen: Array) -> Array:
+    """Positive weights of the points that were seen."""
+    if isinstance(weights, AbstractDomain):
+        w = weights.grid_weights(weights.check_points(points))
+    else:
+        w = np.ones(len(points)) if weights is None else np.asarray(weights, float).ravel()
+        if len(w) == len(seen) and weights is not None:
+            w = w[seen]
+    if w.shape != (len(points),) or not (np.isfinite(w) & (w > 0)).all():
+        raise DomainError(
+            "weights", expected=f"positive numbers, one for each of {len(seen)} points",
+            got=f"shape {w.shape}, least {w.min():g}",
+            fix="pass the domain the points lie on, or leave weights out",
+        )  # fmt: skip
+    return w
+
+
+def _count(n_modes: int, rows: Array) -> int:
+    most = min(rows.shape)
+    if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
+        raise DomainError(
+            "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=16"
+        )
+    if n_modes > most:
+        raise DomainError(
+            "n_modes", expected=f"at most {most}, from {rows.shape[0]} rows of {rows.shape[1]} "
+            "points", got=str(n_modes), fix=f"pass n_modes={max(1, most // 2)}",
+        )  # fmt: skip
+    return int(n_modes)

@@ -1,0 +1,148 @@
+"""Points in space and how fields are labelled there: axes of a grid, or one dim ``point``.
+
+Inside the package a field is (..., n_points) whatever its domain, and points are (n_points,)
+in one dimension and (n_points, d) in d. This is the door in both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.errors import DomainError
+
+Array = np.ndarray
+
+#: Dim of scattered points in several dimensions, as in the data contract.
+POINT = "point"
+#: Points that fill at least this part of the grid of their coordinates are a grid with holes.
+FILLED = 0.5
+
+
+class Places(NamedTuple):
+    """Points of fields and their labels.
+
+    Attributes:
+        points: (M,), or (M, d).
+        dims: spatial dims of the labelled field, (x, y) on a grid or (point,).
+        coords: coordinate by name, as (dims, values).
+        shape: sizes of ``dims``.
+        inside: cells of the grid that are points, flat (prod(shape),); None where all are.
+    """
+
+    points: Array
+    dims: tuple[str, ...]
+    coords: Mapping[str, tuple[tuple[str, ...], Array]]
+    shape: tuple[int, ...]
+    inside: Array | None = None
+
+    def flatten(self, values: Any) -> Any:
+        """Values (..., *shape) as (..., M)."""
+        lead = values.shape[: values.ndim - len(self.shape)]
+        flat = values.reshape(*lead, int(np.prod(self.shape)))
+        return flat if self.inside is None else flat[..., self.inside]
+
+    def unflatten(self, values: Array) -> Array:
+        """Values (..., M) as (..., *shape); NaN in the holes of a grid."""
+        lead = values.shape[:-1]
+        if self.inside is not None:
+            whole = np.full((*lead, len(self.inside)), np.nan)
+            whole[..., self.inside] = values
+            values = whole
+        return values.reshape(*lead, *self.shape)
+
+    def only(self, inside: Array) -> Places:
+        """The same grid or list with fewer points."""
+        if self.dims == (POINT,):
+            coords = {name: (dims, v[inside]) for name, (dims, v) in self.coords.items()}
+            return Places(self.points[inside], self.dims, coords, (int(inside.sum()),))
+        return self._replace(points=self.points[inside], inside=inside)
+
+
+def places_of_points(points: Array, dims: tuple[str, ...]) -> Places:
+    """Labels of bare points: the axes they are the grid of, in its order, else ``point``."""
+    if points.ndim == 1:
+        return Places(points, dims, {dims[0]: (dims, points)}, points.shape)
+    axes = [np.unique(column) for column in points.T]
+    shape = tuple(len(axis) for axis in axes)
+    columns = zip(axes, points.T, strict=True)
+    at = np.ravel_multi_index([np.searchsorted(axis, c) for axis, c in columns], shape)
+    if len(points) < FILLED * np.prod(shape) or (np.diff(at) <= 0).any():
+        coords = {d: ((POINT,), points[:, i]) for i, d in enumerate(dims)}
+        return Places(points, (POINT,), coords, (len(points),))
+    coords = {d: ((d,), axis) for d, axis in zip(dims, axes, strict=True)}
+    inside = np.zeros(int(np.prod(shape)), bool)
+    inside[at] = True
+    return Places(points, dims, coords, shape, None if inside.all() else inside)
+
+
+def places_of_fields(fields: xr.DataArray, dims: tuple[str, ...]) -> Places:
+    """Labels of fields as they are, for fields whose spatial dims come last."""
+    scattered = POINT in fields.dims and len(dims) > 1
+    space = (POINT,) if scattered else dims
+    missing = [d for d in space if d not in fields.dims]
+    if missing:
+        raise DomainError(
+            "fields", expected=f"spatial dims {dims}", got=f"dims {tuple(fields.dims)}",
+            fix=f"rename the spatial dim, for example fields.rename(longitude='{missing[0]}')",
+        )  # fmt: skip
+    unknown = [d for d in dims if d not in fields.coords]
+    if unknown:
+        raise DomainError(
+            "fields", expected=f"a coordinate '{unknown[0]}'", got="none",
+            fix=f"fields.assign_coords({unknown[0]}=...)",
+        )  # fmt: skip
+    values = [np.asarray(fields[d].values) for d in dims]
+    coords = {d: (((POINT,) if scattered else (d,)), v) for d, v in zip(dims, values, strict=True)}
+    if len(dims) == 1:
+        return Places(values[0], dims, coords, values[0].shape)
+    points = np.stack(values, axis=1) if scattered else grid_points(values)
+    return Places(points, space, coords, tuple(fields.sizes[d] for d in space))
+
+
+def grid_points(axes: list[Array] | tuple[Array, ...]) -> Array:
+    """All points of a grid, the last axis fastest; (prod(n), d)."""
+    mesh = np.meshgrid(*(np.asarray(axis, float) for axis in axes), indexing="ij")
+    return np.stack([part.ravel() for part in mesh], axis=1)
+
+
+def as_points(points: Any, dims: tuple[str, ...]) -> Array:
+    """Points (M,) or (M, d) of finite float64 from a table, or from one axis a dim of a grid."""
+    try:
+        table = _table(points, dims)
+    except (TypeError, ValueError, KeyError) as error:
+        raise _not_points(dims, str(error) or type(error).__name__) from error
+    wanted = 1 if len(dims) == 1 else 2
+    if table.ndim != wanted or table.size == 0 or (wanted == 2 and table.shape[1] != len(dims)):
+        raise _not_points(dims, f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        raise _not_points(dims, "values that are not finite")
+    return table
+
+
+def _table(points: Any, dims: tuple[str, ...]) -> Array:
+    if isinstance(points, Mapping):
+        points = tuple(points[d] for d in dims)
+        points = points[0] if len(dims) == 1 else points
+    if len(dims) == 1:
+        return np.atleast_1d(np.asarray(points, dtype=float))
+    if isinstance(points, list | tuple) and len(points) == len(dims):
+        axes = [np.atleast_1d(np.asarray(axis, dtype=float)) for axis in points]
+        if all(axis.ndim == 1 for axis in axes):
+            return grid_points(axes)
+    return np.asarray(points, dtype=float)
+
+
+def _not_points(dims: tuple[str, ...], got: str) -> DomainError:
+    if len(dims) == 1:
+        return DomainError(
+            "points", expected="a vector of finite points", got=got,
+            fix="pass a one-dimensional array of finite coordinates",
+        )  # fmt: skip
+    return DomainError(
+        "points", expected=f"a grid ({', '.join(dims)}) or an array (n, {len(dims)})", got=got,
+        fix=f"pass a tuple of {len(dims)} axes, or one row a point",
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Drift matrix and noise covariance of a fit, with delta-method standard errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spdelaw.infer._coordinates import AbstractCoordinates
+from spdelaw.infer._fitted import Fitted
+from spdelaw.infer._layout import Layout
+from spdelaw.law import Quantity
+from spdelaw.model import CoupledParameters
+
+Array = np.ndarray
+
+
+def coupled_quantities(fitted: Fitted, state: CoupledParameters) -> dict[str, Quantity]:
+    """``drift`` and ``noise_covariance``; ``initial_covariance`` where it was estimated.
+
+    Variances have intervals on the log scale, everything else has symmetric ones.
+    """
+    n, layout = fitted.n_modes, fitted.layout
+    diagonal = np.eye(n, dtype=bool)
+    out = {
+        "drift": Quantity(
+            state.drift[:n, :n], _stderr(fitted, layout.drift, "drift"), np.zeros((n, n), bool)
+        ),
+        "noise_covariance": Quantity(
+            state.noise_covariance[:n, :n], _stderr(fitted, layout.noise, "noise"), diagonal
+        ),
+    }
+    initial = getattr(layout, "initial", None)
+    if initial is not None:
+        error = _stderr(fitted, initial, "initial_variance")
+        covariance = state.initial_covariance[:n, :n]
+        out["initial_covariance"] = Quantity(covariance, error, diagonal)
+    return out
+
+
+def _stderr(fitted: Fitted, coordinates: AbstractCoordinates, part: str) -> Array:
+    where, n = fitted.layout.slices[part], fitted.n_modes
+    columns = fitted.solution.columns[where]
+    jacobian = coordinates.jacobian(fitted.solution.full[where])[:n, :n]
+    spread = np.tensordot(np.nan_to_num(jacobian), columns, (2, 0))
+    return np.sqrt((spread**2).sum(-1))
+
+
+def spectra_jacobian(layout: Layout, full: Array) -> Array:
+    """Derivative of all drift and noise numbers, flattened, by the coordinates; (K, p)."""
+    s = layout.slices
+    parts = [(layout.drift, s["drift"]), (layout.noise, s["noise"])]
+    rows = []
+    for coordinates, where in parts:
+        found = np.nan_to_num(coordinates.jacobian(full[where]))
+        found = found.reshape(-1, found.shape[-1])
+        wide = np.zeros((len(found), len(full)))
+        wide[:, where] = found
+        rows.append(wide)
+    return np.concatenate(rows)

@@ -1,0 +1,202 @@
+"""What follows from drift and noise: life times, growth, spectra, predictability.
+
+All of ``dc = -Lambda c dt + dW`` on the reported modes, with intervals by the delta method: a
+function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the columns R_k are a
+root of the joint covariance of all their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.equation import check_times, matrix_transition, stationary_covariance
+from spdelaw.errors import InputError
+from spdelaw.law._parameters_table import Quantity, interval_table, with_modes
+from spdelaw.model import coupled_parameters
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+Array = np.ndarray
+Function = Callable[[Array, Array], Array]
+
+#: Step of the differences, in standard errors.
+STEP = 1e-2
+#: Share of the climatological variance at which a forecast counts as lost.
+LOST = 0.5
+
+
+def eigenmodes(law: Law) -> xr.Dataset:
+    """Decay and turn of the eigenmodes of the drift, one row a real or a pair of complex ones."""
+    drift, _, roots, _ = _numbers(law)
+    values, right = np.linalg.eig(drift)
+    left = np.linalg.inv(right)
+    kept = np.flatnonzero(values.imag >= 0)
+    kept = kept[np.argsort(values[kept].real, kind="stable")]
+    # d mu = w' dLambda v with w' v = 1.
+    change = np.einsum("ki,rij,jk->rk", left, roots, right)[:, kept]
+    mu = values[kept]
+    rate, turn = mu.real, mu.imag
+    rate_error, turn_error = (_norm(part) for part in (change.real, change.imag))
+    turn_error = np.where(turn > 0, turn_error, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        period = np.where(turn > 0, 2 * np.pi / turn, np.inf)
+        quantities = {
+            "decay_rate": Quantity(rate, rate_error, True),
+            "e_folding_time": Quantity(1 / rate, rate_error / rate**2, True),
+            "frequency": Quantity(turn, turn_error, True),
+            "period": Quantity(
+                period, np.where(turn > 0, turn_error * period / turn, np.nan), True
+            ),
+        }
+    tables = {k: (("eigenmode", "statistic"), _table(law, q)) for k, q in quantities.items()}
+    tables["pattern"] = (("eigenmode", "mode"), right[:, kept].T)
+    out = with_modes(tables, {"interval_level": law.parameters.attrs["interval_level"]})
+    return out.assign_coords(eigenmode=np.arange(1, len(kept) + 1))
+
+
+def law_stationary_covariance(law: Law) -> xr.DataArray:
+    """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
+    found = _with_intervals(law, stationary_covariance, np.eye(law.n_modes, dtype=bool))
+    return with_modes({"covariance": (("mode", "mode_2", "statistic"), found)}, {})["covariance"]
+
+
+def optimal_growth(law: Law, times: Any) -> xr.Dataset:
+    """Largest growth of energy over each lead time, and the patterns it starts and ends with."""
+    leads = _leads(times)
+
+    def propagator(drift: Array) -> Array:
+        return matrix_transition(drift, np.zeros_like(drift), leads).factor
+
+    def growth(drift: Array, noise: Array) -> Array:
+        return np.linalg.norm(propagator(drift), 2, axis=(1, 2)) ** 2
+
+    u, s, vt = np.linalg.svd(propagator(_numbers(law)[0]))
+    tables = {
+        "growth": (("time", "statistic"), _with_intervals(law, growth, True)),
+        "initial_pattern": (("time", "mode"), vt[:, 0]),
+        "final_pattern": (("time", "mode"), s[:, :1] * u[:, :, 0]),
+    }
+    return with_modes(tables, {}).assign_coords(time=leads)
+
+
+def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
+    """Diagonal of ``(2 pi i f + Lambda)^-1 Q (2 pi i f + Lambda)^-H``.
+
+    Dims (frequency, mode, statistic).
+    """
+    f = np.atleast_1d(np.asarray(frequencies, dtype=float))
+    if f.ndim != 1 or not np.isfinite(f).all():
+        raise InputError(
+            "frequencies", expected="a vector of finite cycles per unit of time",
+            got=f"shape {f.shape}", fix="np.linspace(0, 1, 101)",
+        )  # fmt: skip
+
+    def density(drift: Array, noise: Array) -> Array:
+        response = np.linalg.inv(2j * np.pi * f[:, None, None] * np.eye(len(drift)) + drift)
+        return np.einsum("fij,jk,fik->fi", response, noise, response.conj()).real
+
+    found = _with_intervals(law, density, True)
+    out = with_modes({"power": (("frequency", "mode", "statistic"), found)}, {})["power"]
+    return out.assign_coords(frequency=f)
+
+
+def predictability(law: Law, times: Any) -> xr.Dataset:
+    """Error of the best forecast from a perfectly known state, relative to climatology."""
+    leads = _leads(times)
+
+    def by_mode(drift: Array, noise: Array) -> Array:
+        omega = matrix_transition(drift, noise, leads).covariance
+        spread = stationary_covariance(drift, noise)
+        return np.einsum("tii->ti", omega) / np.diag(spread)
+
+    def total(drift: Array, noise: Array) -> Array:
+        omega = matrix_transition(drift, noise, leads).covariance
+        return np.einsum("tii->t", omega) / np.trace(stationary_covariance(drift, noise))
+
+    tables = {
+        "error": (("time", "statistic"), _with_intervals(law, total, True)),
+        "mode_error": (("time", "mode", "statistic"), _with_intervals(law, by_mode, True)),
+        "limit": (("statistic",), _with_intervals(law, _limit, True)),
+    }
+    return with_modes(tables, {"lost": LOST}).assign_coords(time=leads)
+
+
+def _limit(drift: Array, noise: Array) -> Array:
+    """Lead time at which the error has the share `LOST` of the climatological variance."""
+    from scipy import optimize
+
+    whole = np.trace(stationary_covariance(drift, noise))
+
+    def gap(log_lead: float) -> float:
+        step = matrix_transition(drift, noise, np.exp([log_lead]))
+        return float(np.trace(step.covariance[0]) / whole - LOST)
+
+    guess = np.log(whole / np.trace(noise))  # where a straight line would reach all of it
+    low = high = guess
+    while gap(low) > 0:
+        low -= 1.0
+    while gap(high) < 0:
+        high += 1.0
+    return np.asarray(np.exp(optimize.brentq(gap, low, high, xtol=1e-10)))
+
+
+def _leads(times: Any) -> Array:
+    leads = check_times(times)
+    if leads[0] < 0:
+        raise InputError(
+            "times", expected="lead times of at least 0", got=f"{leads[0]:g}",
+            fix="pass np.linspace(0, 10, 101)",
+        )  # fmt: skip
+    return leads
+
+
+def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
+    """Drift and noise (n, n) of the reported modes, and roots of their covariance, (free, n, n).
+
+    The roots are NaN where a law knows no covariance.
+    """
+    n, state = law.n_modes, coupled_parameters(law.state)
+    drift, noise = state.drift[:n, :n], state.noise_covariance[:n, :n]
+    if law.coordinates is None or "jacobian" not in law.coordinates:
+        nothing = np.full((1, n, n), np.nan)
+        return drift, noise, nothing, nothing
+    values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
+    columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
+    roots = (law.coordinates["jacobian"].values @ columns).T
+    half = roots.shape[1] // 2
+    drifts = _as_matrices(roots[:, :half], state.n_modes, n)
+    return drift, noise, drifts, _as_matrices(roots[:, half:], state.n_modes, n)
+
+
+def _as_matrices(rows: Array, n_all: int, n: int) -> Array:
+    """Flattened spectra (K, N) or matrices (K, N^2) as matrices of the reported modes."""
+    if rows.shape[1] == n_all:
+        return np.eye(n) * rows[:, None, :n]
+    return rows.reshape(-1, n_all, n_all)[:, :n, :n]
+
+
+def _with_intervals(law: Law, function: Function, positive: bool | Array) -> Array:
+    """Value, standard error and interval; (..., 4)."""
+    drift, noise, drifts, noises = _numbers(law)
+    value = function(drift, noise)
+    if np.isnan(drifts).any():
+        return _table(law, Quantity(value, np.full(np.shape(value), np.nan), positive))
+    moved = (np.abs(drifts).max((1, 2)) > 0) | (np.abs(noises).max((1, 2)) > 0)
+    slopes = []
+    for a, b in zip(STEP * drifts[moved], STEP * noises[moved], strict=True):
+        ahead, back = function(drift + a, noise + b), function(drift - a, noise - b)
+        slopes.append((ahead - back) / (2 * STEP))
+    return _table(law, Quantity(value, _norm(np.array(slopes)), positive))
+
+
+def _norm(slopes: Array) -> Array:
+    return np.sqrt((slopes**2).sum(0))
+
+
+def _table(law: Law, quantity: Quantity) -> Array:
+    return interval_table(quantity, float(law.parameters.attrs["interval_level"]))

@@ -1,0 +1,161 @@
+"""Figures as plain documents that the page draws: traces, layout, controls.
+
+Colours are roles such as ``@data``; the page fills them in for its light or dark theme.
+Arrays travel as base64 of float32, which plotly.js reads as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+#: Roles of colour that the page knows; laws to compare take them in this order.
+LAW_COLOURS = ("@law", "@second", "@third", "@fourth")
+MARKERS = ("circle", "diamond", "square", "triangle-up")
+#: ColorBrewer's RdBu from blue to red: told apart with every common form of colour blindness.
+DIVERGING = [
+    [0.0, "#053061"], [0.1, "#2166ac"], [0.2, "#4393c3"], [0.3, "#92c5de"], [0.4, "#d1e5f0"],
+    [0.5, "#f7f7f7"], [0.6, "#fddbc7"], [0.7, "#f4a582"], [0.8, "#d6604d"], [0.9, "#b2182b"],
+    [1.0, "#67001f"],
+]  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """A choice that a reader makes: a slider, or a list where the choices have names.
+
+    Attributes:
+        name: what is chosen, such as "time".
+        labels: text of each choice.
+        start: index of the first shown.
+        kind: "range" or "select".
+    """
+
+    name: str
+    labels: Sequence[str]
+    start: int = 0
+    kind: str = "range"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bind:
+    """Attribute of a trace that follows controls: ``array[i, j, ...]`` with i, j their choices.
+
+    What is left after the indices, a line or a map, becomes the attribute.
+    """
+
+    trace: int
+    attribute: str
+    array: str
+    index: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cursor:
+    """A vertical line in some subplots that stands at the choice of a control."""
+
+    control: str
+    values: Sequence[Any]
+    axes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure of the page.
+
+    Attributes:
+        name: identifier in the page.
+        caption: what is seen and how to read it, shown below.
+        traces, layout: as plotly.js takes them.
+        height: in pixels.
+        controls, binds, cursors: how it moves; ``arrays`` hold what it moves through.
+    """
+
+    name: str
+    caption: str
+    traces: list[dict[str, Any]]
+    layout: dict[str, Any]
+    height: int = 380
+    controls: tuple[Control, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    cursors: tuple[Cursor, ...] = ()
+    arrays: dict[str, Array] = dataclasses.field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Plain types for JSON."""
+        return {
+            "name": self.name,
+            "height": self.height,
+            "data": self.traces,
+            "layout": self.layout,
+            "controls": [dataclasses.asdict(control) for control in self.controls],
+            "binds": [dataclasses.asdict(bind) for bind in self.binds],
+            "cursors": [dataclasses.asdict(cursor) for cursor in self.cursors],
+            "arrays": {name: packed(values) for name, values in self.arrays.items()},
+        }
+
+
+def packed(values: Array) -> dict[str, str]:
+    """Array as float32 in base64, with its shape; NaN stays NaN."""
+    data = np.ascontiguousarray(values, dtype="<f4")
+    text = base64.b64encode(data.tobytes()).decode("ascii")
+    return {"dtype": "f4", "bdata": text, "shape": ", ".join(map(str, data.shape))}
+
+
+def axis(title: str = "", **settings: Any) -> dict[str, Any]:
+    """An axis in the house style."""
+    return {
+        "title": {"text": title, "standoff": 8, "font": {"size": 13}},
+        "tickfont": {"size": 12}, "gridcolor": "@grid", "zeroline": False,
+        "linecolor": "@axis", "showline": True, "ticks": "outside", "tickcolor": "@axis",
+        "ticklen": 4, "automargin": True, **settings,
+    }  # fmt: skip
+
+
+def log_axis(values: Array, **settings: Any) -> dict[str, Any]:
+    """A logarithmic axis with ticks at 1, 2, 5 over few decades, at powers of ten over many."""
+    known = values[np.isfinite(values) & (values > 0)]
+    decades = float(np.ptp(np.log10(known))) if known.size else 0.0
+    return axis(type="log", dtick="D2" if decades < 2.5 else 1, exponentformat="power", **settings)
+
+
+def layout(**settings: Any) -> dict[str, Any]:
+    """A layout in the house style: no ground of its own, legend above the figure."""
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "@ink"},
+        "margin": {"l": 64, "r": 24, "t": 44, "b": 52},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom",
+                   "bgcolor": "rgba(0,0,0,0)"},
+        "hoverlabel": {"bgcolor": "@card", "bordercolor": "@axis", "font": {"color": "@ink"}},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@muted", "activecolor": "@ink"},
+        "dragmode": False, **settings,
+    }  # fmt: skip
+
+
+def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
+    """Title of one panel, left-aligned at paper coordinates."""
+    return {
+        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
+        "yanchor": "bottom", "showarrow": False, "font": {"size": 13, "color": "@muted"},
+    }  # fmt: skip
+
+
+def band(x: Any, low: Array, high: Array, colour: str, name: str, **more: Any) -> list[dict]:
+    """Two lines with the ground between them filled."""
+    line = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": x, **more}
+    return [
+        {**line, "y": packed(low), "showlegend": False},
+        {**line, "y": packed(high), "fill": "tonexty", "fillcolor": colour, "name": name},
+    ]
+
+
+def thinned(n: int, most: int) -> Array:
+    """At most ``most`` indices of ``n``, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))

@@ -1,0 +1,105 @@
+"""The page itself: template, style, script and data in one file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+from spdelaw.report.html._figure import Figure
+from spdelaw.report.html._section import Section, Table
+from spdelaw.report.html._words import Answer
+
+
+def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -> str:
+    """HTML with everything inline: no request leaves the file."""
+    figures = [part for s in sections for part in s.parts if isinstance(part, Figure)]
+    parts = {
+        "TITLE": escape(title),
+        "NAVIGATION": "\n".join(
+            f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections
+        ),
+        "SUMMARY": "\n".join(_answer(answer) for answer in answers),
+        "SECTIONS": "\n".join(_section(section) for section in sections),
+        "STYLE": _asset("page.css"),
+        "FIGURES": _json([figure.document() for figure in figures]),
+        "PLOTLY": _plotly(),
+        "SCRIPT": _asset("page.js"),
+    }
+    page = _asset("page.html")
+    # One pass over the template, so that text of the user's is never searched for marks.
+    pieces = page.split("%%")
+    return "".join(parts[p] if i % 2 else p for i, p in enumerate(pieces))
+
+
+def _asset(name: str) -> str:
+    return resources.files("spdelaw.report.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs().replace("</script", "<\\/script")
+
+
+def _json(value: Any) -> str:
+    """JSON that no text in it can break out of."""
+    text = json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _answer(answer: Answer) -> str:
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in answer.sentences)
+    return (
+        f'<div class="answer {answer.mood}"><h2>{escape(answer.question)}</h2>'
+        f'<p class="short">{escape(answer.short)}</p>{sentences}</div>'
+    )
+
+
+def _section(section: Section) -> str:
+    parts = "\n".join(
+        _figure(part) if isinstance(part, Figure) else _table(part) for part in section.parts
+    )
+    return (
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        f"<p>{escape(section.lead)}</p>\n{parts}</section>"
+    )
+
+
+def _figure(figure: Figure) -> str:
+    caption = escape(figure.caption)
+    return (
+        f'<figure id="figure-{figure.name}">'
+        f'<div class="controls" id="controls-{figure.name}"></div>'
+        f'<div class="plot" id="plot-{figure.name}" role="img" aria-label="{caption}" '
+        f'style="height:{figure.height}px"></div><figcaption>{caption}</figcaption></figure>'
+    )
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    header = f"<thead><tr>{head}</tr></thead>" if any(table.header) else ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in table.rows
+    )
+    kind = "" if any(table.header) else ' class="facts"'
+    body = f'<div class="scroll"><table{kind}>{header}<tbody>{rows}</tbody></table></div>'
+    if table.folded:
+        return f"<details><summary>{escape(table.caption)}</summary>{body}</details>"
+    return f"<h3>{escape(table.caption)}</h3>{body}"

@@ -1,0 +1,83 @@
+"""Section: where everything comes from, enough to make the report again."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+
+import numpy as np
+
+from spdelaw._version import __version__
+from spdelaw.report.html._material import Material
+from spdelaw.report.html._section import Section, Table
+
+
+def section(material: Material) -> Section:
+    """Data, laws and software."""
+    lead = (
+        "All numbers and figures of this page were computed from the data and the laws named here."
+    )
+    parts = (
+        Table("Data", ("", ""), _data(material)),
+        *(Table(f"Law: {name}", ("", ""), _law(material, name)) for name in material.laws),
+        Table("Software", ("", ""), _software()),
+        Table("Please cite", ("", ""), [["", line] for line in
+                                        material.law.citation().splitlines()]),
+    )  # fmt: skip
+    return Section("provenance", "Provenance", lead, parts)
+
+
+def _data(material: Material) -> list[list[str]]:
+    d = material.description
+    rows = [
+        ["file", material.source.get("data", "passed in memory")],
+        ["shape", " × ".join(f"{n} {dim}" for dim, n in d["sizes"].items())],
+        ["missing", f"{100 * d['missing']['fraction']:.3g} %"],
+        ["values", _range(d["values"])],
+        ["SHA-256 of the content", d["fingerprint"]],
+    ]
+    used = material.fields.sizes["path"]
+    if used < d["sizes"]["path"]:
+        rows.insert(2, ["used here", f"the first {used} paths"])
+    return rows
+
+
+def _range(values: dict[str, float | None]) -> str:
+    return ", ".join(f"{name} {v:.4g}" for name, v in values.items() if v is not None)
+
+
+def _law(material: Material, name: str) -> list[list[str]]:
+    law = material.laws[name]
+    info = law.info
+    seconds = info.get("seconds", {})
+    rows = [
+        ["file", material.source.get(f"law {name}", "passed in memory")],
+        ["domain", str(law.domain)],
+        ["engine", f"{info.get('engine')}, route {info.get('route', '–')}"],
+        ["model", f"drift {info.get('drift')}, noise {info.get('noise')}, initial state "
+         f"{law.parameters.attrs.get('initial_state')}, {info.get('n_nuisance', 0)} "
+         "nuisance modes"],
+        ["log-likelihood", f"{info.get('log_likelihood', np.nan):.8g} with "
+         f"{info.get('n_parameters')} parameters"],
+        ["fitted in", f"{sum(seconds.values()):.2f} s, spdelaw {info.get('version', '?')}"],
+    ]  # fmt: skip
+    if info.get("preparation"):
+        rows.insert(2, ["prepared by", "; ".join(info["preparation"])])
+    learned_from = info.get("data")
+    if isinstance(learned_from, dict):
+        rows.insert(1, ["learned from", f"{learned_from.get('file', '?')}, SHA-256 "
+                        f"{learned_from.get('fingerprint', '?')}"])  # fmt: skip
+    return rows
+
+
+def _software() -> list[list[str]]:
+    import plotly
+    import scipy
+    import xarray
+
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    versions = (
+        f"spdelaw {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"SciPy {scipy.__version__}, xarray {xarray.__version__}, plotly {plotly.__version__}"
+    )
+    return [["versions", versions], ["made", now]]

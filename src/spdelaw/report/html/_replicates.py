@@ -1,0 +1,126 @@
+"""Statistics of the data beside those of draws from the law that are observed alike.
+
+Each draw has the paths, times, points, gaps and noise of the data, so data and draws go through
+the same estimator and no bias of it matters: a predictive check that also holds for a single
+path, irregular times and gaps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.report._estimates import spatial_weights
+from spdelaw.report._one_path import one_path
+from spdelaw.report.html._material import Material
+
+Array = np.ndarray
+
+#: Draws of the whole data set, and most paths of one.
+DRAWS, PATHS = 60, 40
+#: Times at which coefficients are estimated for the energy of the modes.
+ROWS = 12
+
+
+class Compared(NamedTuple):
+    """A statistic of the data and its quantiles (0.025, 0.5, 0.975) over draws."""
+
+    at: Array
+    data: Array
+    low: Array
+    middle: Array
+    high: Array
+
+
+def compare(material: Material) -> tuple[Compared | None, Compared]:
+    """Spread of the field over time (None without a common clock), and energy of the modes."""
+    fields, law = material.fields, material.law
+    n_paths = min(PATHS, fields.sizes["path"])
+    shared = "path_time" not in fields.coords
+    spread, energy = _Spread(material), _Energy(material)
+    for i in range(n_paths):
+        path = one_path("data", fields, i)
+        values, times = path.values, path["time"].values
+        draws = law.sample(DRAWS, times, material.points, seed=1000 * material.seed + i + 1,
+                           observation_noise=True).values  # fmt: skip
+        rest = np.random.default_rng([material.seed, i]).standard_normal(draws.shape)
+        draws = draws + np.sqrt(law.unresolved_variance) * rest
+        both = np.concatenate([values[None], np.where(np.isnan(values), np.nan, draws)])
+        energy.add(both)
+        if shared:
+            spread.add(both)
+    over_time = _quantiles(fields["time"].values, spread.result()) if shared else None
+    return over_time, _quantiles(np.arange(1, law.n_modes + 1), energy.result())
+
+
+class _Spread:
+    """``1/|D| int Var X dx`` at each time; the mean square about the law's mean for one path."""
+
+    def __init__(self, material: Material) -> None:
+        self._weights = spatial_weights(material.law.domain, material.points)
+        times = material.fields["time"].values
+        centre = material.law.equation.mean(times, material.points).values
+        self._known = centre if material.fields.sizes["path"] < 2 else None
+        shape = (1 + DRAWS, *material.fields.shape[1:])
+        self._count, self._sum, self._squares = (
+            np.zeros(shape[1:]),
+            np.zeros(shape),
+            np.zeros(shape),
+        )
+
+    def add(self, values: Array) -> None:
+        """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
+        seen = ~np.isnan(values)
+        values = np.where(seen, values - (0.0 if self._known is None else self._known), 0.0)
+        self._count += seen[0]
+        self._sum += values
+        self._squares += values**2
+
+    def result(self) -> Array:
+        """(1 + DRAWS, T), NaN where no point was seen often enough."""
+        n = self._count
+        least = 1 if self._known is not None else 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self._known is not None:
+                variance = self._squares / n
+            else:
+                variance = (self._squares - self._sum**2 / n) / (n - 1)
+        w = np.where(n >= least, self._weights, 0.0)
+        total = w.sum(-1)
+        share = np.nansum(np.where(w > 0, variance * w, 0.0), axis=-1)
+        # Scaled to the whole domain where some points are missing at a time.
+        return np.where(total > 0, share / np.where(total > 0, total, 1.0) * self._weights.sum(),
+                        np.nan)  # fmt: skip
+
+
+class _Energy:
+    """``E c_n^2`` over paths and some times, by least squares on the observed points."""
+
+    def __init__(self, material: Material) -> None:
+        self._domain, self._points = material.law.domain, material.points
+        self._n = material.law.n_modes
+        self._total = np.zeros((1 + DRAWS, self._n))
+        self._count = 0
+
+    def add(self, values: Array) -> None:
+        """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
+        enough = (~np.isnan(values[0])).sum(-1) >= self._n
+        rows = np.flatnonzero(enough)
+        rows = rows[len(rows) // 2 :]  # the initial state has decayed in the second half
+        if not rows.size:
+            return
+        rows = rows[np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).round().astype(int)]
+        c = self._domain.analysis(values[:, rows], self._points, self._n).coefficients
+        good = np.isfinite(c).all(axis=(0, 2))
+        self._total += (c[:, good] ** 2).sum(1)
+        self._count += int(good.sum())
+
+    def result(self) -> Array:
+        """(1 + DRAWS, n_modes)."""
+        return self._total / self._count if self._count else np.full_like(self._total, np.nan)
+
+
+def _quantiles(at: Array, values: Array) -> Compared:
+    low, middle, high = np.quantile(values[1:], [0.025, 0.5, 0.975], axis=0)
+    return Compared(at, values[0], low, middle, high)

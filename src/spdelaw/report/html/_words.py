@@ -1,0 +1,174 @@
+"""The report in plain words: what was learned, how sure, does the model fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.domain import Interval, Line
+from spdelaw.report.html._material import Material
+
+Array = np.ndarray
+
+#: Relative half-width of an interval that counts as sharp, and as a guess.
+SHARP, LOOSE = 0.15, 1.0
+
+
+class Answer(NamedTuple):
+    """One of the three answers.
+
+    Attributes:
+        question: the heading.
+        short: the answer in a few words.
+        sentences: the rest.
+        mood: "good", "fair" or "bad".
+    """
+
+    question: str
+    short: str
+    sentences: list[str]
+    mood: str
+
+
+def answers(material: Material) -> tuple[Answer, Answer, Answer]:
+    """What was learned, how sure, does it fit."""
+    return _learned(material), _sure(material), _fits(material)
+
+
+def _learned(material: Material) -> Answer:
+    law, sizes = material.law, material.description["sizes"]
+    lam = law.parameters["eigenvalue"].values
+    slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
+    unit = _unit(material)
+    sentences = [
+        f"From {_count(law.info.get('n_paths', 0), 'path')} of {law.info.get('n_times')} times at "
+        f"{law.info.get('n_points')} points, on {_where(material)}.",
+        f"The slowest pattern is mode {slow + 1}: it forgets its past within "
+        f"{_time(lam[slow], unit)}. The fastest, mode {fast + 1}, does so within "
+        f"{_time(lam[fast], unit)}.",
+        _noise(material),
+    ]
+    steps = law.info.get("preparation", [])
+    sentences += [f"Before the fit: {'; '.join(steps)}."] if steps else []
+    other = material.source.get("same")
+    if other == "no":
+        sentences.append(
+            f"It is judged here on other data: {_count(sizes['path'], 'path')} of "
+            f"{sizes['time']} times."
+        )
+    elif other == "yes":
+        sentences.append("It is judged here on the very data it was learned from.")
+    return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
+
+
+def _noise(material: Material) -> str:
+    law = material.law
+    q = law.parameters["noise_variance"].sel(statistic="estimate").values
+    strongest = int(np.argmax(q))
+    total = float(law.equation.variance([law.times[-1]]).values[0].sum())
+    std = np.sqrt(np.mean(law.state.observation_variance))
+    size = np.sqrt(total / law.domain.volume)
+    if std == 0:
+        told = "No observation noise was found."
+    else:
+        told = (
+            f"An observation has noise of standard deviation {std:.3g}, beside {size:.3g} for the "
+            "field's own fluctuation."
+        )
+    return f"Forcing is strongest in mode {strongest + 1}. {told}"
+
+
+def _sure(material: Material) -> Answer:
+    law = material.law
+    tables = [law.parameters[name].values for name in ("eigenvalue", "noise_variance")]
+    widths = np.concatenate([0.5 * (t[:, 3] - t[:, 2]) / t[:, 0] for t in tables])
+    lost = int((~np.isfinite(widths) | (widths > 3)).sum())
+    level = 100 * float(law.parameters.attrs["interval_level"])
+    known = widths[np.isfinite(widths)]
+    middle = float(np.median(known)) if known.size else np.inf
+    half = [100 * float(np.median(w)) for w in np.split(widths, 2)]
+    sentences = [
+        f"The typical {level:g} % interval reaches ± {half[0]:.2g} % around an eigenvalue and "
+        f"± {half[1]:.2g} % around a noise variance."
+    ]
+    if not lost:
+        sentences.append(f"All {len(widths)} numbers of the two spectra are determined.")
+    else:
+        sentences.append(
+            f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
+        )
+    sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
+    if lost > len(widths) // 3 or middle > LOOSE:
+        return Answer("How sure", "Only roughly", sentences, "bad")
+    if middle > SHARP or lost:
+        return Answer("How sure", "Fairly", sentences, "fair")
+    return Answer("How sure", "Sharply", sentences, "good")
+
+
+def _notes(notes: list[str]) -> list[str]:
+    return [str(note).rstrip(".") for note in notes]
+
+
+def _fits(material: Material) -> Answer:
+    card = material.card
+    check = card.check
+    verdict = check.verdict
+    sentences = [f"{verdict[:1].upper()}{verdict[1:]}."]
+    for tier, text in (("forecast", "in forecasts"), ("gaps", "in gaps")):
+        share = card.tiers[tier].coverage
+        if np.isfinite(share):
+            sentences.append(
+                f"{100 * card.level:g} % intervals held {100 * share:.1f} % of the hidden values "
+                f"{text}."
+            )
+    if card.distance is not None:
+        sentences.append(_against_truth(card.distance))
+    if not check.p_values["variance"].notnull().any():
+        return Answer("Does the model fit?", "Not checked", sentences, "fair")
+    if check.fits:
+        return Answer("Does the model fit?", "Yes", sentences, "good")
+    sentences.append("Numbers above describe the best law of this form, not the truth.")
+    return Answer("Does the model fit?", "No", sentences, "bad")
+
+
+def _against_truth(distance: dict[str, Any]) -> str:
+    told = (
+        "The truth is known here: the largest error of a spectrum is "
+        f"{distance['largest_z']:.1f} standard errors"
+    )
+    if not np.isfinite(distance["kl_per_path"]):
+        return told + "; the initial states are of different kinds, so their laws have no distance."
+    return (
+        f"{told}, and the distance of the laws (KL) is {distance['kl_per_path']:.2g} nats per path "
+        f"where maximum likelihood makes {distance['kl_limit']:.2g} on average."
+    )
+
+
+def _where(material: Material) -> str:
+    domain = material.law.domain
+    if isinstance(domain, Interval):
+        return f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
+    return "the weighted line" if isinstance(domain, Line) else str(domain)
+
+
+def _time(row: Array, unit: str) -> str:
+    estimate, _, lower, upper = row
+    told = f"1/λ = {_number(1 / estimate)}{unit}"
+    if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
+        told += f" ({_number(1 / upper)} to {_number(1 / lower)})"
+    return told
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
+
+
+def _unit(material: Material) -> str:
+    name = "path_time" if "path_time" in material.fields.coords else "time"
+    units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
+    return f" {units}" if units else ""
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"

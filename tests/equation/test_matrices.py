@@ -1,0 +1,191 @@
+"""Equations whose drift or noise is a matrix: block exponentials, quadrature, bad input."""
+
+import numpy as np
+import pytest
+from scipy import integrate, linalg
+
+import spdelaw as sl
+from spdelaw.equation import (
+    distinct_steps,
+    matrix_transition,
+    stationary_covariance,
+    stationary_pull_back,
+)
+from spdelaw.errors import EquationError
+
+EXACT = 1e-12
+RING = sl.Interval(0.0, 2.0, "periodic")
+
+
+def stable(n, seed=0, rate=3.0):
+    """A drift matrix far from normal, and a noise covariance."""
+    rng = np.random.default_rng(seed)
+    turn, root, factor = rng.normal(size=(3, n, n))
+    m = root @ root.T + 0.3 * np.eye(n)
+    drift = (0.5 * np.eye(n) + turn - turn.T) @ m
+    return rate * drift / np.abs(drift).max(), factor @ factor.T
+
+
+def equation(n=3, **changes):
+    drift, noise = stable(n)
+    settings = {"drift": drift, "noise": noise, "initial": sl.Gaussian([1.0, -2.0], 0.3)}
+    return sl.SpectralSPDE(RING, n, **{**settings, **changes})
+
+
+@pytest.mark.parametrize(("n", "rate"), [(1, 2.0), (3, 0.1), (5, 4.0), (4, 40.0)])
+def test_transition_against_the_block_exponential(n, rate):
+    """Van Loan's exponential of a block matrix, where it does not overflow."""
+    drift, noise = stable(n, rate=rate)
+    dt = np.array([0.0, 0.01, 0.3])
+    step = matrix_transition(drift, noise, dt)
+    for u, h in enumerate(dt):
+        e = linalg.expm(h * np.block([[drift, noise], [np.zeros((n, n)), -drift.T]]))
+        factor = e[n:, n:].T
+        np.testing.assert_allclose(step.factor[u], factor, atol=EXACT)
+        omega = factor @ e[:n, n:]
+        np.testing.assert_allclose(
+            step.covariance[u], omega, atol=1e-11 * max(np.abs(omega).max(), 1e-3)
+        )
+
+
+def test_transition_much_longer_than_the_fastest_mode():
+    """The state forgets: e^(+Lambda dt) of the block exponential would overflow."""
+    drift, noise = stable(4, rate=500.0)
+    step = matrix_transition(drift, noise, np.array([50.0]))
+    np.testing.assert_allclose(step.factor[0], 0.0, atol=1e-30)
+    expected = stationary_covariance(drift, noise)
+    np.testing.assert_allclose(step.covariance[0], expected, rtol=1e-9)
+
+
+def test_transition_of_two_steps_is_that_of_both():
+    drift, noise = stable(4)
+    a, b, both = (matrix_transition(drift, noise, np.array([h])) for h in (0.2, 0.7, 0.9))
+    f = b.factor[0]
+    np.testing.assert_allclose(f @ a.factor[0], both.factor[0], rtol=1e-11, atol=1e-13)
+    omega = f @ a.covariance[0] @ f.T + b.covariance[0]
+    np.testing.assert_allclose(omega, both.covariance[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("rate", [0.05, 3.0, 30.0])
+def test_gradient_goes_back_through_the_transition(rate):
+    drift, noise = stable(3, rate=rate)
+    rng = np.random.default_rng(1)
+    dt = np.array([0.02, 0.4, 1.1])
+    by_factor, by_covariance = rng.normal(size=(2, 3, 3, 3))
+    by_covariance = by_covariance + np.swapaxes(by_covariance, 1, 2)
+
+    def value(a, q):
+        step = matrix_transition(a, q, dt)
+        return (step.factor * by_factor).sum() + (step.covariance * by_covariance).sum()
+
+    found = matrix_transition(drift, noise, dt).pull_back(by_factor, by_covariance)
+    for k, symmetric in enumerate((False, True)):
+        way = rng.normal(size=(3, 3))
+        way = way + way.T if symmetric else way
+        h = 1e-5 * rate if k == 0 else 1e-5
+        ends = [value(drift + s * h * way * (1 - k), noise + s * h * way * k) for s in (1, -1)]
+        difference = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose((found[k] * way).sum(), difference, rtol=1e-6)
+
+
+def test_stationary_covariance_and_its_gradient():
+    drift, noise = stable(4)
+    p = stationary_covariance(drift, noise)
+    np.testing.assert_allclose(drift @ p + p @ drift.T, noise, atol=EXACT)
+    rng = np.random.default_rng(2)
+    by, way = rng.normal(size=(2, 4, 4))
+    by, sym = by + by.T, way + way.T
+    by_drift, by_noise = stationary_pull_back(drift, p, by)
+    h = 1e-6
+    ends = [(by * stationary_covariance(drift + s * h * way, noise)).sum() for s in (1, -1)]
+    np.testing.assert_allclose((by_drift * way).sum(), (ends[0] - ends[1]) / (2 * h), rtol=1e-7)
+    linear = (by * stationary_covariance(drift, sym)).sum()
+    np.testing.assert_allclose((by_noise * sym).sum(), linear, rtol=1e-10)
+
+
+def test_distinct_steps_forgive_rounding():
+    lengths, which = distinct_steps(np.diff(np.arange(50) * 0.1))
+    np.testing.assert_allclose(lengths, [0.1])
+    assert not which.any()
+    lengths, which = distinct_steps(np.array([[3.0, 1.0], [1.0, 2.0]]))
+    np.testing.assert_array_equal(lengths[which], [[3.0, 1.0], [1.0, 2.0]])
+
+
+def test_moments_against_the_integral():
+    """``Cov(c(t), c(s)) = E(t) V0 E(s)' + int_0^s E(t - u) Q E(s - u)' du`` by quadrature."""
+    e = equation()
+    t = np.array([0.0, 0.3, 1.1])
+    full = e.covariance(t).values
+
+    def exponential(h):
+        return linalg.expm(-h * e.drift_matrix)
+
+    for i, j in ((1, 0), (2, 1), (1, 2), (2, 2)):
+        early = min(t[i], t[j])
+        integral = integrate.quad_vec(
+            lambda u, i=i, j=j: (
+                exponential(t[i] - u) @ e.noise_covariance @ exponential(t[j] - u).T
+            ),
+            0.0,
+            early,
+        )[0]
+        start = exponential(t[i]) @ e.initial_covariance @ exponential(t[j]).T
+        np.testing.assert_allclose(full[i, j], start + integral, rtol=1e-9)
+    np.testing.assert_allclose(e.mean(t).values[2], exponential(1.1) @ e.initial_mean, rtol=1e-12)
+    np.testing.assert_allclose(e.variance(t).values, np.einsum("ttnn->tn", full), rtol=1e-12)
+    grid = np.array([0.2, 1.3])
+    h = RING.eigenfunctions(grid, 3)
+    expected = [np.diag(h @ full[i, i] @ h.T) for i in range(3)]
+    np.testing.assert_allclose(e.variance(t, grid).values, expected, rtol=1e-12)
+
+
+def test_a_diagonal_matrix_is_a_spectrum():
+    rates, q = np.array([0.5, 1.0, 2.0]), np.array([1.0, 0.3, 0.2])
+    plain = equation(drift=rates, noise=q, initial="stationary")
+    matrix = equation(drift=np.diag(rates), noise=np.diag(q), initial="stationary")
+    assert matrix.is_coupled
+    assert not plain.is_coupled
+    for name in ("eigenvalues", "noise_variance", "initial_variance", "drift_matrix",
+                 "noise_covariance", "initial_covariance"):  # fmt: skip
+        np.testing.assert_allclose(getattr(matrix, name), getattr(plain, name), rtol=1e-14)
+    np.testing.assert_allclose(matrix.variance().values, plain.variance().values, rtol=1e-11)
+    np.testing.assert_allclose(matrix.stationary_variance(), plain.stationary_variance())
+    grid = RING.grid(5)
+    np.testing.assert_allclose(
+        matrix.stationary_covariance(grid), plain.stationary_covariance(grid), atol=1e-14
+    )
+
+
+def test_files_and_fewer_modes():
+    e = equation(initial=sl.Gaussian([1.0], stable(3, seed=4)[1]))
+    assert sl.SpectralSPDE.from_dict(e.to_dict()) == e
+    assert e != equation()
+    few = equation(drift=np.diag([1.0, 2.0, 3.0])).with_modes(2)
+    np.testing.assert_array_equal(few.noise_covariance, stable(3)[1][:2, :2])
+    assert "coupled" in repr(e)
+
+
+def test_advection_carries_a_field_around_the_ring():
+    """Without noise, damping and diffusion the field only moves."""
+    e = sl.catalogue.advection_diffusion(9, speed=0.7, kappa=0.0, nu=0.0, noise=np.zeros(9))
+    x = np.linspace(0, np.pi, 13)[:-1]
+    moved = e.mean([0.0, 1.9], x).values[1]
+    before = e.mean([0.0], np.mod(x - 0.7 * 1.9, np.pi)).values[0]
+    np.testing.assert_allclose(moved, before, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"drift": -np.eye(3)}, "negative real part"),
+        ({"drift": np.eye(4)}, "shape"),
+        ({"drift": np.full((3, 3), np.nan)}, "finite"),
+        ({"noise": np.diag([1.0, 1.0, -1.0])}, "negative eigenvalues"),
+        ({"noise": np.triu(np.ones((3, 3)))}, "symmetric"),
+        ({"initial": sl.Gaussian(0.0, np.eye(2))}, "shape"),
+        ({"drift": np.diag([1.0, 2.0, 0.0]), "initial": "stationary"}, "damps"),
+    ],
+)
+def test_bad_matrices_are_refused(changes, word):
+    with pytest.raises(EquationError, match=word):
+        equation(**changes)

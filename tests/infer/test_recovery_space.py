@@ -1,0 +1,89 @@
+"""What was put in comes out on every domain, from data that its basis did not make."""
+
+import numpy as np
+import pytest
+from tests.infer.discrete_heat import disk_stiffness, heat_paths, square_stiffness
+from tests.infer.recovery import WITHIN, assert_recovers, z_scores
+
+import spdelaw as sl
+from spdelaw.model import _collapse
+
+TIMES = np.linspace(0.0, 1.0, 51)
+KAPPA, AMPLITUDE = 1.0, 0.5
+
+
+def assert_heat(law, smoothing):
+    """Both spectra of the limit, ``kappa + mu`` and ``amplitude exp(-smoothing mu)``."""
+    mu = law.domain.eigenvalues(law.n_modes)
+    z = z_scores(law, eigenvalue=KAPPA + mu, noise_variance=AMPLITUDE * np.exp(-smoothing * mu))
+    assert np.abs(z).max() < WITHIN, np.round(z, 2)
+    assert np.sqrt((z**2).mean()) > 0.3, np.round(z, 2)
+
+
+def square_fields(n, n_paths, smoothing):
+    stiffness, points, cells = square_stiffness(n, np.pi)
+    values = heat_paths(
+        stiffness, cells, TIMES, n_paths, kappa=KAPPA, amplitude=AMPLITUDE, smoothing=smoothing,
+        seed=0,
+    )  # fmt: skip
+    axis = np.unique(points[:, 0])
+    return sl.as_fields(
+        values.reshape(n_paths, len(TIMES), n, n), times=TIMES, points=(axis, axis), dims=("x", "y")
+    )
+
+
+def test_square_by_finite_differences():
+    law = sl.fit(square_fields(20, 40, 0.3), sl.Box((0, np.pi), (0, np.pi)), 6)
+    assert_heat(law, 0.3)
+
+
+@pytest.mark.slow
+def test_square_with_gaps_and_noise():
+    """Eight modes hold all but 6e-4 of the noise: what is beyond them counts as noise, rightly."""
+    fields = square_fields(14, 40, 0.6)
+    noise = 0.01 * np.random.default_rng(1).standard_normal(fields.shape)
+    gappy = sl.mask(fields + noise, "random", 0.3, seed=0)
+    law = sl.fit(gappy, sl.Box((0, np.pi), (0, np.pi)), 8)
+    assert_heat(law, 0.6)
+    assert np.abs(z_scores(law, observation_std=0.01)).max() < WITHIN
+
+
+@pytest.mark.slow
+def test_disk_by_finite_elements():
+    stiffness, points, cells = disk_stiffness(10, 1.0)
+    values = heat_paths(
+        stiffness, cells, TIMES, 20, kappa=KAPPA, amplitude=AMPLITUDE, smoothing=0.2, seed=0
+    )
+    fields = sl.as_fields(values, times=TIMES, points=points, dims=("x", "y"))
+    assert fields.dims == ("path", "time", "point")
+    assert_heat(sl.fit(fields, sl.Disk(), 4), 0.2)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    ("domain", "n_points"),
+    [
+        (sl.Box((0, 1), (0, 2), (0, 1), boundary=("neumann", "periodic", "dirichlet")), 6),
+        (sl.Plane(), 12), (sl.Disk(1.5, (1.0, 0.0), "neumann"), 15), (sl.Sphere(), 8),
+    ],
+    ids=["cuboid", "plane", "disk", "sphere"],
+)  # fmt: skip
+def test_every_domain(domain, n_points, gaps):
+    equation = sl.catalogue.heat_on(domain, 5)
+    fields = sl.simulate(
+        equation, 40, TIMES, domain.grid(n_points), seed=3, observation_std=0.1 * gaps
+    )
+    data = sl.mask(fields, "random", 0.3, seed=0) if gaps else fields
+    law = sl.fit(data, domain, 5, initial="stationary")
+    assert_recovers(law, equation, **({"observation_std": 0.1} if gaps else {}))
+
+
+def test_decoupled_modes_recover_too(monkeypatch):
+    """Where memory forbids the exact likelihood: the marginals have honest intervals as well."""
+    monkeypatch.setattr(_collapse, "MOST_BYTES", 0.0)
+    domain = sl.Box((0, np.pi), (0, np.pi))
+    equation = sl.catalogue.heat_on(domain, 5)
+    fields = sl.simulate(equation, 40, TIMES, domain.grid(12), seed=3, observation_std=0.1)
+    law = sl.fit(sl.mask(fields, "random", 0.3, seed=0), domain, 5, initial="stationary")
+    assert any("marginal" in note for note in law.info["warnings"])
+    assert_recovers(law, equation, observation_std=0.1)

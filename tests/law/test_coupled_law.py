@@ -1,0 +1,235 @@
+"""A law of coupled modes does all that a law does: the joint Gaussian in full, files, text."""
+
+import importlib.util
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import linalg
+from tests.infer.coupled import POINTS, RING, TIMES, N, equation, fields
+from tests.model import _brute_force as oracle
+from tests.model import coupled_cases as coupled
+
+import spdelaw as sl
+from spdelaw.errors import InputError
+from spdelaw.law import chaos_posterior
+
+T = TIMES[:8]
+PHI = RING.eigenfunctions(POINTS, N)
+
+
+@cache
+def law(noise: float = 0.2, drift: str = "dense", of_noise: str = "dense") -> sl.Law:
+    data = fields(equation(drift, of_noise), 40, std=noise)
+    return sl.fit(
+        data, RING, N, drift=drift, noise=of_noise, initial="stationary",
+        observation_noise="estimate" if noise else "none",
+    )  # fmt: skip
+
+
+@cache
+def gappy():
+    data = sl.simulate(equation("dense", "dense"), 3, T, POINTS, seed=9, observation_std=0.2)
+    return sl.mask(data, "random", 0.4, seed=1)
+
+
+def test_log_likelihood_is_that_of_the_joint_gaussian():
+    expected = [coupled.log_likelihood(law().state, y, T, PHI) for y in gappy().values]
+    np.testing.assert_allclose(law().log_likelihood(gappy()), expected, rtol=1e-9)
+
+
+def test_reconstruction_and_forecast_are_conditional_gaussians():
+    later = np.array([0.8, 1.05])
+    found = law().forecast(gappy(), later)
+    smooth = law().reconstruct(gappy())
+    t = np.append(T, later)
+    for i, y in enumerate(gappy().values):
+        wide = np.vstack([y, np.full((2, len(POINTS)), np.nan)])
+        mean, covariance = coupled.smoothed(law().state, wide, t, PHI)
+        observe = np.kron(np.eye(len(t)), PHI)
+        field = (observe @ mean).reshape(len(t), -1)
+        std = np.sqrt(np.diag(observe @ covariance @ observe.T)).reshape(len(t), -1)
+        np.testing.assert_allclose(smooth["mean"][i], field[:-2], atol=1e-8)
+        np.testing.assert_allclose(smooth["std"][i], std[:-2], atol=1e-8)
+        np.testing.assert_allclose(found["mean"][i], field[-2:], atol=1e-8)
+        np.testing.assert_allclose(found["std"][i], std[-2:], atol=1e-8)
+
+
+def test_samples_have_the_moments_of_the_equation():
+    n = 3000
+    c = RING.analyse(law().sample(n, T[:3], RING.grid(11), seed=1), N).values.reshape(n, -1)
+    truth = law().equation.covariance(T[:3]).values.transpose(0, 2, 1, 3).reshape(3 * N, -1)
+    v = np.diag(truth)
+    gap = (c.T @ c / n - truth) / np.sqrt((np.outer(v, v) + truth**2) / n)
+    assert np.abs(gap).max() < 1.1 * oracle.largest_normal(gap.size, 1e-4)
+
+
+@pytest.mark.parametrize("other", ["dense", "normal", "diagonal"])
+def test_divergence_from_full_matrices(other):
+    truth = equation(other, "dense" if other != "diagonal" else "diagonal")
+    reference = coupled.CoupledParameters(
+        truth.drift_matrix, truth.noise_covariance, truth.initial_mean, truth.initial_covariance,
+        np.asarray(0.0), "stationary",
+    )  # fmt: skip
+    expected = oracle.gaussian_kl(
+        *coupled.state_moments(reference, T), *coupled.state_moments(law().state, T)
+    )
+    np.testing.assert_allclose(law().kl_divergence(truth, T), expected, rtol=1e-8)
+
+
+def test_files_keep_everything(tmp_path):
+    law(0.0).save(tmp_path / "some.law")
+    again = sl.load(tmp_path / "some.law")
+    assert again.parameters.identical(law(0.0).parameters)
+    assert again.eigenmodes().equals(law(0.0).eigenmodes())
+    assert repr(again) == repr(law(0.0))
+    more = fields(equation("dense", "dense"), 10, seed=5)
+    a, b = (sl.update(x, more).parameters["drift"].values for x in (law(0.0), again))
+    np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_text_names_eigenmodes():
+    text = repr(law())
+    assert "e-folding time" in text
+    assert "drift dense, noise dense" in text
+
+
+def test_scorecard_against_the_truth():
+    e = equation("dense", "dense")
+    for some, std in ((law(), 0.2), (law(0.0), 0.0)):
+        card = sl.evaluate(some, fields(e, 30, std=std, seed=7), truth=e)
+        assert card.check.fits, card.verdict
+        assert card.distance["largest_z"] < 4.5
+        assert card.distance["n_undetermined"] == 0
+        assert np.shape(card.distance["drift_z"]) == (N, N)
+        assert card.distance["kl_per_path"] < 3 * card.distance["kl_limit"]
+
+
+def test_a_wrong_structure_is_noticed():
+    """A diagonal law of modes that turn, or are forced together, leaves innovations related."""
+    for e in (equation("normal", "diagonal"), equation("diagonal", "low_rank")):
+        wrong = sl.fit(fields(e, 60), RING, N, initial="stationary")
+        check = sl.evaluate(wrong, fields(e, 30, seed=3), truth=e).check
+        assert not check.fits
+        assert all("independence" in name for name in check.rejected)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("arviz") is None, reason="arviz is not installed")
+def test_arviz():
+    posterior = law().to_arviz(n_draws=2000).posterior
+    assert posterior["drift"].dims == ("chain", "draw", "mode", "mode_2")
+    table = law().parameters["drift"]
+    mean = posterior["drift"].mean(("chain", "draw")).values
+    gap = (mean - table.sel(statistic="estimate")) / table.sel(statistic="stderr")
+    assert np.abs(gap).max() < 5 / np.sqrt(2000)
+
+
+# -- chaos coordinates -------------------------------------------------------------------
+
+
+def test_chaos_coordinates_of_coupled_noise():
+    """All functions of time together give the field back."""
+    e = equation("diagonal", "dense", 0.0)
+    data = sl.simulate(e, 40, T, POINTS, seed=1)
+    some = sl.fit(data, RING, N, noise="dense", engine="chaos")
+    assert some.info["engine"] == "chaos"
+    few, many = (chaos_posterior(some, data[:3], n_time=k) for k in (4, 60))
+    errors = [np.abs(x.reconstruct_truncated - data[:3]).max().item() for x in (few, many)]
+    assert errors[1] < 0.3 * errors[0]
+    xi = chaos_posterior(some, data, n_time=4)["xi_mean"].values.reshape(40, -1)
+    assert np.abs(xi.mean(0)).max() < 5 / np.sqrt(40)
+
+
+def test_chaos_coordinates_of_a_coupled_drift_are_refused():
+    with pytest.raises(InputError, match="drift couples"):
+        chaos_posterior(law(), gappy())
+
+
+# -- what follows from drift and noise ------------------------------------------------------
+
+
+def test_eigenmodes_of_the_drift():
+    table = law().eigenmodes()
+    mu = np.linalg.eigvals(law().state.drift)
+    mu = np.sort_complex(mu[mu.imag >= 0])
+    estimate = table.sel(statistic="estimate")
+    np.testing.assert_allclose(estimate["decay_rate"], mu.real)
+    np.testing.assert_allclose(estimate["e_folding_time"], 1 / mu.real)
+    np.testing.assert_allclose(estimate["frequency"], mu.imag, atol=1e-12)
+    turning = mu.imag > 0
+    np.testing.assert_allclose(estimate["period"][turning], 2 * np.pi / mu.imag[turning])
+    assert np.isinf(estimate["period"][~turning]).all()
+    pattern = table["pattern"].values
+    np.testing.assert_allclose(law().state.drift @ pattern.T, pattern.T * mu, atol=1e-10)
+
+
+def test_standard_errors_of_eigenvalues_by_simulation():
+    """Draws of the coordinates, mapped to eigenvalues: an independent way to the delta method."""
+    some = law(0.2, "normal", "diagonal")
+    c = some.coordinates
+    rng = np.random.default_rng(0)
+    small = 0.05  # so near that the map is linear
+    draws = small * rng.multivariate_normal(np.zeros(c.sizes["coordinate"]), c["covariance"], 4000)
+    moved = some.state.drift + (draws @ c["jacobian"].values.T)[:, : N * N].reshape(-1, N, N)
+    rates = np.sort(np.linalg.eigvals(moved).real, axis=1)[:, [0, 1, 3]]
+    expected = some.eigenmodes().decay_rate.sel(statistic="stderr").values
+    np.testing.assert_allclose(rates.std(0) / small, expected, rtol=0.06)
+
+
+def test_spectra_of_diagonal_laws_in_closed_form():
+    """Rate a: 1/a, q / 2a, q / (4 pi^2 f^2 + a^2), 1 - e^(-2 a t)."""
+    e = sl.SpectralSPDE(RING, 3, [0.5, 1.0, 2.0], noise=[1.0, 0.5, 0.3], initial="stationary")
+    some = sl.fit(sl.simulate(e, 40, TIMES, POINTS, seed=0), RING, 3, initial="stationary")
+    p = some.parameters
+    lam, error = (p.eigenvalue.sel(statistic=s).values for s in ("estimate", "stderr"))
+    q = p.noise_variance.sel(statistic="estimate").values
+    modes = some.eigenmodes()
+    order = np.argsort(lam)
+    np.testing.assert_allclose(modes.e_folding_time[:, 0], 1 / lam[order])
+    np.testing.assert_allclose(modes.decay_rate[:, 1], error[order], rtol=1e-6)
+    stationary = some.stationary_covariance().sel(statistic="estimate").values
+    np.testing.assert_allclose(np.diag(stationary), q / (2 * lam))
+    power = some.power_spectrum([0.0, 0.7]).sel(statistic="estimate").values
+    np.testing.assert_allclose(power[1], q / (4 * np.pi**2 * 0.49 + lam**2))
+    lost = some.predictability([0.3, 1.0]).mode_error.sel(statistic="estimate").values
+    np.testing.assert_allclose(lost[1], 1 - np.exp(-2 * lam), rtol=1e-9)
+    growth = some.optimal_growth([0.3]).growth.values[0]
+    np.testing.assert_allclose(growth[0], np.exp(-0.6 * lam.min()))
+    slowest = error[lam.argmin()] * 0.6 * growth[0]
+    np.testing.assert_allclose(growth[1], slowest, rtol=1e-3)
+
+
+def test_power_integrates_to_the_stationary_variance():
+    """With f = tan(angle) the midpoint rule over the circle converges like a Fourier series."""
+    angle = np.pi * ((np.arange(200) + 0.5) / 200 - 0.5)
+    power = law().power_spectrum(np.tan(angle)).sel(statistic="estimate").values
+    total = (power / np.cos(angle)[:, None] ** 2).sum(0) * np.pi / 200
+    p = np.diag(law().stationary_covariance().sel(statistic="estimate").values)
+    np.testing.assert_allclose(total, p, rtol=1e-6)
+
+
+def test_optimal_growth_is_reached_by_its_pattern():
+    leads = np.array([0.0, 0.5, 2.0])
+    found = law().optimal_growth(leads)
+    for i, lead in enumerate(leads):
+        start = found.initial_pattern.values[i]
+        end = linalg.expm(-lead * law().state.drift) @ start
+        np.testing.assert_allclose(end, found.final_pattern.values[i], atol=1e-10)
+        np.testing.assert_allclose(end @ end, found.growth.values[i, 0], rtol=1e-9)
+    np.testing.assert_allclose(found.growth.values[0], [1.0, 0.0, 1.0, 1.0], atol=1e-12)
+
+
+def test_predictability_falls_to_one_half_at_its_limit():
+    limit = law().predictability([1.0])["limit"].values
+    assert limit[2] < limit[0] < limit[3]
+    at = law().predictability([limit[0]])["error"].values[0, 0]
+    np.testing.assert_allclose(at, 0.5, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("method", "argument"),
+    [("predictability", [-1.0]), ("optimal_growth", []), ("power_spectrum", [np.nan])],
+)
+def test_bad_arguments(method, argument):
+    with pytest.raises(InputError, match="expected"):
+        getattr(law(), method)(argument)
