@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.law._parameters_table import STATISTICS
-from spdelaw.model import Parameters
+from spdelaw.model import CoupledParameters, Parameters
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -21,7 +21,19 @@ INFO: dict[str, Any] = {
     "time": dict, "data": dict, "n_time": int, "tail": str, "horizon": NUMBER,
 }  # fmt: skip
 NEEDED = ("engine", "n_paths", "log_likelihood")
-TABLES = ("eigenvalue", "noise_variance", "initial_mean", "observation_std")
+#: Numbers of the state, and how many times over they run over the modes.
+SHAPES: dict[type, dict[str, int]] = {
+    Parameters: dict.fromkeys(Parameters._fields[:4], 1),
+    CoupledParameters: dict(zip(CoupledParameters._fields[:4], (2, 2, 1, 2), strict=True)),
+}
+#: Tables of drift and noise, and the dims a table may have.
+TABLES = {
+    Parameters: ("eigenvalue", "noise_variance"),
+    CoupledParameters: ("drift", "noise_covariance"),
+}
+TABLE_DIMS = (
+    ("statistic",), ("mode", "statistic"), ("point", "statistic"), ("mode", "mode_2", "statistic"),
+)  # fmt: skip
 
 
 def check_law(law: Law) -> None:
@@ -35,13 +47,12 @@ def check_law(law: Law) -> None:
 def _check_arrays(law: Law) -> None:
     n = law.n_modes
     _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
-    _require(1 <= n <= len(np.atleast_1d(law.state.eigenvalues)), "n_modes of the stored spectra")
-    size = np.shape(law.state.eigenvalues)
-    _require(len(size) == 1, "eigenvalues as a vector")
-    for name in Parameters._fields[1:4]:
-        _require(np.shape(getattr(law.state, name)) == size, f"{name} of one number a mode")
-    for name in Parameters._fields[:4]:
-        _require(bool(np.isfinite(getattr(law.state, name)).all()), f"finite {name}")
+    state, total = law.state, len(np.atleast_1d(law.state.initial_mean))
+    _require(1 <= n <= total, "n_modes of the stored spectra")
+    for name, dims in SHAPES[type(state)].items():
+        values = getattr(state, name)
+        _require(np.shape(values) == (total,) * dims, f"{name} for each mode")
+        _require(bool(np.isfinite(values).all()), f"finite {name}")
     _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
     noise = np.shape(law.state.observation_variance)
@@ -52,13 +63,13 @@ def _check_arrays(law: Law) -> None:
 
 def _check_table(law: Law) -> None:
     table = law.parameters
-    for name in TABLES:
+    spectra = TABLES[type(law.state)]
+    for name in (*spectra, "initial_mean", "observation_std"):
         _require(name in table, f"a table of {name}")
     for each, values in table.data_vars.items():
-        _require(values.dims in (("statistic",), ("mode", "statistic"), ("point", "statistic")),
-                 f"dims of {each}")  # fmt: skip
+        _require(values.dims in TABLE_DIMS, f"dims of {each}")
     _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
-    for name in TABLES[:3]:
+    for name in (*spectra, "initial_mean"):
         _require(table[name].sizes.get("mode") == law.n_modes, f"{name} for each mode")
     level = table.attrs.get("interval_level") if isinstance(table.attrs, dict) else None
     _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
