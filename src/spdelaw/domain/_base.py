@@ -85,6 +85,17 @@ class AbstractDomain(abc.ABC):
         """Whether each point lies in the domain; shape (n_points,)."""
         return np.ones(len(points), bool)
 
+    def points_inside(self, points: Any, fix: str) -> Array:
+        """Points from a table or a tuple of axes, or `DomainError` with a fix where one is out."""
+        table = as_points(points, self.dims)
+        outside = ~self.contains(table)
+        if outside.any():
+            raise DomainError(
+                "points", expected=f"points in {self}", got=str(tuple(table[outside][0].tolist())),
+                fix=fix,
+            )  # fmt: skip
+        return table
+
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
         """Points and weights fine enough for products of ``n_modes`` modes with a function."""
         return self.quadrature(max(400, 4 * n_modes))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.domain._places import as_points, grid_points
+from spdelaw.domain._places import grid_points
 from spdelaw.errors import DomainError
 
 BOUNDARIES = ("dirichlet", "neumann")
@@ -128,14 +128,7 @@ class Disk(AbstractDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points (n, 2) within the disk, from a table or a tuple of axes."""
-        table = as_points(points, self.dims)
-        outside = ~self.contains(table)
-        if outside.any():
-            raise DomainError(
-                "points", expected=f"points in {self}", got=str(tuple(table[outside][0].tolist())),
-                fix="use a larger disk, or set values outside to NaN",
-            )  # fmt: skip
-        return table
+        return self.points_inside(points, "use a larger disk, or set values outside to NaN")
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.domain._places import as_points, grid_points, places_of_points
-from spdelaw.errors import DomainError
+from spdelaw.domain._places import grid_points, places_of_points
 
 #: Eigenvalues that agree to this part of the gap scale are a tie on every machine.
 TIE = 1e-9
@@ -102,14 +101,8 @@ class TensorDomain(AbstractDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points (n, d) within the domain, from a table or from one axis a dim."""
-        table = as_points(points, self.dims)
-        outside = ~self.contains(table)
-        if outside.any():
-            raise DomainError(
-                "points", expected=f"points in {self}", got=str(tuple(table[outside][0].tolist())),
-                fix="rescale the coordinates, choose a larger domain, or set values outside to NaN",
-            )  # fmt: skip
-        return table
+        fix = "rescale the coordinates, choose a larger domain, or set values outside to NaN"
+        return self.points_inside(points, fix)
 
 
 @functools.lru_cache(maxsize=64)
