@@ -5,7 +5,7 @@ The public names are listed in ``__all__``; everything else may change.
 
 from __future__ import annotations
 
-from spdelaw import datasets
+from spdelaw import datasets, report
 from spdelaw._version import __version__
 from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
 from spdelaw.domain import (
@@ -67,6 +67,7 @@ __all__ = [
     "load",
     "mask",
     "read",
+    "report",
     "simulate",
     "split",
     "stack",

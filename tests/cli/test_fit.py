@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from tests.cli.law_files import EQUATION, KINDS, MODES, complete, write_kind
 
 import spdelaw as sl
@@ -64,10 +65,11 @@ def test_where_the_domain_comes_from(run_json, data, args, domain, reason):
 def test_without_an_equation_the_coordinate_gives_the_bounds(run, fails, data):
     write(data.drop_attrs(), "plain.nc")
     common = ("fit", "plain.nc", *MODES, "--out", "a.law")
-    assert "pass --domain interval" in fails(*common)
     periodic = (*common, "--domain", "interval", "--boundary", "periodic")
     assert "--bounds" in fails(*periodic)
-    assert "ends of the coordinate x" in run(*common, "--domain", "interval").stdout
+    text = run(*common).stdout
+    assert "ends of the coordinate x" in text
+    assert "dirichlet, because the field is zero at both ends" in text
     assert sl.load("a.law").domain == sl.Interval(0, np.pi)
 
 
@@ -152,7 +154,7 @@ def test_bad_target(fails, data, out, words):
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda f: f.rename(x="depth"),
+        lambda f: f.rename(time="depth"),
         lambda f: f.isel(time=[0]),
         lambda f: f * np.nan,
     ],
@@ -187,3 +189,24 @@ def test_show_needs_a_law(fails, folder, data):
     assert "no law there" in fails("show", "empty.law")
     (folder / "empty.law" / "law.json").write_text("{}")
     fails("show", "empty.law")
+
+
+# -- modes that drift or noise couple ---------------------------------------------------------
+
+
+def test_coupled_laws_from_fit_to_forecast(run, run_json):
+    """Every command takes a law of coupled modes; tables show eigenmodes, --json the matrices."""
+    run("simulate", "advection-diffusion", "--paths", 30, "--modes", 3, "--out", "ring.nc")
+    arguments = ("--drift", "dense", "--noise", "dense", "--modes", 3)
+    document = run_json("fit", "ring.nc", *arguments, "--out", "ring.law")
+    assert np.shape(document["law"]["parameters"]["drift"]["estimate"]) == (3, 3)
+    assert document["law"]["info"]["drift"] == "dense"
+    text = run("show", "ring.law").stdout
+    modes = sl.load("ring.law").eigenmodes()
+    for name in ("e_folding_time", "period"):
+        assert f"{modes[name].values[-1, 0]:.4g}" in text
+    assert "none" in text  # the period of the mean, which does not turn
+    card = run_json("evaluate", "ring.law", "ring.nc")["scorecard"]
+    assert np.shape(card["law"]["drift_z"]) == (3, 3)
+    run("forecast", "ring.law", "ring.nc", "--until", 1.2, "--steps", 4, "--out", "ahead.nc")
+    assert xr.open_dataset("ahead.nc", engine="h5netcdf")["mean"].sizes["path"] == 30

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.data.builders import fields, with_path_times
 
-from spdelaw.data import read, write
+from spdelaw.data import read, read_dataset, write
 from spdelaw.data._seal import LIST
 from spdelaw.errors import FileError, SpdeLawError
 
@@ -228,3 +228,15 @@ def test_pickled_objects_are_never_loaded(tmp_path):
 def test_the_word_pickle_in_an_attribute_is_harmless(tmp_path):
     data = fields().assign_attrs(name="pickle", history={"id": "pickle"})
     assert read(write(data, tmp_path / "f.zarr")).identical(data)
+
+
+def test_a_start_that_sends_hdf5_round_in_circles_is_refused(tmp_path):
+    """Sixteen bytes lost in the superblock: the library itself would never return."""
+    file = tmp_path / "a.nc"
+    write(fields(), file)
+    whole = file.read_bytes()
+    assert whole[8] == 0, "the layout of the superblock that this test damages"
+    for damaged in (whole[:40] + whole[56:], whole[:48] + bytes(8) + whole[56:], whole[:-100]):
+        file.write_bytes(damaged)
+        with pytest.raises(FileError):
+            read_dataset(file, verify=False)

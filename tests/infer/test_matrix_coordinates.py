@@ -8,14 +8,8 @@ from hypothesis.extra import numpy as hnp
 from tests.equation.test_matrices import stable
 
 from spdelaw.infer._coordinates import Free, OperatorTied, PowerTied
-from spdelaw.infer._matrix_coordinates import (
-    Beside,
-    Covariance,
-    LowRank,
-    OnDiagonal,
-    Rotating,
-    Stable,
-)
+from spdelaw.infer._covariance_coordinates import Covariance, LowRank, OnDiagonal
+from spdelaw.infer._matrix_coordinates import Beside, Rotating, Stable
 
 SCALE = (1.0, 0.3, 2.0, 0.1)
 PAIRS = ((1, 2),)

@@ -13,6 +13,7 @@ from tests.model import coupled_cases as coupled
 import spdelaw as sl
 from spdelaw.errors import InputError
 from spdelaw.law import chaos_posterior
+from spdelaw.law._derived import _limit, _numbers
 
 T = TIMES[:8]
 PHI = RING.eigenfunctions(POINTS, N)
@@ -233,3 +234,18 @@ def test_predictability_falls_to_one_half_at_its_limit():
 def test_bad_arguments(method, argument):
     with pytest.raises(InputError, match="expected"):
         getattr(law(), method)(argument)
+
+
+def test_standard_error_of_the_limit_by_differences():
+    """The limit of laws moved along one root of the covariance, solved anew."""
+    some = law(0.2, "normal", "diagonal")
+    expected = 0.0
+    for a, b in zip(*_numbers(some)[2:], strict=True):
+        step = 1e-3
+        ends = [
+            _limit(some.state.drift + s * step * a, some.state.noise_covariance + s * step * b)
+            for s in (1, -1)
+        ]
+        expected += ((ends[0] - ends[1]) / (2 * step)) ** 2
+    found = some.predictability([1.0])["limit"].sel(statistic="stderr")
+    np.testing.assert_allclose(found, np.sqrt(expected), rtol=1e-3)

@@ -148,3 +148,45 @@ def test_forecast_goes_into_given_axes(law, fields):
     assert isinstance(result, xr.Dataset)
     with pytest.raises(DataError, match="mean and std"):
         plot_forecast(fields, result["mean"])
+
+
+# ------------------------------------------------------------------ law.plot
+
+
+@pytest.fixture(scope="module")
+def plotted(heat):
+    data = sl.simulate(heat, 20, seed=0)
+    return data, sl.fit(data, heat.domain, 3)
+
+
+def test_accessor_returns_axes_of_the_same_figures(plotted, heat, tmp_path):
+    data, law = plotted
+    left, right = law.plot.spectrum(heat)
+    np.testing.assert_allclose(right.lines[0].get_ydata(), heat.noise_variance[:3])
+    assert left.get_ylabel().startswith("eigenvalue")
+    titles = [ax.get_title("left") for ax in law.plot.field(data, path=2)]
+    assert titles == ["observed, 0 % missing", "reconstructed mean", "standard deviation"]
+    ax = law.plot.forecast(data[:, :150], data["time"][150:], data[:, 150:], point=1.0)
+    mean = law.forecast(data[:1, :150], data["time"].values[150:])["mean"]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), mean.sel(x=1.0, method="nearest")[0])
+    energy = law.plot.energy(0.5).lines[0].get_ydata()
+    np.testing.assert_allclose(energy, law.equation.energy_spectrum([0.5]).values[0])
+    ax.figure.savefig(tmp_path / "forecast.pdf")
+
+
+def test_innovations_are_drawn_with_what_chance_allows(plotted):
+    data, law = plotted
+    pit, past = law.plot.innovations(data)
+    heights = np.array([bar.get_height() for bar in pit.patches[:20]])
+    assert heights.mean() == pytest.approx(1.0)
+    z = sl.evaluate(law, data, tiers=()).check.innovations[..., 1]
+    expected = np.nanmean(z[:, 3:] * z[:, :-3]) / np.nanmean(z**2)
+    assert past.lines[1].get_ydata()[2] == pytest.approx(expected)
+
+
+def test_names_of_a_law_cannot_be_taken():
+    from spdelaw.law import register_accessor
+
+    for name in ("plot", "domain", "forecast", "not a name"):
+        with pytest.raises(InputError, match="free name"):
+            register_accessor(name)(object)

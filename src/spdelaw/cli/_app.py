@@ -8,6 +8,7 @@ import typer
 
 from spdelaw import __version__
 from spdelaw.cli import (
+    _dataset,
     _demo,
     _evaluate,
     _fit,
@@ -33,9 +34,9 @@ app = typer.Typer(
 
 #: In the order of the help. A command is a module with ``command`` and ``EXAMPLES``.
 COMMANDS = {
-    "demo": _demo, "simulate": _simulate, "info": _info, "fit": _fit, "show": _show,
-    "sample": _sample, "reconstruct": _reconstruct, "forecast": _forecast, "evaluate": _evaluate,
-    "report": _report, "reproduce": _reproduce,
+    "demo": _demo, "dataset": _dataset, "simulate": _simulate, "info": _info, "fit": _fit,
+    "show": _show, "sample": _sample, "reconstruct": _reconstruct, "forecast": _forecast,
+    "evaluate": _evaluate, "report": _report, "reproduce": _reproduce,
 }  # fmt: skip
 
 for _name, _module in COMMANDS.items():
@@ -59,8 +60,8 @@ def root(
 ) -> None:
     """Learn the law of a stochastic PDE from observed space-time fields.
 
-    Every command takes --json and prints one JSON document on stdout. Bad input ends with one
-    line on stderr and exit code 2.
+    Every command takes --json and prints one JSON document on stdout. Exit codes: 0 done, 1 a
+    check failed, 2 bad input with one line on stderr, 130 interrupted.
     """
 
 

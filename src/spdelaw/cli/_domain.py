@@ -11,6 +11,7 @@ import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
 from spdelaw.cli._options import numbers, one_of, positive_number
+from spdelaw.data import guess_boundary
 from spdelaw.data._contract import canonical
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
 from spdelaw.errors import FileError, InputError
@@ -44,6 +45,7 @@ class Chosen(NamedTuple):
 
     domain: AbstractDomain
     reason: str
+    guessed: bool = False
 
 
 def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
@@ -57,10 +59,12 @@ def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     if name is None and own is not None:
         name = own.name
     if name is None:
-        raise InputError(
-            "--domain", expected=f"one of {', '.join(NAMES)}, or a file of domain.to_dict()",
-            got="nothing, and no equation in the file", fix="pass --domain interval",
-        )  # fmt: skip
+        if not _is_flat(fields):
+            raise InputError(
+                "--domain", expected=f"one of {', '.join(NAMES)}, or a file of domain.to_dict()",
+                got="nothing, and no equation in the file", fix="pass --domain box",
+            )  # fmt: skip
+        name = "interval"
     if own is not None and name == own.name and name not in OPTIONS:
         _refuse(asked, name, ())
         return Chosen(own, "from the equation in the file")
@@ -110,14 +114,20 @@ def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
 
 
 def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
-    words = _words(asked, 1)
-    kind: Any = words[0] if words else (own.boundary if own else "dirichlet")
-    if asked.bounds is not None:
-        return Chosen(Interval(*asked.bounds, kind), "bounds from --bounds")
+    words, bounds = _words(asked, 1), asked.bounds
     if own is not None:
-        return Chosen(Interval(own.a, own.b, kind), "bounds from the equation in the file")
-    (ends,) = _ends(fields, ("x",), (kind,), "--bounds 0 6.283185307179586")
-    return Chosen(Interval(*ends, kind), "bounds from the ends of the coordinate x")
+        kind: Any = words[0] if words else own.boundary
+        reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
+        a, b = bounds or (own.a, own.b)
+        return Chosen(Interval(a, b, kind), reason)
+    guess, ends, why = guess_boundary(canonical(fields, ("x",)))
+    kind = words[0] if words else guess
+    if kind == "periodic" and guess != "periodic" and bounds is None:
+        raise _no_period("--bounds 0 6.283185307179586")
+    told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
+    if words is None:
+        told += f"; {why}"
+    return Chosen(Interval(*(bounds or ends), kind), told, guessed=True)
 
 
 def _weighted(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
@@ -147,13 +157,22 @@ def _ends(
 ) -> list[tuple[float, float]]:
     """First and last coordinate of each dim."""
     if "periodic" in kinds:
-        # A periodic grid often leaves its last point out: its ends are not the period.
-        raise InputError(
-            example.split()[0], expected="both ends of one period",
-            got="a coordinate that may stop short", fix=f"pass {example}, with your period",
-        )  # fmt: skip
+        raise _no_period(example)
     ordered = canonical(fields, dims)
     return [(float(ordered[d].min()), float(ordered[d].max())) for d in dims]
+
+
+def _no_period(example: str) -> InputError:
+    # A periodic grid often leaves its last point out: its ends are not the period.
+    return InputError(
+        example.split()[0], expected="both ends of one period",
+        got="a coordinate that may stop short", fix=f"pass {example}, with your period",
+    )  # fmt: skip
+
+
+def _is_flat(fields: xr.DataArray) -> bool:
+    """Whether fields have one spatial dim."""
+    return len(set(fields.dims) - {"path", "time"}) == 1 and "point" not in fields.dims
 
 
 def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:

@@ -57,7 +57,7 @@ def command(
     """
     output = Output(json, quiet)
     learned = load_law(law)
-    fields = read_for(learned.domain, file, variable)
+    fields = read_for(learned, file, variable)
     known = find_truth(truth, no_truth, file, fields, learned)
     with output.busy(f"evaluating {law}"):
         card = evaluate(learned, fields, known.equation)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import xarray as xr
 
-from spdelaw.data import read
+from spdelaw.data import read, read_dataset
 from spdelaw.domain import AbstractDomain, Line, Plane
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import DomainError, SpdeLawError
+from spdelaw.errors import DataError, DomainError, SpdeLawError
+from spdelaw.law import Law
 
 
 def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
@@ -18,13 +19,29 @@ def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
     return read(file, variable, None, lazy=file.suffix.lower() == ".zarr")
 
 
-def read_for(domain: AbstractDomain, file: Path, variable: str | None = None) -> xr.DataArray:
-    """Fields of a file that a law on ``domain`` can judge, or `DomainError`."""
+def read_for(law: Law, file: Path, variable: str | None = None) -> xr.DataArray:
+    """Data of a file for a law: raw where it prepares them, else fields on its domain."""
+    if law.preparation is not None:
+        raw = read_dataset(file)
+        return select_variable(raw, variable or law.preparation.how.variable)
     fields = read_fields(file, variable)
     equation = stored_equation(fields)
     if equation is not None:
-        check_same_domain(str(file), equation.domain, domain)
+        check_same_domain(str(file), equation.domain, law.domain)
     return fields.load()
+
+
+def select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
+    """The variable of a raw data set that a law prepares."""
+    names = [str(name) for name in raw.data_vars]
+    if variable is None and len(names) == 1:
+        return raw[names[0]]
+    if variable not in names:
+        raise DataError(
+            "--variable", expected=f"one of {', '.join(names)}, as the law was learned from",
+            got=repr(variable), fix=f"pass --variable {names[0]}" if names else "check the file",
+        )  # fmt: skip
+    return raw[variable]
 
 
 def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from spdelaw.cli import _options
+from spdelaw.cli import _options, _prepare
+from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
-from spdelaw.cli._fields import read_fields
 from spdelaw.cli._law_file import (
     domain_name,
     fit_facts,
@@ -43,6 +43,10 @@ spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
 
 spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
+spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
+
+spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
+
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
@@ -53,13 +57,14 @@ SHOWN = 12
 
 
 def command(
+    ctx: typer.Context,
     file: _options.InFile,
     out: _options.OutLaw,
     domain: Annotated[
         str | None,
         typer.Option(
             help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
-            "by default that of the equation in the file."
+            "by default the equation in the file, or interval."
         ),
     ] = None,
     bounds: Annotated[
@@ -118,12 +123,21 @@ def command(
         typer.Option(help="Of amortized: folder to resume from.", rich_help_panel="Engine"),
     ] = None,
     variable: _options.Variable = None,
+    along: _prepare.Along = None,
+    average: _prepare.Average = None,
+    select: _prepare.Select = None,
+    coarsen: _prepare.Coarsen = None,
+    anomalies: _prepare.Anomalies = None,
+    detrend: _prepare.Detrend = False,
+    standardise: _prepare.Standardise = None,
+    time_unit: _prepare.TimeUnit = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
     ] = 0,
     threads: Annotated[int, typer.Option(help="Threads, for data with gaps.")] = 1,
     seed: _options.Seed = 0,
+    config: Config = None,
     force: _options.Force = False,
     json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -131,37 +145,52 @@ def command(
     """Learn the law of the fields in a file: spectra, initial state, noise, with intervals.
 
     Fields may have gaps (NaN), noise, irregular times or times of their own for each path;
-    a single path is enough. The law is written as a directory, whole or not at all.
+    a single path is enough. Variable, dims, boundary and unit of time are guessed from the
+    file where they are not given, and the guesses are said. The law is written as a
+    directory, whole or not at all.
     """
     start, output = time.perf_counter(), Output(json, quiet)
-    check_law_target(out, force=force)
-    n_modes = word_or_count("--modes", modes, "auto", 1)
-    settings: dict[str, Any] = {
-        "observation_noise": _observation_noise(observation_noise),
-        "initial": one_of("--initial", initial, INITIAL),
-        "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
-        "noise_rank": noise_rank,
-        "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
-        "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
-        "engine": one_of("--engine", engine, ENGINES),
-    }  # fmt: skip
-    of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
-                 "checkpoint": checkpoint}  # fmt: skip
-    settings |= {key: value for key, value in of_engine.items() if value is not None}
-    fields = read_fields(file, variable)
-    chosen = choose_domain(Asked(domain, bounds, sides, boundary, radius, centre), fields)
-    with output.busy(f"fitting {file}"), _said_once(output):
-        law = fit(fields, chosen.domain, n_modes, **settings)
-    law = _with_source(law, file, fields)
+    wanted = _prepare.Wanted(
+        along, average, select, coarsen, anomalies, detrend, standardise, time_unit
+    )
+    with lines_named(ctx):
+        check_law_target(out, force=force)
+        n_modes = word_or_count("--modes", modes, "auto", 1)
+        settings: dict[str, Any] = {
+            "observation_noise": _observation_noise(observation_noise),
+            "initial": one_of("--initial", initial, INITIAL),
+            "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
+            "noise_rank": noise_rank,
+            "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
+            "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
+            "engine": one_of("--engine", engine, ENGINES),
+        }  # fmt: skip
+        of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
+                     "checkpoint": checkpoint}  # fmt: skip
+        settings |= {key: value for key, value in of_engine.items() if value is not None}
+        source = _prepare.read_source(file, variable, wanted, domain)
+        chosen = choose_domain(
+            Asked(domain, bounds, sides, boundary, radius, centre), source.fields
+        )
+        settings["prepare"] = source.preparation
+        with output.busy(f"fitting {file}"), _said_once(output):
+            law = fit(source.data, chosen.domain, n_modes, **settings)
+    law = _with_source(law, file, source.fields)
     law.save(out)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_dynamics(output, title, law, SHOWN)
     facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
+    guesses = [*source.guesses, *([chosen.reason] if chosen.guessed else [])]
+    if guesses:
+        output.line(f"Guessed: {'; '.join(guesses)}. Options overrule each of these.\n")
+    if source.preparation is not None and law.info.get("preparation"):
+        facts["prepared by"] = "; ".join(law.info["preparation"])
     output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
     show_notes(output, law)
     output.document(
-        command="fit", data=str(file), file=str(out), domain_from=chosen.reason, seconds=seconds,
+        command="fit", data=str(file), file=str(out), domain_from=chosen.reason, guesses=guesses,
+        seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
 

@@ -13,16 +13,19 @@ import xarray as xr
 from spdelaw.cli import _options
 from spdelaw.cli._fields import read_for
 from spdelaw.cli._law_file import load_law
-from spdelaw.cli._options import numbers, positive
+from spdelaw.cli._options import positive
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_room, check_target
 from spdelaw.cli._written import report_written
-from spdelaw.data import write
+from spdelaw.data import from_dates, to_dates, write
 from spdelaw.errors import InputError
+from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
 
 spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
+
+spdelaw forecast sst.law sst.nc --until 2011-03-15 --steps 6 --out forecast.nc
 
 spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
 """
@@ -32,7 +35,9 @@ def command(
     law: _options.LawArgument,
     file: _options.InFile,
     out: _options.OutFile,
-    until: Annotated[float | None, typer.Option(help="Last time of a regular forecast.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Last time of a regular forecast: a number or a date.")
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Regular steps from the history's end; 50 by default.")
     ] = None,
@@ -52,21 +57,23 @@ def command(
     check_target(out, force=force)
     _check_choice(until, steps, times)
     learned = load_law(law)
-    history = read_for(learned.domain, file, variable)
-    end = _last_time(history)
-    clock = _regular(end, until, steps) if times is None else numbers("--times", times)
-    check_room(out, _bytes(history, len(clock), samples))
+    history = read_for(learned, file, variable)
+    seen = learned.prepared(history)
+    end = _last_time(seen)
+    clock = _regular(learned, end, until, steps) if times is None else _listed(learned, times)
+    check_room(out, _bytes(seen, len(clock), samples))
     with output.busy(f"forecasting {file}"):
         result = learned.forecast(history, clock, n_samples=samples, seed=seed)
     write(result, out)
     report_written(
         output, "forecast", f"{file} under {law}", result, out, time.perf_counter() - start,
-        facts={"history": f"until {end:g}", "forecast": f"{clock[0]:g} to {clock[-1]:g}"},
+        facts={"history": f"until {_shown(learned, end)}",
+               "forecast": f"{_shown(learned, clock[0])} to {_shown(learned, clock[-1])}"},
         law=str(law), data=str(file), history_end=end, times=list(clock), seed=seed,
     )  # fmt: skip
 
 
-def _check_choice(until: float | None, steps: int | None, times: str | None) -> None:
+def _check_choice(until: str | None, steps: int | None, times: str | None) -> None:
     if (until is None) == (times is None) or (times is not None and steps is not None):
         raise InputError(
             "--until", expected="either --until with --steps, or --times",
@@ -82,13 +89,43 @@ def _last_time(history: xr.DataArray) -> float:
     return float(np.nanmax(history[name].values))
 
 
-def _regular(end: float, until: float | None, steps: int | None) -> list[float]:
-    if until is None or not (math.isfinite(until) and until > end):
+def _regular(law: Law, end: float, until: str | None, steps: int | None) -> list[float]:
+    (last,) = _moments(law, "--until", [until or ""])
+    if not (math.isfinite(last) and last > end):
+        shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
         raise InputError(
-            "--until", expected=f"a time after the history's last, {end:g}", got=f"{until:g}",
+            "--until", expected=f"a time after the history's last, {end:g}", got=shown,
             fix=f"pass --until {end + 1:g}",
         )  # fmt: skip
-    return list(np.linspace(end, until, 1 + (50 if steps is None else steps))[1:])
+    return list(np.linspace(end, last, 1 + (50 if steps is None else steps))[1:])
+
+
+def _listed(law: Law, times: str) -> list[float]:
+    return _moments(law, "--times", times.split(","))
+
+
+def _moments(law: Law, option: str, texts: list[str]) -> list[float]:
+    """Numbers, or dates on the clock of the law."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        pass
+    try:
+        dates = np.array([text.strip() for text in texts], dtype="datetime64[ns]")
+    except ValueError as error:
+        raise InputError(
+            option, expected="numbers, or dates such as 2011-03-15, with commas between them",
+            got=repr(",".join(texts)), fix=f"pass {option} 1.5",
+        ) from error  # fmt: skip
+    return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
+
+
+def _shown(law: Law, moment: float) -> str:
+    """A time as a number, and as a date where the law has dates."""
+    clock = law.info.get("time", {})
+    if " since " not in str(clock.get("units", "")):
+        return f"{moment:g}"
+    return f"{str(to_dates(np.array([moment]), clock)[0])[:16]} ({moment:g})"
 
 
 def _bytes(history: xr.DataArray, n_times: int, samples: int) -> int:

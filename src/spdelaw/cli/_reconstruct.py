@@ -46,7 +46,7 @@ def command(
     check_target(out, force=force)
     n_points = None if points is None else positive("--points", points)
     learned = load_law(law)
-    fields = read_for(learned.domain, file, variable)
+    fields = read_for(learned, file, variable)
     grid = None if n_points is None else learned.domain.grid(n_points)
     with output.busy(f"reconstructing {file}"):
         result = learned.reconstruct(fields, grid)

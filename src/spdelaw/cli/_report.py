@@ -58,13 +58,13 @@ def command(
     report.require_report()
     learned = _named(laws)
     first = next(iter(learned.values()))
-    fields = read_for(first.domain, data, variable)
+    fields = read_for(first, data, variable)
     known = find_truth(truth, no_truth, data, fields, first)
     source = {
         "data": str(data),
         **{f"law {name}": str(p) for name, p in zip(learned, laws, strict=True)},
     }
-    source |= _same(first, fingerprint(fields))
+    source |= _same(first, fingerprint(first.prepared(fields)))
     with output.busy(f"writing {out}"):
         report.write_report(
             out, learned, fields, truth=known.equation, title=title, source=source,

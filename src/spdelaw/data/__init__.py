@@ -3,8 +3,9 @@
 from spdelaw.data._clock import from_dates, on_clock, to_dates
 from spdelaw.data._contract import as_fields
 from spdelaw.data._describe import describe
-from spdelaw.data._files import read, read_dataset, write
+from spdelaw.data._files import has_fields, read, read_dataset, write
 from spdelaw.data._fingerprint import fingerprint
+from spdelaw.data._guess import guess_boundary, guess_layout, guess_unit
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
 from spdelaw.data._split import split
@@ -17,6 +18,10 @@ __all__ = [
     "describe",
     "fingerprint",
     "from_dates",
+    "guess_boundary",
+    "guess_layout",
+    "guess_unit",
+    "has_fields",
     "mask",
     "on_clock",
     "read",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data._clock import to_numbers
 from spdelaw.data._layout import FIELD
 from spdelaw.errors import DataError, FileError
 
@@ -81,6 +82,8 @@ def _check_name(name: object) -> None:
 
 def _encode(name: str, variable: xr.Variable) -> xr.Variable:
     variable = variable.to_base_variable()
+    if variable.dtype.kind == "M":
+        variable = to_numbers(variable, None)
     attrs = encode_attrs(name, variable.attrs)
     if variable.dtype.kind == "f" and variable.dtype.itemsize > 8:
         variable = variable.astype(np.float64)  # no format holds long doubles

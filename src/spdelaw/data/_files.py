@@ -15,7 +15,7 @@ from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
-from spdelaw.data._layout import check_dims
+from spdelaw.data._layout import TIME, check_dims
 from spdelaw.data.atomic import recover_directory
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
 
@@ -78,6 +78,18 @@ def read(
     with _LOCK, _reading(source):  # lazy values are read only here
         check_values(fields)
     return fields
+
+
+def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str] = ("x",)) -> bool:
+    """Whether a file holds fields by the names of their dims, so that `read` takes it as it is."""
+    source = _path(path)
+    form = _format(source)
+    allowed = {"path", TIME, "point", *dims}
+    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, True) as raw:
+        if FORMAT in raw.attrs:
+            return True
+        chosen = [variable] if variable in raw.data_vars else list(raw.data_vars)
+        return any({TIME, *dims} <= set(raw[n].dims) <= allowed for n in chosen)
 
 
 def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:

@@ -45,6 +45,7 @@ def open_raw(path: Path, verify: bool) -> xr.Dataset:
     if engine == "h5netcdf":
         if verify:
             check_file(path)
+        _check_superblock(path)
         _try_hdf5(path)
         # Dims without a name get one, which the contract then refuses by that name.
         options = {"phony_dims": "access"}
@@ -64,6 +65,28 @@ def _engine(path: Path) -> str:
         str(path), expected="a NetCDF file", got=f"a file that starts with {start!r}",
         fix="check the name; text and other formats cannot be read",
     )  # fmt: skip
+
+
+def _check_superblock(path: Path) -> None:
+    """Refuse a damaged start of a file: the HDF5 library may loop on it for ever.
+
+    In versions 0 and 1 the addresses of the end of the file and of a driver's block follow each
+    other. NetCDF has no driver's block, so that a number there is damage.
+    """
+    with open(path, "rb") as file:
+        head = file.read(64)
+    size = path.stat().st_size
+    if len(head) < 64 or head[8] > 1 or head[13] != 8:
+        return  # later versions have a checksum of their own
+    start = 24 + 4 * head[8]
+    base, _, end, driver = (
+        int.from_bytes(head[at : at + 8], "little") for at in range(start, start + 32, 8)
+    )
+    if base != 0 or end > size or driver != 2**64 - 1:
+        raise FileError(
+            str(path), expected="the start of an HDF5 file", got="addresses that lead nowhere",
+            fix="restore it from a backup or write it again",
+        )  # fmt: skip
 
 
 def _try_hdf5(path: Path) -> None:

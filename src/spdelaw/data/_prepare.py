@@ -49,6 +49,7 @@ class Preparation:
             three harmonics of the year; both need dates.
         detrend: subtract a straight line in time at each point.
         standardise: divide by the standard deviation, of each "point" or of the "whole".
+        time_unit: unit that dates are counted in, "days" by default.
 
     Example:
         >>> import spdelaw as sl
@@ -67,6 +68,7 @@ class Preparation:
     anomalies: str | None = None
     detrend: bool = False
     standardise: str | None = None
+    time_unit: str | None = None
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -99,8 +101,20 @@ class Preparation:
 
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
-        fields = as_fields(self.reduce(data), dims=dims)
+        fields = as_fields(self.reduce(data), dims=dims, time_unit=self.time_unit)
         return learn_map(self, fields)
+
+    def reduce_dataset(self, dataset: xr.Dataset) -> xr.Dataset:
+        """The data set with its dims cut to the ranges of ``select``."""
+        for dim, (low, high) in self.select.items():
+            if dim not in dataset.coords or dataset[dim].dims != (dim,):
+                raise DataError(
+                    f"select '{dim}'", expected=f"one of {', '.join(map(str, dataset.dims))}",
+                    got=repr(dim), fix="name a dim that has a coordinate",
+                )  # fmt: skip
+            x = dataset[dim].values
+            dataset = dataset.isel({dim: (x >= min(low, high)) & (x <= max(low, high))})
+        return dataset
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for a file."""

@@ -15,6 +15,7 @@ from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places
 from spdelaw.domain._plane import Plane
+from spdelaw.domain._plugins import find_domain
 from spdelaw.domain._sphere import Sphere
 from spdelaw.errors import DomainError
 
@@ -50,13 +51,14 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
     """
     settings = dict(description)
     name = settings.pop("name", None)
-    if name not in DOMAINS:
+    cls = DOMAINS[name] if isinstance(name, str) and name in DOMAINS else find_domain(name)
+    if cls is None:
         raise DomainError(
             "domain", expected=f"one of {sorted(DOMAINS)}", got=repr(name),
-            fix="check the name in the description",
+            fix="check the name in the description, or install the package of the domain",
         )  # fmt: skip
     try:
-        return DOMAINS[name].from_settings(**settings)
+        return cls.from_settings(**settings)
     except TypeError as error:
         raise DomainError(
             "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",

@@ -18,7 +18,7 @@ Array = np.ndarray
 
 #: Dim of scattered points in several dimensions, as in the data contract.
 POINT = "point"
-#: Points that fill at least this part of the grid of their coordinates are a grid with holes.
+#: Points that fill more than this part of the grid of their coordinates are a grid with holes.
 FILLED = 0.5
 
 
@@ -70,7 +70,7 @@ def places_of_points(points: Array, dims: tuple[str, ...]) -> Places:
     shape = tuple(len(axis) for axis in axes)
     columns = zip(axes, points.T, strict=True)
     at = np.ravel_multi_index([np.searchsorted(axis, c) for axis, c in columns], shape)
-    if len(points) < FILLED * np.prod(shape) or (np.diff(at) <= 0).any():
+    if len(points) <= FILLED * np.prod(shape) or (np.diff(at) <= 0).any():
         coords = {d: ((POINT,), points[:, i]) for i, d in enumerate(dims)}
         return Places(points, (POINT,), coords, (len(points),))
     coords = {d: ((d,), axis) for d, axis in zip(dims, axes, strict=True)}

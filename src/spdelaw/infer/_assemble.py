@@ -13,7 +13,11 @@ from spdelaw._version import __version__
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._coordinates import Free
-from spdelaw.infer._coupled_quantities import coupled_quantities, spectra_jacobian
+from spdelaw.infer._coupled_quantities import (
+    coupled_quantities,
+    spectra_jacobian,
+    undetermined_eigenmodes,
+)
 from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._identifiability import identifiability, time_unit_hint
 from spdelaw.infer._observed import Observed
@@ -27,6 +31,9 @@ Array = np.ndarray
 def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, settings: Settings) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     report = identifiability(fitted.layout, fitted.solution)
+    if isinstance(fitted.solution.parameters, CoupledParameters):
+        more = undetermined_eigenmodes(fitted, fitted.solution.parameters)
+        report = report._replace(undetermined=[*report.undetermined, *more])
     times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
     state = fitted.solution.parameters
     state = state._replace(observation_variance=_observation_variance(fitted, settings))

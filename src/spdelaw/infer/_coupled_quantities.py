@@ -6,6 +6,7 @@ import numpy as np
 
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._fitted import Fitted
+from spdelaw.infer._identifiability import UNKNOWN
 from spdelaw.infer._layout import Layout
 from spdelaw.law import Quantity
 from spdelaw.model import CoupledParameters
@@ -34,6 +35,18 @@ def coupled_quantities(fitted: Fitted, state: CoupledParameters) -> dict[str, Qu
         covariance = state.initial_covariance[:n, :n]
         out["initial_covariance"] = Quantity(covariance, error, diagonal)
     return out
+
+
+def undetermined_eigenmodes(fitted: Fitted, state: CoupledParameters) -> list[str]:
+    """Eigenmodes of the drift whose decay rate the data leave open by a factor of 20 or more."""
+    n, where = fitted.n_modes, fitted.layout.slices["drift"]
+    jacobian = fitted.layout.drift.jacobian(fitted.solution.full[where])[:n, :n]
+    roots = np.tensordot(np.nan_to_num(jacobian), fitted.solution.columns[where], (2, 0))
+    rates, right = np.linalg.eig(state.drift[:n, :n])
+    change = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), roots, right).real
+    error = np.sqrt((change**2).sum(-1))
+    open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
+    return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]
 
 
 def _stderr(fitted: Fitted, coordinates: AbstractCoordinates, part: str) -> Array:

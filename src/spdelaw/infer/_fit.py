@@ -19,6 +19,7 @@ from spdelaw.infer._exact import estimate
 from spdelaw.infer._fitted import spectra
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
+from spdelaw.infer._plugins import engine_names, find_engine
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.law import Law
@@ -87,8 +88,8 @@ def fit(
             it to new data and undoes it on output.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
-            ``checkpoint``, ``config`` and the rest of `spdelaw.infer.amortized.AmortizedConfig`
-            or `spdelaw.infer.amortized.StructuredConfig`.
+            ``checkpoint``, ``tensorboard``, ``config`` and the rest of
+            `spdelaw.infer.amortized.AmortizedConfig` or `spdelaw.infer.amortized.StructuredConfig`.
 
     Returns:
         A `Law`.
@@ -101,10 +102,14 @@ def fit(
         >>> bool(row.sel(statistic="lower") < 9.0 < row.sel(statistic="upper"))
         True
     """
+    plugin = None
     if engine not in ENGINES:
-        raise InputError(
-            "engine", expected=f"one of {ENGINES}", got=repr(engine), fix="pass engine='exact'"
-        )
+        known = (*ENGINES, *engine_names())
+        if engine not in known:
+            raise InputError(
+                "engine", expected=f"one of {known}", got=repr(engine), fix="pass engine='exact'"
+            )
+        plugin = find_engine(engine)
     _check_domain(domain)
     own_time = None if engine == "amortized" else n_time
     _check_chaos_words(engine, n_time=own_time, tail=tail)
@@ -113,6 +118,8 @@ def fit(
         threads, noise_rank,
     )  # fmt: skip
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
+    if plugin is not None:
+        options = {k: others.pop(k) for k in [*others] if k not in ADAPTER}
     learned = None if prepare is None else _prepared(prepare, data, domain, others)
     observed = observe(data if learned is None else learned.apply(data), domain, **others)
     note = None
@@ -121,7 +128,9 @@ def fit(
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
     spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
-    if engine == "chaos":
+    if plugin is not None:
+        law = plugin(observed, domain, n, settings, **options)
+    elif engine == "chaos":
         k = N_TIME if n_time is None else n_time
         law = fit_chaos(observed, domain, n, settings, k, tail or "modelled")
     elif fit_amortized is not None:

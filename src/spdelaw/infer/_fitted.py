@@ -12,16 +12,14 @@ from spdelaw.equation import rotating_pairs
 from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import AbstractCoordinates, Free, Joined, OperatorTied, PowerTied
 from spdelaw.infer._coupled_layout import CoupledLayout
-from spdelaw.infer._layout import Layout
-from spdelaw.infer._matrix_coordinates import (
+from spdelaw.infer._covariance_coordinates import (
     AbstractMatrixCoordinates,
-    Beside,
     Covariance,
     LowRank,
     OnDiagonal,
-    Rotating,
-    Stable,
 )
+from spdelaw.infer._layout import Layout
+from spdelaw.infer._matrix_coordinates import Beside, Rotating, Stable
 from spdelaw.infer._problem import Solution
 from spdelaw.infer._settings import Settings
 from spdelaw.model import InitialKind, Statistics

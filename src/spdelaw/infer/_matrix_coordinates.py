@@ -1,15 +1,13 @@
-"""Free coordinates for a drift matrix or a noise covariance: stable and positive by construction.
+"""Free coordinates for a drift matrix: stable by construction.
 
 A drift ``Lambda`` is stable if and only if it is ``(1/2 + K) M`` with a skew ``K`` and a
 symmetric positive definite ``M``: then ``M^-1`` solves ``Lambda P + P Lambda' = 1``, and every
-stable matrix has exactly one such pair. ``M`` and covariances are written by a Cholesky factor
-with logarithms on its diagonal. Modes are measured in units of their rough noise, so that
+stable matrix has exactly one such pair. Modes are measured in units of their rough noise, so that
 coordinates are of similar size.
 """
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 
@@ -17,57 +15,9 @@ import numpy as np
 
 from spdelaw.equation import stationary_covariance
 from spdelaw.infer._coordinates import AbstractCoordinates
+from spdelaw.infer._covariance_coordinates import AbstractMatrixCoordinates, Covariance
 
 Array = np.ndarray
-
-#: Least share of a mode's noise variance that a low-rank start leaves to the mode alone.
-OWN_SHARE = 0.05
-
-
-class AbstractMatrixCoordinates(AbstractCoordinates):
-    """Map from unconstrained coordinates to a matrix (N, N); its Jacobian is (N, N, p)."""
-
-    @abc.abstractmethod
-    def values(self, phi: Array) -> Array:
-        """Matrix (N, N)."""
-
-    @abc.abstractmethod
-    def jacobian(self, phi: Array) -> Array:
-        """``d matrix / d phi``, (N, N, len(phi))."""
-
-    @abc.abstractmethod
-    def start(self, matrix: Array) -> Array:
-        """Coordinates near a given matrix."""
-
-
-@dataclasses.dataclass(frozen=True)
-class OnDiagonal(AbstractMatrixCoordinates):
-    """A spectrum as a diagonal matrix."""
-
-    spectrum: AbstractCoordinates
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of the spectrum."""
-        return self.spectrum.names
-
-    @property
-    def is_log(self) -> Array:
-        """That of the spectrum."""
-        return self.spectrum.is_log
-
-    def values(self, phi: Array) -> Array:
-        """``diag(spectrum)``."""
-        return np.diag(self.spectrum.values(phi))
-
-    def jacobian(self, phi: Array) -> Array:
-        """That of the spectrum, on the diagonal."""
-        rows = self.spectrum.jacobian(phi)
-        return np.eye(len(rows))[..., None] * rows[:, None]
-
-    def start(self, matrix: Array) -> Array:
-        """From the diagonal."""
-        return self.spectrum.start(np.diag(matrix))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,62 +73,6 @@ class Rotating(AbstractMatrixCoordinates):
         decay = [max(float(diagonal[list(group)].mean()), floor) for group in self.groups]
         turn = [0.5 * (matrix[a, b] - matrix[b, a]) for a, b in self.pairs]
         return np.concatenate([np.log(decay), turn])
-
-
-@dataclasses.dataclass(frozen=True)
-class Covariance(AbstractMatrixCoordinates):
-    """``D L L' D``: L lower triangular with logarithms on its diagonal, D the units of modes."""
-
-    what: str
-    scale: tuple[float, ...]
-
-    @functools.cached_property
-    def _entries(self) -> tuple[Array, Array]:
-        return np.tril_indices(len(self.scale))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``what[i,j]``, the entries of the factor."""
-        i, j = self._entries
-        return tuple(f"{self.what}[{a + 1},{b + 1}]" for a, b in zip(i, j, strict=True))
-
-    @property
-    def is_log(self) -> Array:
-        """The diagonal."""
-        i, j = self._entries
-        return i == j
-
-    def factor(self, phi: Array) -> Array:
-        """``L``."""
-        out = np.zeros((len(self.scale), len(self.scale)))
-        out[self._entries] = np.where(self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), phi)
-        return out
-
-    def by_factor(self, phi: Array) -> Array:
-        """``d L / d phi``, (N, N, p)."""
-        i, j = self._entries
-        out = np.zeros((len(self.scale), len(self.scale), len(i)))
-        out[i, j, np.arange(len(i))] = np.where(
-            self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), 1.0
-        )
-        return out
-
-    def values(self, phi: Array) -> Array:
-        """``D L L' D``."""
-        root = np.asarray(self.scale)[:, None] * self.factor(phi)
-        return root @ root.T
-
-    def jacobian(self, phi: Array) -> Array:
-        """``D (dL L' + L dL') D``."""
-        d = np.asarray(self.scale)
-        half = np.einsum("ikp,jk->ijp", self.by_factor(phi), self.factor(phi))
-        return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
-
-    def start(self, matrix: Array) -> Array:
-        """Cholesky factor."""
-        d = np.asarray(self.scale)
-        root = np.linalg.cholesky(matrix / np.outer(d, d))[self._entries]
-        return np.where(self.is_log, np.log(np.where(self.is_log, root, 1.0)), root)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,68 +134,6 @@ class Stable(AbstractMatrixCoordinates):
         p = stationary_covariance(a, np.eye(len(a)))
         turn = a @ p
         return np.concatenate([self._root.start(np.linalg.inv(p)), turn[self._below]])
-
-
-@dataclasses.dataclass(frozen=True)
-class LowRank(AbstractMatrixCoordinates):
-    """``D (diag(d) + U U') D``: noise of each mode's own, and ``rank`` patterns they share.
-
-    The first rows of U are lower triangular: any other U turns into one of these.
-    """
-
-    scale: tuple[float, ...]
-    rank: int
-
-    @functools.cached_property
-    def _entries(self) -> tuple[Array, Array]:
-        return np.tril_indices(len(self.scale), 0, self.rank)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``noise_own[n]`` and ``noise_factor[n,k]``."""
-        own = tuple(f"noise_own[{n}]" for n in range(1, len(self.scale) + 1))
-        i, j = self._entries
-        return own + tuple(f"noise_factor[{a + 1},{b + 1}]" for a, b in zip(i, j, strict=True))
-
-    @property
-    def is_log(self) -> Array:
-        """Own variances."""
-        return np.arange(len(self.names)) < len(self.scale)
-
-    def _factor(self, phi: Array) -> Array:
-        out = np.zeros((len(self.scale), self.rank))
-        out[self._entries] = phi[len(self.scale) :]
-        return out
-
-    def values(self, phi: Array) -> Array:
-        """``D (diag(d) + U U') D``."""
-        d, u = np.asarray(self.scale), self._factor(phi)
-        return np.outer(d, d) * (np.diag(np.exp(phi[: len(d)])) + u @ u.T)
-
-    def jacobian(self, phi: Array) -> Array:
-        """Own variances, then ``dU U' + U dU'``."""
-        d, u = np.asarray(self.scale), self._factor(phi)
-        n = len(d)
-        own = np.zeros((n, n, n))
-        own[np.arange(n), np.arange(n), np.arange(n)] = np.exp(phi[:n])
-        i, j = self._entries
-        half = np.zeros((n, n, len(i)))
-        half[i, :, np.arange(len(i))] = u[:, j].T
-        shared = half + np.swapaxes(half, 0, 1)
-        return np.outer(d, d)[..., None] * np.concatenate([own, shared], axis=2)
-
-    def start(self, matrix: Array) -> Array:
-        """Principal factors, a few rounds; patterns of zero would stay zero."""
-        d = np.asarray(self.scale)
-        q = matrix / np.outer(d, d)
-        own = 0.5 * np.diag(q)
-        for _ in range(50):
-            values, vectors = np.linalg.eigh(q - np.diag(own))
-            top = np.maximum(values[-self.rank :], OWN_SHARE * np.diag(q).mean())
-            u = vectors[:, -self.rank :] * np.sqrt(top)
-            own = np.maximum(np.diag(q - u @ u.T), OWN_SHARE * np.diag(q))
-        turn = np.linalg.qr(u[: self.rank].T)[0]
-        return np.concatenate([np.log(own), (u @ turn)[self._entries]])
 
 
 @dataclasses.dataclass(frozen=True)

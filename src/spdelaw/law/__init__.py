@@ -3,7 +3,7 @@
 from spdelaw.law._chaos import chaos_posterior
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
-from spdelaw.law._law import Law, load
+from spdelaw.law._law import Law, load, register_accessor
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "coordinates_dataset",
     "load",
     "parameters_dataset",
+    "register_accessor",
     "relative_l2",
     "rmse",
 ]

@@ -108,25 +108,29 @@ def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
 def predictability(law: Law, times: Any) -> xr.Dataset:
     """Error of the best forecast from a perfectly known state, relative to climatology."""
     leads = _leads(times)
+    drift, noise, _, _ = _numbers(law)
+    limit = _limit(drift, noise)
+    # The limit moves by the change of the error there over its slope in time.
+    late = np.append(leads, limit * np.array([1.0 - STEP, 1.0, 1.0 + STEP]))
 
-    def by_mode(drift: Array, noise: Array) -> Array:
-        omega = matrix_transition(drift, noise, leads).covariance
-        spread = stationary_covariance(drift, noise)
-        return np.einsum("tii->ti", omega) / np.diag(spread)
+    def lost(drift: Array, noise: Array) -> Array:
+        """Share of the variance of the field and of each mode, (leads, 1 + N)."""
+        own = np.einsum("tii->ti", matrix_transition(drift, noise, late).covariance)
+        spread = np.diag(stationary_covariance(drift, noise))
+        return np.concatenate([own.sum(1, keepdims=True) / spread.sum(), own / spread], axis=1)
 
-    def total(drift: Array, noise: Array) -> Array:
-        omega = matrix_transition(drift, noise, leads).covariance
-        return np.einsum("tii->t", omega) / np.trace(stationary_covariance(drift, noise))
-
+    found = _with_intervals(law, lost, True)
+    slope = (found[-1, 0, 0] - found[-3, 0, 0]) / (2.0 * STEP * limit)
+    at = Quantity(np.asarray(limit), np.asarray(found[-2, 0, 1] / slope), True)
     tables = {
-        "error": (("time", "statistic"), _with_intervals(law, total, True)),
-        "mode_error": (("time", "mode", "statistic"), _with_intervals(law, by_mode, True)),
-        "limit": (("statistic",), _with_intervals(law, _limit, True)),
+        "error": (("time", "statistic"), found[:-3, 0]),
+        "mode_error": (("time", "mode", "statistic"), found[:-3, 1:]),
+        "limit": (("statistic",), _table(law, at)),
     }
     return with_modes(tables, {"lost": LOST}).assign_coords(time=leads)
 
 
-def _limit(drift: Array, noise: Array) -> Array:
+def _limit(drift: Array, noise: Array) -> float:
     """Lead time at which the error has the share `LOST` of the climatological variance."""
     from scipy import optimize
 
@@ -136,13 +140,13 @@ def _limit(drift: Array, noise: Array) -> Array:
         step = matrix_transition(drift, noise, np.exp([log_lead]))
         return float(np.trace(step.covariance[0]) / whole - LOST)
 
-    guess = np.log(whole / np.trace(noise))  # where a straight line would reach all of it
-    low = high = guess
+    # The error grows at most like a straight line that reaches all of it here.
+    low = high = float(np.log(whole / np.trace(noise)))
     while gap(low) > 0:
         low -= 1.0
     while gap(high) < 0:
         high += 1.0
-    return np.asarray(np.exp(optimize.brentq(gap, low, high, xtol=1e-10)))
+    return float(np.exp(optimize.brentq(gap, low, high, xtol=1e-10)))
 
 
 def _leads(times: Any) -> Array:

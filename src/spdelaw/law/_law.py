@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,8 +13,9 @@ import xarray as xr
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.equation import Gaussian, SpectralSPDE, check_times
-from spdelaw.errors import DataError, FileError, InputError, MissingExtraError
+from spdelaw.errors import DataError, FileError, InputError, MissingExtraError, SpdeLawError
 from spdelaw.law import _citation
+from spdelaw.law._check import check_law
 from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
 from spdelaw.law._derived import (
     eigenmodes,
@@ -98,6 +100,8 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
+    plot: ClassVar[Any]
 
     @property
     def bare(self) -> Law:
@@ -299,6 +303,23 @@ class Law:
         """What to cite for this law, by what really ran."""
         return _citation.citation(self.info)
 
+    def to_pandas(self) -> Any:
+        """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
+
+        ``mode`` is missing for parameters that belong to no mode; ``point`` numbers appear there
+        for an observation noise of each point.
+        """
+        import pandas as pd  # type: ignore[import-untyped]
+
+        rows = []
+        for name, table in self.parameters.data_vars.items():
+            values = np.atleast_2d(table.values)
+            labels = [None] if table.ndim == 1 else list(range(1, len(values) + 1))
+            for label, numbers in zip(labels, values, strict=True):
+                rows.append([str(name), label, *numbers.tolist()])
+        columns = ["parameter", "mode", *(str(s) for s in self.parameters["statistic"].values)]
+        return pd.DataFrame(rows, columns=columns).astype({"mode": "Int64"})
+
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         try:
@@ -407,6 +428,34 @@ def _reported(law: Law | SpectralSPDE, n_modes: int) -> AnyParameters:
     return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
 
 
+def register_accessor(name: str) -> Callable[[type], type]:
+    """Make ``law.name`` an instance of the decorated class, which takes the law.
+
+    For later stages and other packages, as xarray's accessors are.
+
+    Example:
+        >>> from spdelaw.law import Law, register_accessor
+        >>> @register_accessor("size")
+        ... class Size:
+        ...     def __init__(self, law):
+        ...         self.modes = law.n_modes
+        >>> isinstance(Law.size, property)
+        True
+        >>> del Law.size
+    """
+
+    def register(cls: type) -> type:
+        taken = {field.name for field in dataclasses.fields(Law)}
+        if not name.isidentifier() or hasattr(Law, name) or name in taken:
+            raise InputError(
+                "name", expected="a free name", got=repr(name), fix="choose another name"
+            )
+        setattr(Law, name, property(cls))
+        return cls
+
+    return register
+
+
 def load(path: str | Path) -> Law:
     """Load a law that `Law.save` wrote.
 
@@ -421,8 +470,12 @@ def load(path: str | Path) -> Law:
     """
     document, arrays, table = read_law(Path(path))
     try:
-        return Law(**from_document(document, arrays), parameters=table)
-    except (KeyError, TypeError) as error:
+        law = Law(**from_document(document, arrays), parameters=table)
+        check_law(law)
+        return law
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        if isinstance(error, SpdeLawError):
+            raise
         raise FileError(
             str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
             fix="fit again; the directory is damaged",

@@ -76,7 +76,7 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
         return document, arrays, _table(document, arrays)
     except SpdeLawError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._batched import apply, invert, multiply
+from spdelaw.model._batched import apply, invert, multiply, symmetric_product
 
 Array = np.ndarray
 
@@ -128,7 +128,7 @@ def covariances_backward(sweep: Sweep) -> Iterator[tuple[int, Array, Array]]:
     for t in range(len(sweep.inverse) - 2, -1, -1):
         gain = sweep.inverse[t] * sweep.coupling[t]
         cross = multiply(gain, covariance)
-        covariance = multiply(cross, np.swapaxes(gain, 0, 1))
+        covariance = symmetric_product(cross, gain)
         covariance += sweep.inverse[t]
         yield t, covariance, cross
 
@@ -149,20 +149,33 @@ def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
     sweep = sweep_dense(gram, vector, prior)
     n_times, n_modes, _, batch = sweep.inverse.shape
     variance, lag = np.empty((n_times, n_modes, batch)), np.empty((n_times - 1, n_modes, batch))
-    trace = np.zeros(batch)
+    mean, following = np.empty_like(sweep.vector), 0.0
     for t, covariance, cross in covariances_backward(sweep):
         variance[t] = np.einsum("iib->ib", covariance)
-        trace += np.einsum("ijb,ijb->b", np.broadcast_to(gram[t], covariance.shape), covariance)
         if t < n_times - 1:
             lag[t] = np.einsum("iib->ib", cross)
+            following = sweep.coupling[t] * mean[t + 1]
+        # Within the same loop, while this step's block is still in cache.
+        mean[t] = apply(sweep.inverse[t], sweep.vector[t] + following)
     return Posterior(
-        mean=mean_dense(sweep),
+        mean=mean,
         variance=variance,
         lag_covariance=lag,
-        gram_trace=trace,
+        gram_trace=_gram_trace(variance, lag, prior),
         first_covariance=covariance,
         log_determinant=sweep.log_determinant,
     )
+
+
+def _gram_trace(variance: Array, lag: Array, prior: Prior) -> Array:
+    """``sum_t tr(G_t Cov_t)`` without G.
+
+    Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's
+    share, and the prior is diagonal over modes.
+    """
+    own = (node_precision(prior) * variance).sum((0, 1))
+    between = (prior.factor / prior.noise * lag).sum((0, 1))
+    return variance.shape[0] * variance.shape[1] - own + 2.0 * between
 
 
 # -- modes on their own -------------------------------------------------------------------

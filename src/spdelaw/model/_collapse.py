@@ -36,7 +36,7 @@ SMALLEST_EIGENVALUE = 1e-6
 PATHS_AT_ONCE = 16
 #: Bytes of G in one block of paths with patterns of their own: at one time, so that a step
 #: stays in cache whatever the number of times, and in all, so that memory stays bounded.
-STEP_BYTES, BLOCK_BYTES = 180e3, 160e6
+STEP_BYTES, BLOCK_BYTES = 60e3, 160e6
 #: Fewer paths than this at once and calls cost more than arithmetic.
 FEWEST_PATHS = 64
 #: Bytes of all G together from which on modes are decoupled.
@@ -58,8 +58,8 @@ class Block(NamedTuple):
         n_values: observed values, (P,).
         log_weight: sum of ``log w`` over the observed values, (P,).
         log_gram: sum over times of ``log |G|`` where G is regular, (B,).
-        unit: 1, or what stands for it in each column after `rotate`, (N, columns); ``vector``
-            and ``estimate`` then have fewer columns than there are paths.
+        unit: one, (1, 1); after `rotate` what stands for it in each column, (N, columns), when
+            ``vector`` and ``estimate`` have fewer columns than there are paths.
     """
 
     paths: Array
@@ -71,7 +71,7 @@ class Block(NamedTuple):
     n_values: Array
     log_weight: Array
     log_gram: Array
-    unit: Array | float = 1.0
+    unit: Array = np.ones((1, 1))
 
     @property
     def is_diagonal(self) -> bool:
@@ -141,11 +141,12 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
     if times.ndim == 2:
         own = np.ascontiguousarray(times, float)
         keys = np.hstack([keys, own.view(np.uint8).reshape(len(own), -1)])
-    _, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    which = which.reshape(-1)
-    if len(values) >= PATHS_PER_PATTERN * len(counts) or len(values) == 1:
-        for pattern in range(len(counts)):
-            yield np.flatnonzero(which == pattern), True
+    patterns: dict[bytes, list[int]] = {}
+    for path, key in enumerate(keys):
+        patterns.setdefault(key.tobytes(), []).append(path)
+    if len(values) >= PATHS_PER_PATTERN * len(patterns) or len(values) == 1:
+        for paths in patterns.values():
+            yield np.array(paths), True
         return
     one = 8 * n_modes**2
     most = max(FEWEST_PATHS, round(STEP_BYTES / one))

@@ -80,9 +80,8 @@ def coupled_prior(parameters: CoupledParameters, times: Array) -> CoupledPrior:
     fixed = parameters.initial_kind == "deterministic"
     if fixed:
         first = which[0]
-        mean, precision, log = np.einsum("ijb,j->ib", f[..., first], mean[:, 0]), *(
-            inverse[..., first], logs[first]
-        )  # fmt: skip
+        mean = np.einsum("ijb,j->ib", f[..., first], parameters.initial_mean)
+        precision, log = inverse[..., first], logs[first]
     else:
         precision, log = invert(parameters.initial_covariance[..., None])
     log_determinant = log + logs[which[int(fixed) :]].sum(0)

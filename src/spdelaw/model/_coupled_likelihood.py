@@ -176,7 +176,6 @@ def _by_initial(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradient by ``m0`` and ``V0``, and the information on ``m0``."""
     n_paths, n_modes = len(block.paths), len(error)
-    weight = np.broadcast_to(prior.precision, (n_modes, n_modes, max(first.shape[-1], 1)))
     if prior.start:
         f = np.moveaxis(prior.transition.factor[prior.which[0]], 0, -1)
         gram = as_matrix(block.gram[0]) / float(parameters.observation_variance)
@@ -191,7 +190,7 @@ def _by_initial(
             np.zeros((n_modes, n_modes)),
             own - over_paths(known, n_paths),
         )
-    w = weight[..., 0]
+    w = prior.precision[..., 0]
     spread = error @ error.T + over_paths(first, n_paths)
     known = w @ over_paths(first, n_paths) @ w
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import xarray as xr
 
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError, InputError
-from spdelaw.report._maps import MISSING, axis_names, draw_map, edges, is_map
+from spdelaw.report._maps import MISSING, axis_names, draw_map, edges, is_map, map_shape
 from spdelaw.report._paths import as_paths
 from spdelaw.report._style import new_figure, style
 
@@ -68,7 +69,9 @@ def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str)
     n_times = len(next(iter(panels.values()))["time"])
     at = np.unique(np.linspace(0, n_times - 1, MAPS).round().astype(int))
     with style():
-        figure = new_figure(1.0 + 1.6 * len(at), 0.3 + 1.5 * len(panels))
+        shape = map_shape(next(iter(panels.values())).isel(time=0))
+        height = max(1.1, 0.3 + 1.2 * shape)  # of a row, with room for its title
+        figure = new_figure(1.0 + 1.6 * len(at), 0.4 + height * len(panels))
         figure.set_layout_engine("compressed")  # maps keep their shape and stay together
         grid = figure.subplots(len(panels), len(at), sharex=True, sharey=True, squeeze=False)
         for row, (title, panel) in zip(grid, panels.items(), strict=True):
@@ -76,7 +79,7 @@ def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str)
                 image = draw_map(ax, panel.isel(time=i), scale)
                 ax.set_title(f"t = {float(panel['time'][i]):.3g}" if ax in grid[0] else "")
             right, up = axis_names(panel.isel(time=0))
-            row[0].set_ylabel(f"{title}\n{up}")
+            row[0].set_ylabel("\n".join([*textwrap.wrap(title, 13), up]))
         for ax in grid[-1]:
             ax.set_xlabel(right)
         bar = figure.colorbar(image, ax=grid, extend="both", pad=0.01, aspect=25)

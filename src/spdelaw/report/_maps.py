@@ -45,6 +45,13 @@ def axis_names(panel: xr.DataArray) -> tuple[str, str]:
     return (second, first) if second in HORIZONTAL else (first, second)
 
 
+def map_shape(panel: xr.DataArray) -> float:
+    """Height over width of a map, within what a figure can bear."""
+    right, up = axis_names(panel)
+    width, height = (float(np.ptp(panel[name].values)) for name in (right, up))
+    return float(np.clip(height / width, 0.3, 1.5)) if width > 0 and height > 0 else 1.0
+
+
 def draw_map(
     ax: Any, panel: xr.DataArray, scale: dict[str, Any], triangles: np.ndarray | None = None
 ) -> Any:

@@ -10,7 +10,7 @@ import xarray as xr
 from spdelaw.domain import AbstractDomain, Graph, Mesh
 from spdelaw.errors import InputError
 from spdelaw.report._fields import TWO_SIGNS
-from spdelaw.report._maps import axis_names, draw_map, is_map
+from spdelaw.report._maps import axis_names, draw_map, is_map, map_shape
 from spdelaw.report._style import GREY, SAMPLE, new_figure, style
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = FINE
     scale: dict[str, Any] = {"cmap": TWO_SIGNS, "vmin": -reach, "vmax": reach}
     rows = -(-n // COLUMNS)
     with style():
-        figure = new_figure(1.35 * min(n, COLUMNS) + 0.4, 1.5 * rows)
+        shape = map_shape(panels[0]) if is_map(panels[0]) else 0.9
+        figure = new_figure(1.35 * min(n, COLUMNS) + 0.4, (0.5 + 1.05 * shape) * rows)
         figure.set_layout_engine("compressed")
         grid = figure.subplots(rows, min(n, COLUMNS), squeeze=False, sharex=True, sharey=True)
         mu = domain.eigenvalues(n)

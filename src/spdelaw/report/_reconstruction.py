@@ -9,7 +9,7 @@ import xarray as xr
 
 from spdelaw.errors import DataError
 from spdelaw.report._fields import colour_scale, draw_image
-from spdelaw.report._maps import axis_names, draw_map, is_map
+from spdelaw.report._maps import axis_names, draw_map, is_map, map_shape
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report._style import new_figure, style
 
@@ -56,7 +56,7 @@ def plot_reconstruction(
     sure: dict[str, Any] = {"cmap": "cividis", "vmin": 0.0, "vmax": top if top > 0 else 1.0}
     missing = 100 * float(np.isnan(seen.values).mean())
     with style():
-        figure = new_figure(7.4, 2.5)
+        figure = new_figure(7.4, 0.8 + 1.7 * map_shape(seen) if maps else 2.5)
         figure.set_layout_engine("compressed" if maps else "constrained")
         draw = draw_map if maps else draw_image
         row = figure.subplots(1, 3, sharex=True, sharey=True)

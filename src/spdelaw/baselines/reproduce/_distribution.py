@@ -80,12 +80,12 @@ class Distribution(NamedTuple):
 def of_law(law: Law, times: Array, points: Array) -> Distribution:
     """Distribution of a learned law; truncated where the law was learned so."""
     info = law.info
-    learned = info["engine"] == "amortized" and info["preset"] == "paper"
-    k = info["config"]["n_time"] if learned else info.get("n_time")
-    truncated = learned or info.get("tail") == "dropped"
+    # The paper's learner has no tail to model.
+    tail = info.get("tail", "dropped" if info["engine"] == "amortized" else None)
+    k = info["config"]["n_time"] if info["engine"] == "amortized" else info.get("n_time")
     noise = np.broadcast_to(law.state.observation_variance, (len(points),))
     basis = law.domain.eigenfunctions(points, law.state.n_modes)
-    n_time = k if truncated else None
+    n_time = k if tail == "dropped" else None
     state = cast(Parameters, law.state)
     return Distribution(state, noise + law.unresolved_variance, basis, times, n_time)
 

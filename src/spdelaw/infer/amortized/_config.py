@@ -103,7 +103,7 @@ class StructuredConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     preset: Literal["structured"] = "structured"
-    epochs: PositiveInt = 60
+    epochs: PositiveInt = 30
     warmup_epochs: int = Field(2, ge=0)
     batch_size: PositiveInt = 40
     n_time: PositiveInt = 16

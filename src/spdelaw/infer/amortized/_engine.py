@@ -14,7 +14,7 @@ from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer._settings import Settings
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig, make_config
 from spdelaw.infer.amortized._job import Job
-from spdelaw.infer.amortized._progress import reporter
+from spdelaw.infer.amortized._progress import reporter, with_tensorboard
 from spdelaw.infer.amortized._structured import fit_structured
 from spdelaw.infer.amortized._train import HOLD_OUT, stream
 from spdelaw.law import Law
@@ -34,7 +34,7 @@ OWN_SETTINGS = {
 def fit_amortized(
     observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings, *,
     config: Any = None, validation: Any = None, progress: Any = None, checkpoint: Any = None,
-    **values: Any,
+    tensorboard: Any = None, **values: Any,
 ) -> Law:  # fmt: skip
     """Law of the observed fields by training on batches of paths.
 
@@ -49,13 +49,15 @@ def fit_amortized(
         validation: fields that score the epochs; for "paper", by default a share of the paths.
         progress: True, or a function of `Progress`.
         checkpoint: folder to save the run in, and to go on from where it holds one.
+        tensorboard: folder for a log of every epoch that TensorBoard shows.
         values: single values of the config.
     """
-    chosen, report = make_config(config, **values), reporter(progress)
+    chosen = make_config(config, **values)
     check_settings(settings, chosen.preset)
     learn = fit_structured if isinstance(chosen, StructuredConfig) else _neural()
     folder = None if checkpoint is None else Path(checkpoint)
     observed, held_out = _hold_out(observed, domain, validation, chosen, settings.seed)
+    report = with_tensorboard(reporter(progress), tensorboard)
     return learn(Job(observed, held_out, domain, n_modes, settings, chosen, folder, report))
 
 

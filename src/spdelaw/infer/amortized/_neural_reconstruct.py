@@ -18,7 +18,7 @@ from spdelaw.infer.amortized._checkpoint import read_checkpoint
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.infer.amortized._torch_state import load_weights
+from spdelaw.infer.amortized._torch_run import load_weights
 from spdelaw.law._clock import own_rows
 
 
@@ -67,5 +67,5 @@ def _load(folder: Path) -> tuple[ChaosVAE, Any, np.ndarray, Clock, int]:
     domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-    load_weights(model, snapshot.part("best"))
+    load_weights(model, snapshot, "best")
     return model, domain, points, Clock(*identity["clock"]), config.batch_size

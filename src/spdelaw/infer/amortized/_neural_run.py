@@ -10,18 +10,12 @@ from torch import Tensor
 
 from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._checkpoint import Snapshot
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
 from spdelaw.infer.amortized._elbo import elbo
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.infer.amortized._torch_state import (
-    load_moments,
-    load_weights,
-    moments_of,
-    weights_of,
-)
-from spdelaw.infer.amortized._train import NOISE, ORDER, WEIGHTS, rate_factor, stream
+from spdelaw.infer.amortized._torch_run import TorchRun
+from spdelaw.infer.amortized._train import NOISE, ORDER, WEIGHTS, stream
 
 
 def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
@@ -31,7 +25,7 @@ def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE
         return ChaosVAE(basis, config)
 
 
-class NeuralRun:
+class NeuralRun(TorchRun):
     """Adam on the evidence lower bound; the epoch with the best validation score is kept.
 
     Args:
@@ -42,24 +36,19 @@ class NeuralRun:
         seed: of order and noise.
     """
 
+    model: ChaosVAE
+
     def __init__(
         self, model: ChaosVAE, paths: Paths, validation: Paths, config: AmortizedConfig, seed: int
     ) -> None:
-        self.model, self.config, self.seed = model, config, seed
+        super().__init__(model, model.groups(config), config.weight_decay)
+        self.config, self.seed = config, seed
         self.paths, self.validation = paths, validation
-        groups = model.groups(config)
-        self.optimiser = torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)
-        self.rates = [group["lr"] for group in groups]
-        by_identity = {id(p): name for name, p in model.named_parameters()}
-        self.names = [by_identity[id(p)] for group in groups for p in group["params"]]
-        self.snapshot = Snapshot(0, {}, 0, math.inf, (), 0.0)
 
     def epoch(self, epoch: int) -> float:
         """One pass over the paths; mean loss."""
         paths = self.paths
-        factor = rate_factor(epoch, self.config)
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
+        self.set_rates(self.rate(epoch))
         order = np.random.default_rng(stream(self.seed, ORDER, epoch)).permutation(len(paths))
         generator = torch.Generator().manual_seed(stream(self.seed, NOISE, epoch))
         total = 0.0
@@ -80,31 +69,10 @@ class NeuralRun:
         return value
 
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
-        """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
-        found, old = assess(self.model, self.validation, self.config), self.snapshot
+        """Score the epoch and replace the snapshot."""
+        found = assess(self.model, self.validation, self.config)
         score = found.relative_l2 if self.config.select_by == "relative_l2" else found.loss
-        weights, moments = weights_of(self.model), moments_of(self.optimiser, self.names)
-        better = score < old.best_score or not old.arrays
-        best = weights if better else old.part("best")
-        arrays = {f"model.{k}": v for k, v in weights.items()}
-        arrays |= {f"best.{k}": v for k, v in best.items()}
-        arrays |= {f"optimiser.{k}": v for k, v in moments.items()}
-        self.snapshot = Snapshot(
-            epoch + 1, arrays, epoch + 1 if better else old.best_epoch,
-            score if better else old.best_score,
-            (*old.history, (loss, found.loss, found.relative_l2)), seconds,
-        )  # fmt: skip
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot."""
-        load_weights(self.model, snapshot.part("model"))
-        load_moments(self.optimiser, self.names, snapshot.part("optimiser"))
-        self.snapshot = snapshot
-
-    def best(self) -> ChaosVAE:
-        """The model with its best parameters."""
-        load_weights(self.model, self.snapshot.part("best"))
-        return self.model
+        self.keep(epoch, (loss, found.loss, found.relative_l2), score, seconds)
 
     def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
         if self.config.expectation == "exact":

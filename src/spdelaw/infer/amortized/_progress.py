@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spdelaw.errors import InputError
+from spdelaw.infer.amortized._event_file import EventFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,20 @@ def reporter(progress: Any) -> Report:
     raise InputError(
         "progress", expected="True, False or a function", got=repr(progress), fix="progress=True"
     )
+
+
+def with_tensorboard(report: Report, folder: Any) -> Report:
+    """The same report, and the numbers of each epoch to a folder that TensorBoard shows."""
+    if folder is None:
+        return report
+    events = EventFile(folder)
+
+    def both(state: Progress) -> None:
+        scalars = {"loss": state.loss, "relative_l2": state.relative_l2, "rate": state.rate}
+        events.add(state.epoch, scalars)
+        report(state)
+
+    return both
 
 
 def _print(state: Progress) -> None:

@@ -18,7 +18,7 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._problem import FreeVector, Problem, log_posterior
 from spdelaw.infer.amortized._checkpoint import Snapshot
 from spdelaw.infer.amortized._config import StructuredConfig
-from spdelaw.infer.amortized._train import ORDER, rate_factor, stream
+from spdelaw.infer.amortized._train import ORDER, Run, stream
 from spdelaw.model import Collapsed, Evaluation, Parameters
 
 Array = np.ndarray
@@ -28,7 +28,7 @@ Array = np.ndarray
 MEMORY = (0.9, 0.99)
 
 
-class StructuredRun:
+class StructuredRun(Run):
     """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
 
     Args:
@@ -63,7 +63,7 @@ class StructuredRun:
 
     def epoch(self, epoch: int) -> float:
         """One pass over the batches; mean loss of a path."""
-        rate = self.config.rate * rate_factor(epoch, self.config)
+        rate = self.config.rate * self.rate(epoch)
         order = np.random.default_rng(stream(self.seed, ORDER, epoch))
         total = sum(self._step(self.batches[i], rate) for i in order.permutation(len(self.batches)))
         return total / len(self.batches)

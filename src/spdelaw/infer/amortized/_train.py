@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 import time
 from pathlib import Path
@@ -28,20 +29,31 @@ class Schedule(Protocol):
     checkpoint_every: int
 
 
-class Run(Protocol):
+class Run(abc.ABC):
     """Something that learns epoch by epoch and can be put back to any of them."""
 
     config: Any
     snapshot: Snapshot
 
+    @abc.abstractmethod
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
 
+    @abc.abstractmethod
     def epoch(self, epoch: int) -> float:
         """One pass over the data; mean loss."""
 
+    @abc.abstractmethod
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot."""
+
+    def rate(self, epoch: int) -> float:
+        """Factor of the learning rates in an epoch."""
+        return rate_factor(epoch, self.config)
+
+    def is_over(self) -> bool:
+        """Whether the last epoch is done."""
+        return self.snapshot.epoch >= self.config.epochs
 
 
 def rate_factor(epoch: int, config: Schedule) -> float:
@@ -84,8 +96,9 @@ def train(
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch
     try:
-        for epoch in range(done, epochs):
-            loss = run.epoch(epoch)
+        while not run.is_over():
+            epoch = run.snapshot.epoch
+            rate, loss = run.rate(epoch), run.epoch(epoch)
             seconds = time.perf_counter() - start
             run.finish(epoch, loss, before + seconds)
             if checkpoint is not None and (epoch + 1) % run.config.checkpoint_every == 0:
@@ -93,19 +106,17 @@ def train(
                 saved = run.snapshot.epoch
             loss, _, relative_l2 = run.snapshot.history[-1]
             left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
-            rate = rate_factor(epoch, run.config)
             report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
-        raise interruption(run.snapshot, epochs, checkpoint, identity) from error
-    if checkpoint is not None and saved < epochs:
+        raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
+    if checkpoint is not None and saved < run.snapshot.epoch:
         write_checkpoint(checkpoint, run.snapshot, identity)
     return run.snapshot
 
 
-def interruption(
+def _interrupted(
     snapshot: Snapshot, epochs: int, checkpoint: Path | None, identity: dict[str, Any]
 ) -> TrainingInterrupted:
-    """Save what there is, and say how to go on."""
     where = f"stopped after epoch {snapshot.epoch} of {epochs}"
     if checkpoint is None:
         return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")

@@ -6,18 +6,17 @@ import numpy as np
 from scipy import special
 
 from spdelaw.evaluate import predict_tier
+from spdelaw.report._innovations import correlations, pit_histogram
 from spdelaw.report.html._figure import Figure, axis, band, layout, packed, panel_title
 from spdelaw.report.html._material import TIERS, Material
 from spdelaw.report.html._section import Section, Table
 
 Array = np.ndarray
 
-#: Bins of the PIT histogram, lags of the correlations, levels of the coverage curve.
-BINS, LAGS = 20, 10
+#: Levels of the coverage curve.
 LEVELS = np.round(np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]]), 2)
 #: Fewest innovations that make a histogram.
 FEWEST = 20
-Z95 = 1.959963984540054
 
 
 def section(material: Material) -> Section:
@@ -41,12 +40,7 @@ def _sentence(text: str) -> str:
 
 
 def _innovations(z: Array, unit: str) -> Figure:
-    seen = z[~np.isnan(z)]
-    edges = np.linspace(0.0, 1.0, BINS + 1)
-    density = np.histogram(special.ndtr(seen), edges)[0] / seen.size * BINS
-    chance = Z95 * np.sqrt((BINS - 1) / seen.size)
-    middle = (0.5 * (edges[1:] + edges[:-1])).tolist()
-    lags = list(range(1, min(LAGS, z.shape[1] - 2) + 1))
+    middle, density, chance = pit_histogram(z)
     figure_layout = layout(
         xaxis=axis("probability integral transform", domain=[0.0, 0.44], range=[0, 1]),
         yaxis=axis("density", rangemode="tozero"),
@@ -57,13 +51,13 @@ def _innovations(z: Array, unit: str) -> Figure:
         bargap=0.06, showlegend=False,
     )  # fmt: skip
     traces = [
-        {"type": "bar", "x": middle, "y": density.tolist(), "marker": {"color": "@data"},
+        {"type": "bar", "x": middle.tolist(), "y": density.tolist(), "marker": {"color": "@data"},
          "hovertemplate": "PIT %{x:.3f}: density %{y:.3f}<extra></extra>"},
         *band([0, 1], np.full(2, 1 - chance), np.full(2, 1 + chance), "@neutralband", "",
               type="scatter"),
         {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [1, 1], "hoverinfo": "skip",
          "line": {"color": "@law", "dash": "dash", "width": 1.5}},
-        *_correlations(z, lags, unit),
+        *_correlations(z, unit),
     ]  # fmt: skip
     return Figure(
         "innovations",
@@ -73,19 +67,17 @@ def _innovations(z: Array, unit: str) -> Figure:
     )  # fmt: skip
 
 
-def _correlations(z: Array, lags: list[int], unit: str) -> list[dict]:
+def _correlations(z: Array, unit: str) -> list[dict]:
     axes = {"xaxis": "x2", "yaxis": "y2", "type": "scatter"}
-    pairs = np.array([(~np.isnan(z[:, k:] * z[:, :-k])).sum((0, 1)) for k in lags])
-    reach = Z95 / np.sqrt(np.maximum(np.median(pairs, axis=1), 1.0))
+    steps, found, reach = correlations(z)
+    lags = steps.tolist()
     traces = band(lags, -reach, reach, "@neutralband", "", **axes)
-    for n in range(z.shape[-1]):
-        one = z[..., n] / np.sqrt(np.nanmean(z[..., n] ** 2)) if pairs[:, n].all() else z[..., n]
-        values = [float(np.nanmean(one[:, k:] * one[:, :-k])) if pairs[i, n] else None
-                  for i, k in enumerate(lags)]  # fmt: skip
+    for n, line in enumerate(found):
+        name = f"{unit} {n + 1}"
         traces.append({
-            **axes, "mode": "lines+markers", "x": lags, "y": values, "name": f"{unit} {n + 1}",
+            **axes, "mode": "lines+markers", "x": lags, "y": packed(line), "name": name,
             "line": {"color": "@data", "width": 1}, "marker": {"size": 4}, "opacity": 0.75,
-            "hovertemplate": f"{unit} {n + 1}, lag %{{x}}: %{{y:.3f}}<extra></extra>",
+            "hovertemplate": f"{name}, lag %{{x}}: %{{y:.3f}}<extra></extra>",
         })  # fmt: skip
     return traces
 
