@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spdelaw.report._style import COLUMN, GREY, axes_for, figure_of, new_figure, save_figure, style
+from spdelaw.report._style import COLUMN, GREY, figure_of, new_figure, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,12 +26,14 @@ LOOK = {
     "amortized-structured": ("#009E73", "D"),
 }
 OTHER = ("#CC79A7", "P")
+#: How far beyond the truth a figure reaches, as a factor.
+BEYOND = 30.0
 
 
 def plot_variance_over_time(records: list[Record], ax: Axes | None = None) -> Figure:
     """Draw the spatially averaged variance, observation noise included (paper, Appendix A)."""
     with style():
-        ax = axes_for(ax)
+        ax = new_figure(COLUMN, 0.9 * COLUMN).add_subplot() if ax is None else ax
         for records_of_one, (colour, _), label in _laws(records):
             mean, std = _moments(records_of_one, "averaged_variance")
             time = records_of_one[0]["curves"]["time"]
@@ -45,7 +47,7 @@ def plot_variance_over_time(records: list[Record], ax: Axes | None = None) -> Fi
             )
         ax.set(xlabel="time", ylabel="spatially averaged variance")
         ax.set_ylim(bottom=0.0)
-        ax.legend(loc="lower right")
+        _legend_above(ax)
     return figure_of(ax)
 
 
@@ -98,10 +100,11 @@ def draw_figures(
 def _plot_by_mode(records: list[Record], curve: str, label: str, ax: Axes | None) -> Figure:
     with style():
         if ax is None:
-            ax = new_figure(COLUMN, 0.8 * COLUMN).add_subplot()
-        groups = list(_laws(records))
+            ax = new_figure(COLUMN, COLUMN).add_subplot()
+        groups, frame = list(_laws(records)), _frame(records, curve)
         for i, (group, (colour, marker), name) in enumerate(groups):
             mean, std = _moments(group, curve)
+            mean = np.clip(mean, *frame)
             at = _side_by_side(_modes(mean), i - 0.5 * (len(groups) - 1), curve)
             # On a logarithmic axis a bar must not reach zero.
             reach = np.stack([np.minimum(std, 0.999 * mean), std])
@@ -117,7 +120,7 @@ def _plot_by_mode(records: list[Record], curve: str, label: str, ax: Axes | None
                 ax.plot(_modes(mean), exact, ":", color=GREY, linewidth=1.1, label="equation")
         ax.set(yscale="log", xlabel="mode n", ylabel=label)
         ax.locator_params(axis="x", integer=True)
-        ax.legend(loc="best")
+        _legend_above(ax)
     return figure_of(ax)
 
 
@@ -130,6 +133,18 @@ def _laws(records: list[Record]) -> Any:
     for entry, group in groups.items():
         short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
         yield group, LOOK.get(entry, OTHER), group[0]["label"].removeprefix("spdelaw, ") + short
+
+
+def _frame(records: list[Record], curve: str) -> tuple[float, float]:
+    """Values that are shown: a point beyond, such as a rate of zero, is drawn at the edge."""
+    truths = [_moments(truth, curve)[0] for truth in _truths(records)]
+    if not truths:
+        return 0.0, np.inf
+    return float(truths[0].min()) / BEYOND, float(truths[0].max()) * BEYOND
+
+
+def _legend_above(ax: Axes) -> None:
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, labelspacing=0.2)
 
 
 def _modes(values: Array) -> Array:
