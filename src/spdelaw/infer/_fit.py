@@ -150,6 +150,11 @@ def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str,
             "prepare", expected="a Preparation", got=type(prepare).__name__,
             fix="pass prepare=sl.Preparation(anomalies='month')",
         )  # fmt: skip
+    if len(domain.dims) > 1:
+        raise InputError(
+            "prepare", expected="a domain with one spatial dim", got=f"dims {domain.dims}",
+            fix="prepare the fields with xarray, fit without prepare",
+        )  # fmt: skip
     if others:
         raise InputError(
             "keyword", expected="none for the data beside prepare", got=repr(next(iter(others))),
