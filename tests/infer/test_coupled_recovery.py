@@ -24,6 +24,8 @@ NOISES = ("diagonal", "parametric", "low_rank", "dense")
 PAIRS = [(d, n) for d in DRIFTS for n in NOISES if d in ("normal", "dense") or n in NOISES[2:]]
 
 
+# Two decay rates of the dense truth nearly coincide: its entries are determined, the modes are not.
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 @pytest.mark.parametrize(("drift", "noise"), PAIRS)
 def test_every_structure_on_complete_fields(drift, noise):
     e = equation(drift, noise)
