@@ -32,7 +32,7 @@ RANK = {stage: rank for rank, stage in enumerate(ORDER)}
 RANK |= {"datasets": RANK["data"]}
 FREE = {"__init__", "__main__", "testing"}  # may import anything
 ROOT_NAMES = {"__version__"}  # what a stage may take from the package itself
-HEAVY = ("torch", "matplotlib", "plotly", "zarr", "dask", "scipy.stats", "typer")
+HEAVY = ("torch", "numba", "matplotlib", "plotly", "zarr", "dask", "scipy.stats", "typer")
 
 
 # ------------------------------------------------------------------ the checkers

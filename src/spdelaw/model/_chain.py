@@ -15,13 +15,16 @@ definite by construction, as a Joseph or square-root form would, at the price of
 inverse a step. Nothing depends on the number of points behind ``G`` and ``b``.
 
 Two kernels share the formulas: `dense` for modes coupled by their observations, ``G``
-(T, N, N, B), and `diagonal` for modes that are not, ``G`` (T, N, B). B is 1 where all paths
-share their pattern, else the number of paths.
+(T, N, N, B), as machine code where numba is installed and the data are many, and `diagonal` for
+modes that are not, ``G`` (T, N, B). B is 1 where all paths share their pattern, else the number
+of paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +32,11 @@ import numpy as np
 from spdelaw.model._batched import apply, invert, multiply, symmetric_product
 
 Array = np.ndarray
+
+#: Machine code pays from this many numbers of ``G`` on (a tenth of a second in NumPy) ...
+COMPILED_SIZE = 1_000_000
+#: ... and up to about this many modes; LAPACK on whole matrices is the better way beyond.
+COMPILED_MODES = 48
 
 
 class Prior(NamedTuple):
@@ -146,6 +154,43 @@ def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
 
 def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
     """Posterior of coupled modes."""
+    if gram.shape[-1] > 1 and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
+        compiled = _compiled()
+        if compiled is not None:
+            return _dense_compiled(compiled.solve, gram, vector, prior)
+    return _dense_numpy(gram, vector, prior)
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    """The compiled kernel, where numba is installed and may compile."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    if getattr(numba.config, "DISABLE_JIT", False):
+        return None
+    from spdelaw.model import _compiled
+
+    return _compiled
+
+
+def _dense_compiled(solve: Callable, gram: Array, vector: Array, prior: Prior) -> Posterior:
+    own, d = node_precision(prior), prior.factor / prior.noise
+    vectors = np.array(vector)
+    vectors[0] += prior.mean / prior.variance
+    mean, variance, lag, first, logs = solve(gram, vectors, own, d)
+    return Posterior(
+        mean=mean,
+        variance=variance,
+        lag_covariance=lag,
+        gram_trace=_gram_trace(variance, lag, prior),
+        first_covariance=first,
+        log_determinant=logs - prior_log_determinant(prior),
+    )
+
+
+def _dense_numpy(gram: Array, vector: Array, prior: Prior) -> Posterior:
     sweep = sweep_dense(gram, vector, prior)
     n_times, n_modes, _, batch = sweep.inverse.shape
     variance, lag = np.empty((n_times, n_modes, batch)), np.empty((n_times - 1, n_modes, batch))

@@ -1,0 +1,101 @@
+"""The compiled kernel against the joint Gaussian in full and against the NumPy kernel."""
+
+import importlib
+
+import numpy as np
+import pytest
+from tests.model import _brute_force as oracle
+from tests.model.cases import KINDS, make
+
+from spdelaw.model import _chain, evaluate_likelihood
+from spdelaw.model._chain import Prior
+
+numba = pytest.importorskip("numba", reason="the compiled kernel needs the extra 'fast'")
+LANES = importlib.import_module("spdelaw.model._compiled").LANES
+
+EXACT = 1e-10
+
+
+@pytest.fixture
+def solved(monkeypatch):
+    """Every problem, however small, goes to the compiled kernel; counts those that did."""
+    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
+    plain, calls = _chain._dense_compiled, []
+    monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: calls.append(1) or plain(*a))
+    return calls
+
+
+@pytest.mark.parametrize("pattern", ["random", "own_times"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_likelihood_is_that_of_the_joint_gaussian(kind, pattern, solved):
+    case = make(kind, pattern)
+    got = evaluate_likelihood(case.collapsed, case.parameters)
+    assert solved
+    expected = [
+        oracle.log_likelihood(case.parameters, y, case.clock(i), case.phi)
+        for i, y in enumerate(case.values)
+    ]
+    np.testing.assert_allclose(got.log_likelihood, expected, rtol=EXACT)
+
+
+def chain(n_modes, n_paths, n_times, columns, seed=0):
+    """Gram matrices and vectors of every path, and a prior with that many columns."""
+    rng = np.random.default_rng(seed)
+    half = rng.standard_normal((n_times, n_modes, n_modes + 2, n_paths))
+    gram = np.einsum("tikb,tjkb->tijb", half, half)
+    gram[rng.random(n_times) < 0.3] = 0.0  # times at which nothing was seen
+    vector = np.einsum("tijb,tjb->tib", gram, rng.standard_normal((n_times, n_modes, n_paths)))
+    positive = rng.uniform(0.2, 2.0, (2 * n_times, n_modes, columns))
+    factor = rng.uniform(0.1, 0.99, (n_times - 1, n_modes, columns))
+    prior = Prior(positive[0], rng.standard_normal((n_modes, columns)), factor, positive[1:n_times])
+    return gram, vector, prior
+
+
+@pytest.mark.parametrize(
+    ("n_modes", "n_paths", "n_times", "columns"),
+    [
+        (1, 2, 5, 1),
+        (3, LANES - 1, 4, 1),
+        (4, LANES, 4, LANES),
+        (5, LANES + 1, 3, LANES + 1),
+        (8, 2 * LANES + 5, 6, 1),
+        (17, 3, 3, 3),
+        (2, 4, 1, 4),
+    ],
+)
+def test_both_kernels_agree(n_modes, n_paths, n_times, columns, solved):
+    problem = chain(n_modes, n_paths, n_times, columns)
+    got, expected = _chain.dense(*problem), _chain._dense_numpy(*problem)
+    assert solved
+    for name, one, other in zip(got._fields, got, expected, strict=True):
+        assert one.shape == other.shape, name
+        scale = np.abs(other).max(initial=1.0)
+        np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT * scale, err_msg=name)
+
+
+def test_inputs_stay_as_they_were(solved):
+    gram, vector, prior = chain(4, 7, 5, 1)
+    before = gram.copy(), vector.copy()
+    _chain.dense(gram, vector, prior)
+    np.testing.assert_array_equal(gram, before[0])
+    np.testing.assert_array_equal(vector, before[1])
+
+
+def test_determinants_of_extreme_matrices_do_not_overflow(solved):
+    gram, vector, prior = chain(8, 3, 2, 1)
+    huge = _chain.dense(1e60 * gram, vector, prior)
+    assert np.isfinite(huge.log_determinant).all()
+
+
+def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch):
+    called = []
+    monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: called.append(1))
+    _chain.dense(*chain(3, 4, 5, 1))
+    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    _chain._compiled.cache_clear()
+    try:
+        _chain.dense(*chain(3, 4, 5, 1))
+    finally:
+        _chain._compiled.cache_clear()
+    assert not called
