@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spdelaw.infer.amortized._checkpoint import Snapshot, find_checkpoint, write_checkpoint
+from spdelaw.infer.amortized._memory import reused_memory
 from spdelaw.infer.amortized._progress import Progress, Report
 
 #: Names of the random streams of a run.
@@ -96,17 +97,18 @@ def train(
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch
     try:
-        while not run.is_over():
-            epoch = run.snapshot.epoch
-            rate, loss = run.rate(epoch), run.epoch(epoch)
-            seconds = time.perf_counter() - start
-            run.finish(epoch, loss, before + seconds)
-            if checkpoint is not None and (epoch + 1) % run.config.checkpoint_every == 0:
-                write_checkpoint(checkpoint, run.snapshot, identity)
-                saved = run.snapshot.epoch
-            loss, _, relative_l2 = run.snapshot.history[-1]
-            left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
-            report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
+        with reused_memory():
+            while not run.is_over():
+                epoch = run.snapshot.epoch
+                rate, loss = run.rate(epoch), run.epoch(epoch)
+                seconds = time.perf_counter() - start
+                run.finish(epoch, loss, before + seconds)
+                if checkpoint is not None and (epoch + 1) % run.config.checkpoint_every == 0:
+                    write_checkpoint(checkpoint, run.snapshot, identity)
+                    saved = run.snapshot.epoch
+                loss, _, relative_l2 = run.snapshot.history[-1]
+                left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
+                report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
         raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
     if checkpoint is not None and saved < run.snapshot.epoch:
