@@ -21,6 +21,7 @@ from spdelaw.domain import (
     Sphere,
 )
 from spdelaw.equation import (
+    Forcing,
     Gaussian,
     Matern,
     OperatorFormula,
@@ -39,6 +40,7 @@ __all__ = [
     "Box",
     "Disk",
     "Empirical",
+    "Forcing",
     "Gaussian",
     "Graph",
     "Interval",

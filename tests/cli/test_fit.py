@@ -1,5 +1,6 @@
 """spdelaw fit and show."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -210,3 +211,21 @@ def test_coupled_laws_from_fit_to_forecast(run, run_json):
     assert np.shape(card["law"]["drift_z"]) == (3, 3)
     run("forecast", "ring.law", "ring.nc", "--until", 1.2, "--steps", 4, "--out", "ahead.nc")
     assert xr.open_dataset("ahead.nc", engine="h5netcdf")["mean"].sizes["path"] == 30
+
+
+def test_known_forcing_from_a_file(run_json, folder):
+    forcing = sl.Forcing([0.0, 1.0], [[4.0, 0.0, -3.0], [0.0, 5.0, 0.0]])
+    truth = dataclasses.replace(EQUATION, forcing=forcing)
+    fields = sl.simulate(truth, 20, seed=3)
+    write(fields, "data.nc")
+    x = fields["x"].values
+    write(
+        xr.DataArray(truth.domain.synthesise(forcing.coefficients, x), dims=("time", "x"),
+                     coords={"time": [0.0, 1.0], "x": x}), "heater.nc",
+    )  # fmt: skip
+    document = run_json("fit", "data.nc", *MODES, "--forcing", "heater.nc", "--out", "a.law")
+    law = sl.load("a.law")
+    np.testing.assert_allclose(law.forcing.on_modes(3), forcing.coefficients, atol=1e-9)
+    expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values[:, 0]
+    got = document["law"]["parameters"]["eigenvalue"]["estimate"]
+    assert got == pytest.approx(expected, rel=1e-6)

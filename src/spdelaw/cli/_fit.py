@@ -26,7 +26,7 @@ from spdelaw.cli._law_file import (
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
-from spdelaw.data import fingerprint
+from spdelaw.data import fingerprint, read
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
 from spdelaw.law import Law
@@ -44,6 +44,8 @@ spdelaw fit gappy.nc --observation-noise 0.05 --drift parametric --out gappy.law
 spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
+
+spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
 
 spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 
@@ -101,6 +103,10 @@ def command(
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    forcing: Annotated[
+        Path | None,
+        typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
+    ] = None,
     engine: Annotated[
         str, typer.Option(help=f"One of {', '.join(ENGINES)}.", rich_help_panel="Engine")
     ] = "exact",
@@ -168,6 +174,8 @@ def command(
         of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
                      "checkpoint": checkpoint}  # fmt: skip
         settings |= {key: value for key, value in of_engine.items() if value is not None}
+        if forcing is not None:
+            settings["forcing"] = read(forcing)
         source = _prepare.read_source(file, variable, wanted, domain)
         chosen = choose_domain(
             Asked(domain, bounds, sides, boundary, radius, centre), source.fields

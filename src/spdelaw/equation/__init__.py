@@ -1,6 +1,7 @@
 """WHAT: the equation, its spectra, its initial state and its closed-form moments."""
 
 from spdelaw.equation import catalogue
+from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._matrix_transition import (
     MatrixTransition,
@@ -22,6 +23,7 @@ from spdelaw.equation._transition import Transition, decay_mean, mode_variance, 
 
 __all__ = [
     "AbstractSpectrum",
+    "Forcing",
     "Gaussian",
     "Matern",
     "MatrixTransition",

@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._matrices import (
     Coupling,
@@ -33,11 +34,12 @@ Array = np.ndarray
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpectralSPDE:
-    """``dX = A X dt + dW`` on the first ``n_modes`` modes of a domain.
+    """``dX = A X dt + F dt + dW`` on the first ``n_modes`` modes of a domain.
 
     The coefficients are independent Ornstein-Uhlenbeck processes,
     ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4). A drift or a noise that
-    couples them is given as a matrix: ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``.
+    couples them is given as a matrix: ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``. A known
+    forcing F moves the mean and nothing else.
 
     Args:
         domain: where the field lives.
@@ -50,6 +52,8 @@ class SpectralSPDE:
         n_points: size of the grid used where none is given, a dim; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
+        forcing: `Forcing`, of equations whose modes are not coupled; it acts from
+            ``initial_time`` on.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -69,6 +73,7 @@ class SpectralSPDE:
     n_points: int = None  # type: ignore[assignment]  # resolved to the domain's own
     initial_time: float = 0.0
     label: str = ""
+    forcing: Forcing | None = None
     # Resolved from the above:
     eigenvalues: Array = dataclasses.field(init=False)
     noise_variance: Array = dataclasses.field(init=False)
@@ -87,6 +92,7 @@ class SpectralSPDE:
         n = self.domain.check_modes(self.n_modes)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
         found = resolve(self.domain, n, self.drift, self.noise, self.initial)
+        _check_forcing(self.forcing, found.coupling)
         n_points = self.domain.default_points if self.n_points is None else self.n_points
         self._set(**found._asdict(), times=frozen(self._times(times)), n_points=n_points)
 
@@ -119,15 +125,30 @@ class SpectralSPDE:
     # -- closed-form moments ----------------------------------------------------------
 
     def mean(self, times: Any = None, grid: Any = None) -> xr.DataArray:
-        """``E c_n(t) = e^(-lambda_n t) m_n``: dims (time, mode), or (time, x) on a grid."""
+        """``E c_n(t) = e^(-lambda_n t) m_n``: dims (time, mode), or (time, x) on a grid.
+
+        A forcing adds its response.
+        """
         t = self._times(times)
         if self.coupling is not None:
             m = coupled_mean(self.coupling, self.initial_mean, t - self.initial_time)
         else:
             m = np.exp(-np.outer(t - self.initial_time, self.eigenvalues)) * self.initial_mean
+        m = m + self.forced_mean(t)
         if grid is None:
             return self._per_mode(m, t)
         return self._per_point(self.domain.synthesise(m, grid), t, grid)
+
+    def forced_mean(self, times: Array) -> Array:
+        """Response of the coefficients to the forcing, zero without one; (time, mode)."""
+        if self.forcing is None:
+            return np.zeros((len(times), self.n_modes))
+        return self.forcing.response(self.eigenvalues, times, self.initial_time)
+
+    @property
+    def unforced(self) -> SpectralSPDE:
+        """The same equation without its forcing."""
+        return dataclasses.replace(self, forcing=None)
 
     def variance(self, times: Any = None, grid: Any = None) -> xr.DataArray:
         """``Var c_n(t)``, or ``Var X(t, x) = sum_n Var c_n(t) h_n(x)^2`` on a grid."""
@@ -271,6 +292,7 @@ class SpectralSPDE:
             "n_points": int(self.n_points),
             "initial_time": float(self.initial_time),
             "label": self.label,
+            **({} if self.forcing is None else {"forcing": self.forcing.to_dict()}),
         }
 
     @classmethod
@@ -285,6 +307,8 @@ class SpectralSPDE:
                 "deterministic": state["mean"],
             }[state["kind"]]
             domain = domain_from_dict(d.pop("domain"))
+            if "forcing" in d:
+                d["forcing"] = Forcing(**d["forcing"])
             drift, noise = _undescribe(d.pop("drift")), _undescribe(d.pop("noise"))
             return cls(domain=domain, drift=drift, noise=noise, initial=initial, **d)
         except (KeyError, TypeError, AttributeError) as error:
@@ -311,8 +335,24 @@ class SpectralSPDE:
                 f"  q       {_shorten(self.noise_variance)}  {_formula(self.noise)}",
                 *(["  modes coupled; see drift_matrix and noise_covariance"] * self.is_coupled),
                 f"  X(0)    {self.initial_kind}, mean {_shorten(self.initial_mean)}",
+                *(["  forced; see forcing"] * (self.forcing is not None)),
             ]
         )
+
+
+def _check_forcing(forcing: Any, coupling: Coupling | None) -> None:
+    if forcing is None:
+        return
+    if not isinstance(forcing, Forcing):
+        raise EquationError(
+            "forcing", expected="a Forcing", got=type(forcing).__name__,
+            fix="sl.Forcing(times, coefficients)",
+        )  # fmt: skip
+    if coupling is not None:
+        raise EquationError(
+            "forcing", expected="modes that are not coupled, where one is known",
+            got="a drift or a noise given as a matrix", fix="give spectra, or leave forcing out",
+        )  # fmt: skip
 
 
 def check_times(times: Any) -> Array:

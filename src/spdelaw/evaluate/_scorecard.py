@@ -139,13 +139,16 @@ def evaluate(
             fix="pass truth=sl.catalogue.heat(...)",
         )  # fmt: skip
     fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    distance = None if truth is None else law_distance(law, truth)
+    if truth is not None and law.forcing is not None:
+        truth = truth.unforced  # as the fields now are
     law = law.bare
     scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,
         _limits(law, fields, truth, tiers),
         check_model(law, fields),
-        None if truth is None else law_distance(law, truth),
+        distance,
         fields.sizes["path"],
         level,
     )

@@ -66,6 +66,7 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
             spectra_jacobian(fitted.layout, fitted.solution.full),
         ),
         statistics=fitted.statistics,
+        forcing=settings.forcing,
     )
 
 

@@ -19,7 +19,7 @@ from spdelaw.infer._settings import Settings
 from spdelaw.infer._statistics_route import check_change_of
 from spdelaw.infer._task import Task
 from spdelaw.infer._view import View, make_view
-from spdelaw.model import Collapsed, collapse
+from spdelaw.model import Collapsed, collapse, unforced
 
 Array = np.ndarray
 
@@ -103,6 +103,10 @@ def prepare(
     states = n_states(collapsed)
     spare = collapsed.n_values - states
     rough, guess, energy = _first_guess(collapsed, spare, view, domain)
+    if settings.forcing is not None:  # the response at a first guess, then a better one
+        start = float(view.times.min())
+        bare = unforced(collapsed, rough.eigenvalues, settings.forcing, start)
+        rough, guess, energy = _first_guess(bare, spare, view, domain)
     if settings.is_coupled:
         rough = coupled_from_estimates(collapsed, rough, settings.drift not in ("normal", "dense"))
     known = view.known

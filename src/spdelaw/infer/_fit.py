@@ -17,6 +17,7 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
 from spdelaw.infer._fitted import spectra
+from spdelaw.infer._forcing import as_forcing, check_forcing
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._plugins import engine_names, find_engine
@@ -49,6 +50,7 @@ def fit(
     tail: str | None = None,
     noise_rank: int = 1,
     prepare: Preparation | None = None,
+    forcing: Any = None,
     **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
@@ -86,6 +88,9 @@ def fit(
             K and is unbiased, "dropped" is the paper's model.
         prepare: what to do to the data first (`spdelaw.Preparation`); the law keeps it, applies
             it to new data and undoes it on output.
+        forcing: known ``F`` in ``dX = A X dt + F dt + dW``, as fields (time, x) in the units and on
+            the clock of the data, or `spdelaw.Forcing`; linear between its times. Forecasts need
+            it up to their last time.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
             ``checkpoint``, ``tensorboard``, ``config`` and the rest of
@@ -117,11 +122,13 @@ def fit(
         observation_noise, initial, drift, noise, nuisance, fixed, priors, level, bootstrap, seed,
         threads, noise_rank,
     )  # fmt: skip
+    check_forcing(forcing, engine, settings.is_coupled, prepare is not None)
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
     if plugin is not None:
         options = {k: others.pop(k) for k in [*others] if k not in ADAPTER}
     learned = None if prepare is None else _prepared(prepare, data, domain, others)
     observed = observe(data if learned is None else learned.apply(data), domain, **others)
+    settings = dataclasses.replace(settings, forcing=as_forcing(forcing, domain, observed))
     note = None
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
@@ -214,7 +221,7 @@ def update(
             got=f"route {law.info.get('route')!r}", fix="fit old and new data together",
         )  # fmt: skip
     if law.preparation is not None:
-        data, adapter = law.prepared(data), {}
+        data, adapter = dataclasses.replace(law, forcing=None).prepared(data), {}
     observed = observe(data, law.domain, **adapter)
     new = statistics_of(observed, law.domain, law.n_modes, pairs=law.statistics.pairs is not None)
     if new is None:
@@ -226,6 +233,7 @@ def update(
         initial=law.state.initial_kind, drift=law.info["drift"], noise=law.info["noise"],
         level=float(law.parameters.attrs["interval_level"]),
         fixed=fixed, priors=priors, noise_rank=law.info.get("noise_rank", 1),
+        forcing=law.forcing,
     )  # fmt: skip
     fitted = fit_statistics(law.statistics + new, law.domain, law.n_modes, settings, {})
     total = assemble(fitted, observed, law.domain, settings)

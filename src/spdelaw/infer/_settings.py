@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.equation import Forcing
 from spdelaw.errors import InputError
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
@@ -32,6 +33,7 @@ class Settings:
     seed: int = 0
     threads: int = 1
     noise_rank: int = 1
+    forcing: Forcing | None = None
 
     def __post_init__(self) -> None:
         """Check every setting before any work."""

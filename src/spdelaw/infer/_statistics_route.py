@@ -13,10 +13,18 @@ from spdelaw.infer._coupled_starts import coupled_from_statistics
 from spdelaw.infer._fitted import Fitted, initial_kind, make_layout, spectra
 from spdelaw.infer._layout import fixed_values, prior_terms
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._problem import Problem, solve, starting_scale, starting_vector
+from spdelaw.infer._problem import Evaluate, Problem, solve, starting_scale, starting_vector
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._view import grid_mixes
-from spdelaw.model import Statistics, collect, evaluate_statistics, white_noise_z
+from spdelaw.model import (
+    CoupledParameters,
+    Statistics,
+    collect,
+    evaluate_forced_statistics,
+    evaluate_statistics,
+    unforced_statistics,
+    white_noise_z,
+)
 
 Array = np.ndarray
 
@@ -61,7 +69,9 @@ def by_statistics(
         return None
     seconds = {"read": time.perf_counter() - clock}
     fitted = fit_statistics(s, domain, n_modes, settings, seconds)
-    z = white_noise_z(s, fitted.solution.parameters, gram if settings.is_coupled else np.diag(gram))
+    found = fitted.solution.parameters
+    bare = s if isinstance(found, CoupledParameters) else _unforced(s, settings, found.eigenvalues)
+    z = white_noise_z(bare, found, gram if settings.is_coupled else np.diag(gram))
     if settings.noise_word == "auto" and (z > NOISE_Z or _is_doubtful(s)):
         return None
     return fitted
@@ -77,6 +87,8 @@ def fit_statistics(
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
     rough = _starts.from_statistics(s)
+    if settings.forcing is not None:  # the response at a first guess, then a better one
+        rough = _starts.from_statistics(_unforced(s, settings, rough.eigenvalues))
     mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
     kind = initial_kind(settings, bool((spread > 1e-12 * rough.energy).any()), s.n_paths)
     parts = spectra(domain, n_modes, 0, settings, np.sqrt(rough.noise_variance))
@@ -87,7 +99,7 @@ def fit_statistics(
     start = starting_vector(layout, rough, 0.0, mean, spread)
     problem = Problem(
         layout,
-        lambda p: evaluate_statistics(s, p),
+        _evaluation(s, settings),
         start,
         starting_scale(
             layout, start, rough, s.n_paths, len(s.times) - 1, float(np.ptp(s.times)), s.n_values
@@ -103,6 +115,19 @@ def fit_statistics(
         s.outside / degrees if degrees > 0 and s.outside > 1e-14 * s.energy else 0.0, s, (),
         {**seconds, "maximise": time.perf_counter() - clock},
     )  # fmt: skip
+
+
+def _evaluation(s: Statistics, settings: Settings) -> Evaluate:
+    forcing = settings.forcing
+    if forcing is None:
+        return lambda p: evaluate_statistics(s, p)
+    return lambda p: evaluate_forced_statistics(s, p, forcing)
+
+
+def _unforced(s: Statistics, settings: Settings, eigenvalues: Array) -> Statistics:
+    if settings.forcing is None:
+        return s
+    return unforced_statistics(s, settings.forcing.response(eigenvalues, s.times, s.times[0]))
 
 
 def check_change(increment: float, square: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,10 @@ from spdelaw.infer._settings import Settings
 from spdelaw.infer._view import View
 from spdelaw.model import (
     AnyEvaluation,
-    AnyParameters,
     Collapsed,
     Parameters,
     collapse,
+    evaluate_forced,
     evaluate_likelihood,
     rotate,
 )
@@ -71,11 +72,13 @@ class Task:
 
     def _problem(self, some: Collapsed, start: Array, use_misfit: bool, count: float) -> Problem:
         data = some if isinstance(self.layout, CoupledLayout) else rotate(some)
+        options: dict[str, Any] = {"use_misfit": use_misfit, "threads": self.settings.threads}
+        forcing, start_time = self.settings.forcing, float(self.view.times.min())
 
-        def evaluate(p: AnyParameters) -> AnyEvaluation:
-            return evaluate_likelihood(
-                data, p, use_misfit=use_misfit, threads=self.settings.threads
-            )
+        def evaluate(p: Any) -> AnyEvaluation:
+            if forcing is not None:
+                return evaluate_forced(data, p, forcing, start_time, **options)
+            return evaluate_likelihood(data, p, **options)
 
         layout, times = self.layout, self.view.times
         n_steps, span = times.shape[-1] - 1, float(np.ptp(times, axis=-1).max())

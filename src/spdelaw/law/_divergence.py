@@ -5,7 +5,8 @@ Both laws are Markov, so the chain rule over transitions gives, for modes on the
     KL = KL(initial) + 1/2 sum_t [ log(w2/w1) - 1 + w1/w2 + (a1 - a2)^2 E1 c_t^2 / w2 ],
 
 with ``E1 c_t^2`` the second moment under the first law, and the same with matrices for coupled
-ones.
+ones. Forced means that differ by ``d_t`` add ``2 (a1 - a2) E1 c_t e_t + e_t^2`` over ``w2`` with
+``e_t = d_{t+1} - a2 d_t``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from spdelaw.model import AnyParameters, CoupledParameters, Parameters, coupled_
 Array = np.ndarray
 
 
-def kl_divergence(first: AnyParameters, second: AnyParameters, times: Array) -> float:
-    """``KL(first || second)`` per path for states at ``times`` (the first is the initial one)."""
+def kl_divergence(
+    first: AnyParameters, second: AnyParameters, times: Array, gap: Array | None = None
+) -> float:
+    """``KL(first || second)`` per path for states at ``times`` (the first is the initial one).
+
+    ``gap`` is the difference ``d`` of their forced means, (T, N), zero at the first time.
+    """
     if not (isinstance(first, Parameters) and isinstance(second, Parameters)):
         return _coupled(coupled_parameters(first), coupled_parameters(second), times)
     dt = np.diff(times)[:, None]
@@ -31,6 +37,9 @@ def kl_divergence(first: AnyParameters, second: AnyParameters, times: Array) -> 
         first.eigenvalues, first.noise_variance, first.initial_variance, age
     )
     steps = np.log(w2 / w1) - 1.0 + w1 / w2 + (a1 - a2) ** 2 * square / w2
+    if gap is not None:
+        e = gap[1:] - a2 * gap[:-1]
+        steps += (2.0 * (a1 - a2) * mean + e) * e / w2
     return float(0.5 * steps.sum() + _initial(first, second, w2[0]))
 
 

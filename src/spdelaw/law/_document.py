@@ -11,6 +11,7 @@ import xarray as xr
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.equation import Forcing
 from spdelaw.model import CoupledParameters, PairSums, Parameters, Statistics
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ Array = np.ndarray
 
 #: Arrays of a preparation.
 PREPARED = ("coefficients", "scale", "points")
+#: Arrays of a forcing.
+FORCING = ("times", "coefficients")
 
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -46,6 +49,8 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays |= {f"pairs.{key}": value for key, value in pairs._asdict().items()}
         description["statistics"] = {k: v for k, v in parts.items() if np.ndim(v) == 0}
         arrays |= {f"statistics.{k}": v for k, v in parts.items() if np.ndim(v)}
+    if law.forcing is not None:
+        arrays |= {f"forcing.{key}": getattr(law.forcing, key) for key in FORCING}
     if law.preparation is not None:
         p = law.preparation
         description["preparation"] = {
@@ -81,8 +86,12 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         preparation = Prepared(
             Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle
         )
+    forcing = None
+    if "forcing.times" in arrays:
+        forcing = Forcing(*(arrays[f"forcing.{key}"] for key in FORCING))
     return {
         "preparation": preparation,
+        "forcing": forcing,
         "domain": joined_domain(document["domain"], arrays),
         "n_modes": document["n_modes"],
         "state": kind(**state, initial_kind=document["initial_kind"]),

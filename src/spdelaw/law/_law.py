@@ -12,7 +12,7 @@ import xarray as xr
 
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain, Places
-from spdelaw.equation import Gaussian, SpectralSPDE, check_times
+from spdelaw.equation import Forcing, Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError, SpdeLawError
 from spdelaw.law import _citation
 from spdelaw.law._check import check_law
@@ -87,6 +87,8 @@ class Law:
         info: engine, route, timings, convergence, warnings.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
+        forcing: known forcing under which the data arose. Its response is taken off data that
+            come in and added to results; ``state`` is that of the rest.
     """
 
     domain: AbstractDomain
@@ -100,16 +102,17 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    forcing: Forcing | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
     @property
     def bare(self) -> Law:
-        """The same law for data that are prepared already: no preparation of its own."""
-        return dataclasses.replace(self, preparation=None)
+        """The same law for data that `prepared` returned: no preparation, no forcing."""
+        return dataclasses.replace(self, preparation=None, forcing=None)
 
     def prepared(self, data: Any) -> xr.DataArray:
-        """Data as the law sees them: canonical fields, prepared, on its clock."""
+        """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
         return to_law(self, data)
 
     # -- the law as an equation -------------------------------------------------------
@@ -126,7 +129,7 @@ class Law:
         }[s.initial_kind]
         return SpectralSPDE(
             self.domain, s.n_modes, drift, noise=noise, initial=initial, times=self.times,
-            initial_time=float(self.times[0]), label="learned law",
+            initial_time=float(self.times[0]), label="learned law", forcing=self.forcing,
             **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )  # fmt: skip
 
@@ -143,17 +146,18 @@ class Law:
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
+        equation = self.equation.unforced  # the response is added on the way out
         points = self.points if grid is None else grid
         given, times = times, to_clock(self, times)
         std = np.sqrt(self.state.observation_variance) if observation_noise else np.zeros(())
         if std.ndim == 0:
             result = simulate(
-                self.equation, n_paths, times, points, seed=seed, observation_std=float(std)
+                equation, n_paths, times, points, seed=seed, observation_std=float(std)
             )
         else:
             places = self.domain.places(points)
             self._weights(len(places.points))  # noise of each point: only where it was learned
-            result = simulate(self.equation, n_paths, times, points, seed=seed)
+            result = simulate(equation, n_paths, times, points, seed=seed)
             own = places.unflatten(std)
             result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
         return to_user(self, result.to_dataset(name="field"), given)["field"]
@@ -241,7 +245,15 @@ class Law:
         expected value of about ``p / (2 M)``.
         """
         t = self.times if times is None else check_times(times)
-        return kl_divergence(_reported(other, self.n_modes), _reported(self, self.n_modes), t)
+        n, truth = self.n_modes, other.equation if isinstance(other, Law) else other
+        if (truth.is_coupled or self.equation.is_coupled) and (truth.forcing or self.forcing):
+            raise InputError(
+                "other", expected="two laws without forcing, where one couples its modes",
+                got="a forced one", fix="compare law.bare with truth.unforced",
+            )  # fmt: skip
+        reference, own = _reported(truth, n), _reported(self.equation, n)
+        gap = truth.forced_mean(t)[:, :n] - self.equation.forced_mean(t)[:, :n]
+        return kl_divergence(reference, own, t, gap)
 
     # -- what follows from drift and noise ------------------------------------------------
 
@@ -410,9 +422,8 @@ class Law:
         )
 
 
-def _reported(law: Law | SpectralSPDE, n_modes: int) -> AnyParameters:
-    """The first modes' parameters of a law or an equation."""
-    e = law.equation if isinstance(law, Law) else law
+def _reported(e: SpectralSPDE, n_modes: int) -> AnyParameters:
+    """The first modes' parameters of an equation."""
     if e.n_modes < n_modes:
         raise InputError(
             "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),

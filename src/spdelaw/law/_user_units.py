@@ -1,4 +1,4 @@
-"""Between data and law: preparation and dates on the way in, undone on the way out."""
+"""Between data and law: preparation, forcing and dates on the way in, undone on the way out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import as_fields, from_dates, on_clock, to_dates
+from spdelaw.law._forced import with_response, without_response
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 def to_law(law: Law, data: Any) -> xr.DataArray:
     """Canonical fields in the units of the law, on its clock."""
     if law.preparation is not None:
-        return law.preparation.apply(data, law.domain.dims)
-    return on_clock(as_fields(data, dims=law.domain.dims), law.info.get("time", {}))
+        fields = law.preparation.apply(data, law.domain.dims)
+    else:
+        fields = on_clock(as_fields(data, dims=law.domain.dims), law.info.get("time", {}))
+    return without_response(law, fields)
 
 
 def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
@@ -25,6 +28,7 @@ def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
 
     ``X = offset + scale y`` for values, ``scale y`` for deviations.
     """
+    result = with_response(law, result)
     if "path_time" in result.coords:  # the dim time merely counts
         return result
     clock = law.info.get("time", {})

@@ -7,6 +7,12 @@ from spdelaw.model._chaos_projection import Projected, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse
 from spdelaw.model._coupled_likelihood import CoupledEvaluation
 from spdelaw.model._coupled_statistics import PairSums
+from spdelaw.model._forced import (
+    evaluate_forced,
+    evaluate_forced_statistics,
+    unforced,
+    unforced_statistics,
+)
 from spdelaw.model._likelihood import AnyEvaluation, Evaluation, evaluate_likelihood
 from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
 from spdelaw.model._parameters import (
@@ -57,6 +63,8 @@ __all__ = [
     "component_innovations",
     "coupled_parameters",
     "evaluate_chaos",
+    "evaluate_forced",
+    "evaluate_forced_statistics",
     "evaluate_likelihood",
     "evaluate_statistics",
     "innovations",
@@ -66,5 +74,7 @@ __all__ = [
     "smooth_states",
     "transition_log_likelihood",
     "transition_score",
+    "unforced",
+    "unforced_statistics",
     "white_noise_z",
 ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -69,13 +69,17 @@ def evaluate_likelihood(
     def one(block: Block) -> AnyEvaluation:
         if isinstance(parameters, CoupledParameters):
             return evaluate_coupled_block(block, parameters, *_density(block, use_misfit))
-        return _evaluate_block(block, parameters, use_misfit)
+        return evaluate_block(block, parameters, use_misfit)[0]
 
-    parts = in_threads(one, collapsed.blocks, threads)
+    return add_up(collapsed, in_threads(one, collapsed.blocks, threads))
+
+
+def add_up(collapsed: Collapsed, parts: list[AnyEvaluation]) -> AnyEvaluation:
+    """Evaluation of all paths from those of the blocks."""
     log_likelihood = np.empty(collapsed.n_paths)
     for block, part in zip(collapsed.blocks, parts, strict=True):
         log_likelihood[block.paths] = part.log_likelihood
-    sums = [sum(values) for values in zip(*(part[1:] for part in parts), strict=True)]
+    sums: list[Any] = [sum(values) for values in zip(*(p[1:] for p in parts), strict=True)]
     return type(parts[0])(log_likelihood, *sums)
 
 
@@ -116,7 +120,10 @@ def _smoothed_mean(block: Block, post: Posterior, parameters: Parameters) -> Arr
     return np.concatenate([fixed[None], post.mean])
 
 
-def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> Evaluation:
+def evaluate_block(
+    block: Block, parameters: Parameters, use_misfit: bool
+) -> tuple[Evaluation, Array]:
+    """Likelihood and score of the paths of a block, and their smoothed states (T, N, P)."""
     post, prior = posterior(block, parameters)
     r = float(parameters.observation_variance)
     mean = _smoothed_mean(block, post, parameters)
@@ -126,13 +133,14 @@ def _evaluate_block(block: Block, parameters: Parameters, use_misfit: bool) -> E
     log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     n_paths = len(block.paths)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
-    return Evaluation(
+    found = Evaluation(
         log_likelihood,
         *_by_spectra(block, parameters, mean, post),
         *_by_initial(block, parameters, post, prior),
         float(by_r),
         _initial_information(block, parameters, post, prior),
     )
+    return found, mean
 
 
 def _of_paths(block: Block, columns: Array) -> Array:
@@ -199,17 +207,18 @@ def _by_initial(
     if parameters.initial_kind == "deterministic":
         factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
         at_start = block.estimate[0] - parameters.initial_mean[:, None] * block.unit
-        observed = _apply_gram(block.gram[0], at_start) / parameters.observation_variance
+        observed = apply_gram(block.gram[0], at_start) / parameters.observation_variance
         return ((factor * pull + observed) * block.unit).sum(-1), np.zeros(len(pull))
     v = prior.variance
     spread = (error**2 / v**2).sum(-1) + over_paths(post.variance[0] / v**2 - 1.0 / v, n_paths)
     return (pull * block.unit).sum(-1), 0.5 * spread
 
 
-def _apply_gram(gram: Array, x: Array) -> Array:
-    if gram.ndim == 2:
+def apply_gram(gram: Array, x: Array) -> Array:
+    """``G x`` of one time, (N, P), or of all, (T, N, P); G in full or its diagonal."""
+    if gram.ndim == x.ndim:
         return gram * x
-    return gram[..., 0] @ x if gram.shape[-1] == 1 else np.einsum("ijp,jp->ip", gram, x)
+    return gram[..., 0] @ x if gram.shape[-1] == 1 else np.einsum("...ijp,...jp->...ip", gram, x)
 
 
 def _initial_information(

@@ -1,0 +1,138 @@
+"""A known forcing and the mean that it drives."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation._resolve import frozen
+from spdelaw.errors import EquationError
+
+Array = np.ndarray
+
+#: Below this the quotients of `_decay_means` lose digits; their series take over.
+SMALL = 0.5
+#: Most modes that a forcing given as fields is kept on.
+MODES = 64
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Forcing:
+    """Known ``F`` in ``dX = A X dt + F(t) dt + dW``, linear between its times.
+
+    Args:
+        times: strictly increasing, at least two.
+        coefficients: ``F_n`` at those times, (times, modes). Modes beyond are not forced.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> steady = sl.Forcing([0.0, 1.0], [[2.0, 0.0], [2.0, 0.0]])
+        >>> steady.response(np.array([4.0, 9.0]), np.array([0.0, 1.0])).round(4)  # 2 (1 - e^-4) / 4
+        array([[0.    , 0.    ],
+               [0.4908, 0.    ]])
+    """
+
+    times: Any
+    coefficients: Any
+
+    def __post_init__(self) -> None:
+        """Check and freeze both."""
+        try:
+            t = np.array(self.times, dtype=float)
+            f = np.array(self.coefficients, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise _bad(str(error)) from error
+        if t.ndim != 1 or len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(t).all():
+            raise _bad("times that are not a strictly increasing vector of two or more")
+        if f.ndim != 2 or len(f) != len(t) or f.shape[1] == 0 or not np.isfinite(f).all():
+            raise _bad(f"coefficients of shape {f.shape}, or not finite")
+        object.__setattr__(self, "times", frozen(t))
+        object.__setattr__(self, "coefficients", frozen(f))
+
+    @classmethod
+    def from_fields(
+        cls, values: Array, times: Array, points: Any, domain: AbstractDomain
+    ) -> Forcing:
+        """Forcing given as fields (time, point): its coefficients by least squares.
+
+        As many modes as half the points can tell apart, at most `MODES`.
+        """
+        n = max(1, min(MODES, len(points) // 2))
+        return cls(times, domain.analyse(values, n, points))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists."""
+        return {"times": self.times.tolist(), "coefficients": self.coefficients.tolist()}
+
+    def on_modes(self, n_modes: int) -> Array:
+        """Coefficients of the first modes, zero where the forcing has none; (times, n_modes)."""
+        f = self.coefficients[:, :n_modes]
+        return np.pad(f, ((0, 0), (0, n_modes - f.shape[1])))
+
+    def response(self, eigenvalues: Array, times: Array, start: float | None = None) -> Array:
+        """``m_n(t) = int_start^t e^(-lambda_n (t - s)) F_n(s) ds``; (*times.shape, N).
+
+        Args:
+            eigenvalues: ``lambda``, (N,); may be complex.
+            times: any shape, from ``start`` on.
+            start: when the forcing begins to act, by default its first time.
+        """
+        begin = float(self.times[0] if start is None else start)
+        self.check_reach(begin, float(np.max(times)))
+        knots = np.concatenate([[begin], self.times[self.times > begin]])
+        f = self._at(knots, len(eigenvalues))
+        slope = np.diff(f, axis=0) / np.diff(knots)[:, None]
+        m = np.zeros(f.shape, dtype=np.result_type(f, eigenvalues))
+        for k, h in enumerate(np.diff(knots)):
+            m[k + 1] = _advance(m[k], f[k], slope[k], eigenvalues, h)
+        index = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(slope) - 1)
+        h = (np.asarray(times, dtype=float) - knots[index])[..., None]
+        return _advance(m[index], f[index], slope[index], eigenvalues, h)
+
+    def sensitivity(self, eigenvalues: Array, times: Array, start: float | None = None) -> Array:
+        """``d m_n(t) / d lambda_n``, by a complex step: exact to rounding; shape of `response`."""
+        tiny = 1e-200
+        return self.response(eigenvalues + 1j * tiny, times, start).imag / tiny
+
+    def _at(self, times: Array, n_modes: int) -> Array:
+        f = self.on_modes(n_modes)
+        return np.stack([np.interp(times, self.times, column) for column in f.T], axis=1)
+
+    def check_reach(self, first: float, last: float) -> None:
+        """Raise `EquationError` unless the forcing is known from ``first`` to ``last``."""
+        if first < self.times[0] or last > self.times[-1]:
+            raise EquationError(
+                "forcing", expected=f"a forcing known from {first:g} to {last:g}",
+                got=f"one known from {self.times[0]:g} to {self.times[-1]:g}",
+                fix="give the forcing for all times that are learned, sampled or forecast",
+            )  # fmt: skip
+
+
+def _advance(m: Array, f: Array, slope: Array, eigenvalues: Array, h: Any) -> Array:
+    """Response after time h under ``f + slope s``: ``e^-x m + h f p1(x) + h^2 slope p2(x)``."""
+    x = eigenvalues * h
+    first, second = _decay_means(x)
+    return np.exp(-x) * m + h * f * first + h**2 * slope * second
+
+
+def _decay_means(x: Array) -> tuple[Array, Array]:
+    """``p1 = (1 - e^-x) / x`` and ``p2 = (x - 1 + e^-x) / x^2``."""
+    small = np.abs(x) < SMALL
+    safe = np.where(small, 1.0, x)
+    # p2 = sum_j (-x)^j / (j + 2)!, by Horner; p1 = 1 - x p2.
+    series: Any = 0.0
+    for j in range(14, -1, -1):
+        series = (1.0 - x * series) / (j + 2)
+    series = np.where(small, series, 0.0)
+    second = np.where(small, series, (safe + np.expm1(-safe)) / safe**2)
+    return np.where(small, 1.0 - x * series, -np.expm1(-safe) / safe), second
+
+
+def _bad(got: str) -> EquationError:
+    return EquationError(
+        "forcing", expected="times (K,) and finite coefficients (K, modes)", got=got,
+        fix="sl.Forcing([0.0, 1.0], np.zeros((2, 8))), or a DataArray (time, x)",
+    )  # fmt: skip

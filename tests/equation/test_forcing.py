@@ -1,0 +1,117 @@
+"""A known forcing and its response: quadrature, limits, bad input."""
+
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import spdelaw as sl
+from spdelaw.errors import EquationError
+
+KNOTS = np.array([0.0, 0.3, 0.35, 1.0, 2.0])
+RATES = np.array([0.0, 1e-9, 0.7, 7.3, 400.0])
+
+
+@pytest.fixture
+def forcing():
+    return sl.Forcing(KNOTS, np.random.default_rng(0).standard_normal((5, len(RATES))))
+
+
+def integral(forcing, n, rate, begin, end):
+    inside = KNOTS[(begin < KNOTS) & (end > KNOTS)]
+    parts = np.concatenate([[begin], inside, [end]])
+    f = forcing.coefficients[:, n]
+    return sum(
+        quad(lambda s: np.exp(-rate * (end - s)) * np.interp(s, KNOTS, f), a, b,
+             epsabs=1e-13, limit=200)[0]
+        for a, b in itertools.pairwise(parts)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", [0.0, 0.1, 0.3])
+def test_response_is_the_integral(forcing, begin):
+    times = np.array([begin, 0.32, 0.35, 0.9, 1.7])
+    got = forcing.response(RATES, times, begin)
+    expected = [[integral(forcing, n, rate, begin, t) for n, rate in enumerate(RATES)]
+                for t in times]  # fmt: skip
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_times_of_any_shape(forcing):
+    times = np.array([[0.1, 0.5], [0.9, 1.9], [0.35, 2.0]])
+    got = forcing.response(RATES, times)
+    assert got.shape == (3, 2, 5)
+    np.testing.assert_array_equal(got[1, 1], forcing.response(RATES, np.array([1.9]))[0])
+
+
+def test_sensitivity_is_the_derivative(forcing):
+    times, h = np.array([0.2, 0.7, 1.9]), 1e-6
+    ends = [forcing.response(RATES[2:] + d, times) for d in (h, -h)]
+    np.testing.assert_allclose(
+        forcing.sensitivity(RATES[2:], times), (ends[0] - ends[1]) / (2 * h), atol=1e-9
+    )
+
+
+def test_steady_forcing_balances_decay():
+    steady = sl.Forcing([0.0, 1000.0], np.full((2, 1), 6.0))
+    np.testing.assert_allclose(steady.response(np.array([2.0]), np.array([900.0])), 3.0)
+
+
+def test_modes_beyond_the_forcing_are_not_forced(forcing):
+    got = forcing.response(np.ones(7), np.array([1.0]))
+    assert got.shape == (1, 7)
+    np.testing.assert_array_equal(got[0, 5:], 0.0)
+
+
+def test_the_mean_of_simulated_paths(forcing):
+    equation = dataclasses.replace(sl.catalogue.heat(n_modes=5), forcing=forcing)
+    paths = sl.simulate(equation, 500, seed=1)
+    unforced = sl.simulate(equation.unforced, 500, seed=1)
+    x = paths["x"].values
+    response = equation.mean(grid=x) - equation.unforced.mean(grid=x)
+    np.testing.assert_allclose((paths - unforced).values, np.broadcast_to(response, paths.shape),
+                               atol=1e-12)  # fmt: skip
+    assert float(np.abs(response).max()) > 0.1
+    np.testing.assert_array_equal(equation.variance(), equation.unforced.variance())
+
+
+def test_plain_description(forcing):
+    equation = dataclasses.replace(sl.catalogue.heat(n_modes=3), forcing=forcing)
+    assert sl.SpectralSPDE.from_dict(json.loads(json.dumps(equation.to_dict()))) == equation
+    assert equation != equation.unforced
+    assert "forced" in repr(equation)
+
+
+@pytest.mark.parametrize(
+    ("times", "coefficients"),
+    [
+        ([0.0], [[1.0]]),
+        ([0.0, 0.0], [[1.0], [1.0]]),
+        ([0.0, np.nan], [[1.0], [1.0]]),
+        ([0.0, 1.0], [[1.0]]),
+        ([0.0, 1.0], [1.0, 2.0]),
+        ([0.0, 1.0], [[np.inf], [1.0]]),
+        ([0.0, 1.0], np.zeros((2, 0))),
+        (["a", "b"], [[1.0], [1.0]]),
+    ],
+)
+def test_bad_forcings(times, coefficients):
+    with pytest.raises(EquationError, match="forcing"):
+        sl.Forcing(times, coefficients)
+
+
+def test_times_beyond_the_forcing_are_refused(forcing):
+    with pytest.raises(EquationError, match=r"known from 0 to 2$|known from 0 to 2\b"):
+        forcing.response(RATES, np.array([2.5]))
+    with pytest.raises(EquationError, match="known from"):
+        forcing.response(RATES, np.array([1.0]), -1.0)
+
+
+def test_equations_refuse_other_things_and_coupled_modes(forcing):
+    with pytest.raises(EquationError, match="a Forcing"):
+        dataclasses.replace(sl.catalogue.heat(n_modes=3), forcing=1.0)
+    with pytest.raises(EquationError, match="not coupled"):
+        sl.SpectralSPDE(sl.Interval(0, 1), 2, np.eye(2), noise=np.ones(2), forcing=forcing)
