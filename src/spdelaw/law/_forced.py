@@ -17,23 +17,18 @@ def without_response(law: Law, fields: xr.DataArray) -> xr.DataArray:
     """Canonical fields less the response to the law's forcing."""
     if law.forcing is None:
         return fields
-    return (
-        (fields - _response(law, law.forcing, fields))
-        .transpose(*fields.dims)
-        .assign_attrs(fields.attrs)
-    )
+    rest = fields - _response(law, law.forcing, fields)
+    return rest.transpose(*fields.dims).assign_attrs(fields.attrs)
 
 
 def with_response(law: Law, result: xr.Dataset) -> xr.Dataset:
     """Results with the response added to everything but deviations."""
     if law.forcing is None:
         return result
-    for name in result.data_vars:
+    for name, values in result.data_vars.items():
         if name != "std":
-            dims = result[name].dims
-            result[name] = (result[name] + _response(law, law.forcing, result[name])).transpose(
-                *dims
-            )
+            total = values + _response(law, law.forcing, values)
+            result[name] = total.transpose(*values.dims)
     return result
 
 
