@@ -229,3 +229,14 @@ def test_known_forcing_from_a_file(run_json, folder):
     expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values[:, 0]
     got = document["law"]["parameters"]["eigenvalue"]["estimate"]
     assert got == pytest.approx(expected, rel=1e-6)
+
+
+def test_seasons_of_the_noise(run_json, run, fails, folder):
+    truth = dataclasses.replace(EQUATION, season=sl.Season(0.5, [3.0, 1.0]))
+    write(sl.simulate(truth, 20, seed=3), "data.nc")
+    document = run_json("fit", "data.nc", *MODES, "--season", 0.5, 2, "--out", "a.law")
+    estimate = document["law"]["parameters"]["season"]["estimate"]
+    assert estimate == pytest.approx([1.5, 0.5], abs=0.1)
+    assert sl.load("a.law").state.season.period == 0.5
+    assert "season" in run("show", "a.law").stdout
+    assert "positive period" in fails("fit", "data.nc", "--season", -1, 2, "--out", "b.law")

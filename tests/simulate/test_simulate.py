@@ -80,7 +80,7 @@ def test_weak_order(scheme, low, high):
     e = sl.SpectralSPDE(sl.Interval(0, np.pi), 1, [2.0], noise=[1.0], initial=[0.0])
     errors, numbers = [], np.array([10, 20, 40, 80, 160])
     for n in numbers:
-        rule = steps(e, np.full(n, 1.0 / n), scheme)
+        rule = steps(e, np.arange(1, n + 1) / n, scheme)
         v = 0.0
         for a, amplitude in zip(rule.factor[:, 0], rule.amplitude[:, 0], strict=True):
             v = a**2 * v + amplitude**2

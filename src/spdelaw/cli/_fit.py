@@ -27,6 +27,7 @@ from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._target import check_law_target
 from spdelaw.data import fingerprint, read
+from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
 from spdelaw.law import Law
@@ -46,6 +47,8 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
 spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
+
+spdelaw fit storms.nc --season 365.25 4 --modes 6 --out storms.law
 
 spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 
@@ -106,6 +109,10 @@ def command(
     forcing: Annotated[
         Path | None,
         typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
+    ] = None,
+    season: Annotated[
+        tuple[float, int] | None,
+        typer.Option(help="Period of the noise, in the data's unit of time, and its parts."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help=f"One of {', '.join(ENGINES)}.", rich_help_panel="Engine")
@@ -174,6 +181,8 @@ def command(
         of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
                      "checkpoint": checkpoint}  # fmt: skip
         settings |= {key: value for key, value in of_engine.items() if value is not None}
+        if season is not None:
+            settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
         source = _prepare.read_source(file, variable, wanted, domain)

@@ -108,12 +108,26 @@ def fit_facts(law: Law) -> dict[str, str]:
         "spectra": f"drift {info.get('drift')}, noise {info.get('noise')}, "
         f"{info.get('n_nuisance', 0)} nuisance modes",
         **scalar_facts(law),
+        **_time_dependence(law),
         "log-likelihood": f"{info.get('log_likelihood', float('nan')):.8g} "
         f"({info.get('n_parameters')} parameters)",
         "convergence": f"{convergence.get('evaluations')} evaluations, "
         f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
         "fitting": f"{sum(seconds.values()):.2f} s",
     }
+
+
+def _time_dependence(law: Law) -> dict[str, str]:
+    """Forcing and seasons, where there are any."""
+    facts = {}
+    if law.forcing is not None:
+        t = law.forcing.times
+        facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
+    season = getattr(law.state, "season", None)
+    if season is not None:
+        weights = ", ".join(f"{w:.3g}" for w in season.weights)
+        facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
+    return facts
 
 
 def domain_name(domain: AbstractDomain) -> str:

@@ -11,6 +11,7 @@ from spdelaw.equation._matrix_transition import (
     stationary_pull_back,
 )
 from spdelaw.equation._rotation import rotating_pairs
+from spdelaw.equation._season import Season
 from spdelaw.equation._spde import SpectralSPDE, check_times
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
@@ -29,6 +30,7 @@ __all__ = [
     "MatrixTransition",
     "OperatorFormula",
     "PowerLaw",
+    "Season",
     "SpectralSPDE",
     "Transition",
     "White",

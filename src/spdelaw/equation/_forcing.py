@@ -9,12 +9,11 @@ import numpy as np
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation._resolve import frozen
+from spdelaw.equation._transition import decay_means
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
 
-#: Below this the quotients of `_decay_means` lose digits; their series take over.
-SMALL = 0.5
 #: Most modes that a forcing given as fields is kept on.
 MODES = 64
 
@@ -114,21 +113,8 @@ class Forcing:
 def _advance(m: Array, f: Array, slope: Array, eigenvalues: Array, h: Any) -> Array:
     """Response after time h under ``f + slope s``: ``e^-x m + h f p1(x) + h^2 slope p2(x)``."""
     x = eigenvalues * h
-    first, second = _decay_means(x)
+    first, second = decay_means(x)
     return np.exp(-x) * m + h * f * first + h**2 * slope * second
-
-
-def _decay_means(x: Array) -> tuple[Array, Array]:
-    """``p1 = (1 - e^-x) / x`` and ``p2 = (x - 1 + e^-x) / x^2``."""
-    small = np.abs(x) < SMALL
-    safe = np.where(small, 1.0, x)
-    # p2 = sum_j (-x)^j / (j + 2)!, by Horner; p1 = 1 - x p2.
-    series: Any = 0.0
-    for j in range(14, -1, -1):
-        series = (1.0 - x * series) / (j + 2)
-    series = np.where(small, series, 0.0)
-    second = np.where(small, series, (safe + np.expm1(-safe)) / safe**2)
-    return np.where(small, 1.0 - x * series, -np.expm1(-safe) / safe), second
 
 
 def _bad(got: str) -> EquationError:

@@ -21,6 +21,7 @@ from spdelaw.equation._matrices import (
 )
 from spdelaw.equation._matrix_transition import stationary_covariance
 from spdelaw.equation._resolve import frozen, resolve
+from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
     OperatorFormula,
@@ -54,6 +55,7 @@ class SpectralSPDE:
         label: a name for people.
         forcing: `Forcing`, of equations whose modes are not coupled; it acts from
             ``initial_time`` on.
+        season: `Season` of the noise, of equations whose modes are not coupled.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -74,6 +76,7 @@ class SpectralSPDE:
     initial_time: float = 0.0
     label: str = ""
     forcing: Forcing | None = None
+    season: Season | None = None
     # Resolved from the above:
     eigenvalues: Array = dataclasses.field(init=False)
     noise_variance: Array = dataclasses.field(init=False)
@@ -92,7 +95,13 @@ class SpectralSPDE:
         n = self.domain.check_modes(self.n_modes)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
         found = resolve(self.domain, n, self.drift, self.noise, self.initial)
-        _check_forcing(self.forcing, found.coupling)
+        _check_part("forcing", self.forcing, Forcing, found.coupling)
+        _check_part("season", self.season, Season, found.coupling)
+        if self.season is not None and found.initial_kind == "stationary":
+            raise EquationError(
+                "initial", expected="a state to start from, where the noise has seasons",
+                got="'stationary'", fix="pass sl.Gaussian(mean, variance), or a function u0(x)",
+            )  # fmt: skip
         n_points = self.domain.default_points if self.n_points is None else self.n_points
         self._set(**found._asdict(), times=frozen(self._times(times)), n_points=n_points)
 
@@ -159,6 +168,10 @@ class SpectralSPDE:
         v = mode_variance(
             self.eigenvalues, self.noise_variance, self.initial_variance, age[:, None]
         )
+        if self.season is not None:
+            double, start = 2.0 * self.eigenvalues, np.full((len(t), 1), float(self.initial_time))
+            noise = self.noise_variance * self.season.integral(double, start, t[:, None])
+            v = np.exp(-double * age[:, None]) * self.initial_variance + noise
         if grid is None:
             return self._per_mode(v, t)
         h = self.domain.eigenfunctions(self.domain.check_points(grid), self.n_modes)
@@ -189,7 +202,7 @@ class SpectralSPDE:
         return xr.DataArray(c, dims=("time", "time_2", "mode"), coords=coords)
 
     def stationary_variance(self) -> xr.DataArray:
-        """``q_n / (2 lambda_n)``; infinite where ``lambda_n = 0``.
+        """``q_n / (2 lambda_n)``; infinite where ``lambda_n = 0``; with seasons their mean.
 
         For coupled modes the diagonal of ``P`` in ``Lambda P + P Lambda' = Q``.
         """
@@ -293,6 +306,7 @@ class SpectralSPDE:
             "initial_time": float(self.initial_time),
             "label": self.label,
             **({} if self.forcing is None else {"forcing": self.forcing.to_dict()}),
+            **({} if self.season is None else {"season": self.season.to_dict()}),
         }
 
     @classmethod
@@ -309,6 +323,8 @@ class SpectralSPDE:
             domain = domain_from_dict(d.pop("domain"))
             if "forcing" in d:
                 d["forcing"] = Forcing(**d["forcing"])
+            if "season" in d:
+                d["season"] = Season(**d["season"])
             drift, noise = _undescribe(d.pop("drift")), _undescribe(d.pop("noise"))
             return cls(domain=domain, drift=drift, noise=noise, initial=initial, **d)
         except (KeyError, TypeError, AttributeError) as error:
@@ -336,22 +352,24 @@ class SpectralSPDE:
                 *(["  modes coupled; see drift_matrix and noise_covariance"] * self.is_coupled),
                 f"  X(0)    {self.initial_kind}, mean {_shorten(self.initial_mean)}",
                 *(["  forced; see forcing"] * (self.forcing is not None)),
+                *(["  noise with seasons; see season"] * (self.season is not None)),
             ]
         )
 
 
-def _check_forcing(forcing: Any, coupling: Coupling | None) -> None:
-    if forcing is None:
+def _check_part(what: str, given: Any, kind: type, coupling: Coupling | None) -> None:
+    """Refuse anything but ``kind`` or None, and parts that coupled modes cannot have."""
+    if given is None:
         return
-    if not isinstance(forcing, Forcing):
+    if not isinstance(given, kind):
         raise EquationError(
-            "forcing", expected="a Forcing", got=type(forcing).__name__,
-            fix="sl.Forcing(times, coefficients)",
+            what, expected=f"a {kind.__name__}", got=type(given).__name__,
+            fix=f"build it with sl.{kind.__name__}(...)",
         )  # fmt: skip
     if coupling is not None:
         raise EquationError(
-            "forcing", expected="modes that are not coupled, where one is known",
-            got="a drift or a noise given as a matrix", fix="give spectra, or leave forcing out",
+            what, expected="modes that are not coupled, where there is one",
+            got="a drift or a noise given as a matrix", fix=f"give spectra, or leave {what} out",
         )  # fmt: skip
 
 

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray
+
+#: Below this the quotients of `decay_means` lose digits; their series take over.
+SMALL = 0.5
 
 
 class Transition(NamedTuple):
@@ -34,6 +37,19 @@ def decay_mean(x: Array) -> Array:
     x = np.asarray(x, dtype=float)
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, -np.expm1(-safe) / safe)
+
+
+def decay_means(x: Array) -> tuple[Array, Array]:
+    """``p1 = (1 - e^-x) / x`` and ``p2 = (x - 1 + e^-x) / x^2``; x may be complex."""
+    small = np.abs(x) < SMALL
+    safe = np.where(small, 1.0, x)
+    # p2 = sum_j (-x)^j / (j + 2)!, by Horner; p1 = 1 - x p2.
+    series: Any = 0.0
+    for j in range(14, -1, -1):
+        series = (1.0 - x * series) / (j + 2)
+    series = np.where(small, series, 0.0)
+    second = np.where(small, series, (safe + np.expm1(-safe)) / safe**2)
+    return np.where(small, 1.0 - x * series, -np.expm1(-safe) / safe), second
 
 
 def mode_variance(

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from scipy import special
 
-from spdelaw.equation import distinct_steps, matrix_transition, transition
+from spdelaw.equation import distinct_steps, matrix_transition
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.law import Law
 from spdelaw.law._states import batches
@@ -119,7 +119,7 @@ def _transition_innovations(law: Law, values: Array, times: Array, basis: Array)
         error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
         z[:, 1:] = np.einsum("tij,ptj->pti", inverse, error)
         return z
-    a, omega = transition(state.eigenvalues, state.noise_variance, np.diff(times)[:, None])
+    a, omega = state.transition(times)
     z[:, 1:] = (c[:, 1:] - a * c[:, :-1]) / np.sqrt(omega)
     return z
 

@@ -20,6 +20,7 @@ from spdelaw.infer._coupled_quantities import (
 )
 from spdelaw.infer._fitted import Fitted
 from spdelaw.infer._identifiability import identifiability, time_unit_hint
+from spdelaw.infer._layout import season_jacobian
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
 from spdelaw.law import Law, Quantity, coordinates_dataset, parameters_dataset
@@ -100,11 +101,15 @@ def quantities(fitted: Fitted, state: AnyParameters) -> dict[str, Quantity]:
         spread = np.einsum("ni,ij,nj->n", jacobian, covariance[s[part], s[part]], jacobian)
         return Quantity(values[:n], np.sqrt(np.maximum(spread, 0.0))[:n], True)
 
-    out = {
+    out: dict[str, Quantity] = {
         "eigenvalue": of_spectrum("drift", state.eigenvalues),
         "noise_variance": of_spectrum("noise", state.noise_variance),
         **_others(fitted, state),
     }
+    if state.season is not None:
+        jacobian = season_jacobian(full[s["season"]])
+        spread = np.einsum("ki,ij,kj->k", jacobian, covariance[s["season"], s["season"]], jacobian)
+        out["season"] = Quantity(state.season.weights, np.sqrt(np.maximum(spread, 0.0)), True)
     if layout.sizes["initial_variance"]:
         error = state.initial_variance[:n] * _stderr(fitted, "initial_variance", n)
         out["initial_variance"] = Quantity(state.initial_variance[:n], error, True)

@@ -122,6 +122,7 @@ def prepare(
         layout = make_layout(
             parts, initial_kind(settings, differ, collapsed.n_paths), collapsed.n_paths,
             0 if known is not None else 1, known_variance=known or WORKING_VARIANCE * energy,
+            **({} if settings.season is None else {"season": settings.season}),
         )  # fmt: skip
         if settings.is_coupled:
             spread = np.diag(spread)

@@ -10,6 +10,7 @@ import numpy as np
 
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
+from spdelaw.equation import Season
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._auto_modes import choose_modes
@@ -17,12 +18,12 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
 from spdelaw.infer._fitted import spectra
-from spdelaw.infer._forcing import as_forcing, check_forcing
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._plugins import engine_names, find_engine
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
+from spdelaw.infer._time_dependence import as_forcing, check_time_dependence
 from spdelaw.law import Law
 from spdelaw.law._chaos import N_TIME
 
@@ -51,6 +52,7 @@ def fit(
     noise_rank: int = 1,
     prepare: Preparation | None = None,
     forcing: Any = None,
+    season: Season | None = None,
     **others: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields.
@@ -91,6 +93,8 @@ def fit(
         forcing: known ``F`` in ``dX = A X dt + F dt + dW``, as fields (time, x) in the units and on
             the clock of the data, or `spdelaw.Forcing`; linear between its times. Forecasts need
             it up to their last time.
+        season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
+            its strength in each part of the period is learned. For seasonal means see ``prepare``.
         others: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`; for
             the amortized engine ``preset``, ``epochs``, ``validation``, ``progress``,
             ``checkpoint``, ``tensorboard``, ``config`` and the rest of
@@ -120,9 +124,9 @@ def fit(
     _check_chaos_words(engine, n_time=own_time, tail=tail)
     settings = Settings(
         observation_noise, initial, drift, noise, nuisance, fixed, priors, level, bootstrap, seed,
-        threads, noise_rank,
+        threads, noise_rank, None, season,
     )  # fmt: skip
-    check_forcing(forcing, engine, settings.is_coupled, prepare is not None)
+    check_time_dependence(settings, engine, forcing=forcing, is_prepared=prepare is not None)
     fit_amortized, options = _amortized(others) if engine == "amortized" else (None, {})
     if plugin is not None:
         options = {k: others.pop(k) for k in [*others] if k not in ADAPTER}

@@ -1,6 +1,6 @@
 """One vector of free coordinates for all parameters, and the score in it.
 
-Order: drift, noise, observation variance, initial variance, initial mean. Coordinates that
+Order: drift, noise, seasons, observation variance, initial variance, initial mean. Coordinates that
 are fixed keep their place in the full vector and are left out of the free one.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.equation import Season
 from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._priors import LogNormal, Normal
@@ -31,6 +32,7 @@ class Layout:
         n_modes: modes in all, nuisance included.
         n_noise: observation variances: 0 (known), 1, or one a point.
         known_variance: the observation variance where it is not estimated.
+        season: of the noise, whose weights are coordinates: ``log(w_k / w_1)`` for k > 1.
     """
 
     drift: AbstractCoordinates
@@ -40,6 +42,7 @@ class Layout:
     n_noise: int
     known_variance: Any = 0.0
     has_mean: bool = True
+    season: Season | None = None
 
     @functools.cached_property
     def sizes(self) -> dict[str, int]:
@@ -49,6 +52,7 @@ class Layout:
         return {
             "drift": len(self.drift.names),
             "noise": len(self.noise.names),
+            "season": 0 if self.season is None else self.season.n_parts - 1,
             "observation": self.n_noise,
             "initial_variance": self.n_modes if gaussian else 0,
             "initial_mean": self.n_modes if mean else 0,
@@ -72,6 +76,7 @@ class Layout:
         return (
             self.drift.names
             + self.noise.names
+            + tuple(f"season[{k}]" for k in range(2, count["season"] + 2))
             + noise
             + tuple(f"initial_variance[{n}]" for n in range(1, count["initial_variance"] + 1))
             + tuple(f"initial_mean[{n}]" for n in range(1, count["initial_mean"] + 1))
@@ -83,7 +88,8 @@ class Layout:
         count = self.sizes
         middle = np.ones(count["observation"] + count["initial_variance"], bool)
         mean = np.zeros(count["initial_mean"], bool)
-        return np.concatenate([self.drift.is_log, self.noise.is_log, middle, mean])
+        season = np.zeros(count["season"], bool)
+        return np.concatenate([self.drift.is_log, self.noise.is_log, season, middle, mean])
 
     def unpack(self, full: Array, initial_mean: Array) -> AnyParameters:
         """Parameters at a full vector; ``initial_mean`` where it is no coordinate."""
@@ -97,7 +103,12 @@ class Layout:
             variance = q / (2.0 * lam)
         mean = full[s["initial_mean"]] if self.sizes["initial_mean"] else initial_mean
         observation = r if self.n_noise > 1 else r[0] if self.n_noise else self.known_variance
-        return Parameters(lam, q, mean, variance, np.asarray(observation), self.initial_kind)
+        season = self.season
+        if season is not None:
+            season = season.with_weights(season_weights(full[s["season"]]))
+        return Parameters(
+            lam, q, mean, variance, np.asarray(observation), self.initial_kind, season
+        )
 
     def score(self, full: Array, parameters: Any, evaluation: Any) -> Array:
         """Gradient by the full vector, by the chain rule."""
@@ -110,6 +121,8 @@ class Layout:
             by_q = by_q + evaluation.by_initial_variance / (2.0 * lam)
         out[s["drift"]] = by_lambda @ self.drift.jacobian(full[s["drift"]])
         out[s["noise"]] = by_q @ self.noise.jacobian(full[s["noise"]])
+        if self.season is not None:
+            out[s["season"]] = evaluation.by_season @ season_jacobian(full[s["season"]])
         # The coordinate is log(std): d/d log(std) = 2 r d/dr.
         out[s["observation"]] = (
             2.0 * parameters.observation_variance * evaluation.by_observation_variance
@@ -123,6 +136,19 @@ class Layout:
         if self.sizes["initial_mean"]:
             out[s["initial_mean"]] = evaluation.by_initial_mean
         return out
+
+
+def season_weights(contrasts: Array) -> Array:
+    """``w_k = K e^(x_k) / sum_j e^(x_j)`` with ``x_1 = 0``; mean 1."""
+    x = np.concatenate([[0.0], contrasts])
+    e = np.exp(x - x.max())
+    return len(x) * e / e.sum()
+
+
+def season_jacobian(contrasts: Array) -> Array:
+    """``dw_k / dx_j = w_k (delta_kj - w_j / K)``; (K, K - 1)."""
+    w = season_weights(contrasts)
+    return (np.diag(w) - np.outer(w, w) / len(w))[:, 1:]
 
 
 def fixed_values(layout: Layout, fixed: Mapping[str, Any] | None) -> dict[int, float]:

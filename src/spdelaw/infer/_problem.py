@@ -247,6 +247,8 @@ def starting_scale(
     phi, psi = full[s["drift"]], full[s["noise"]]
     scale[s["drift"]] = _scale_of(layout.drift.jacobian(phi), layout.drift.values(phi), by_lambda)
     scale[s["noise"]] = _scale_of(layout.noise.jacobian(psi), layout.noise.values(psi), by_q)
+    # A part sees its share of all transitions, and so does the first, which it is compared with.
+    scale[s["season"]] = np.sqrt(2.0 * (layout.sizes["season"] + 1) / by_q.sum())
     scale[s["observation"]] = 1.0 / np.sqrt(max(2.0 * count / max(layout.n_noise, 1), 1.0))
     scale[s["initial_variance"]] = np.sqrt(2.0 / max(n_paths, 2))
     return scale

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation import Forcing
+from spdelaw.equation import Forcing, Season
 from spdelaw.errors import InputError
 
 INITIAL = ("auto", "deterministic", "gaussian", "stationary")
@@ -34,6 +34,7 @@ class Settings:
     threads: int = 1
     noise_rank: int = 1
     forcing: Forcing | None = None
+    season: Season | None = None
 
     def __post_init__(self) -> None:
         """Check every setting before any work."""

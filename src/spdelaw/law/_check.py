@@ -33,6 +33,7 @@ TABLES = {
 }
 TABLE_DIMS = (
     ("statistic",), ("mode", "statistic"), ("point", "statistic"), ("mode", "mode_2", "statistic"),
+    ("part", "statistic"),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.equation import distinct_steps, matrix_transition, mode_variance, transition
+from spdelaw.equation import distinct_steps, matrix_transition
 from spdelaw.model import AnyParameters, CoupledParameters, Parameters, coupled_parameters
 
 Array = np.ndarray
@@ -28,18 +28,17 @@ def kl_divergence(
     """
     if not (isinstance(first, Parameters) and isinstance(second, Parameters)):
         return _coupled(coupled_parameters(first), coupled_parameters(second), times)
-    dt = np.diff(times)[:, None]
-    a1, w1 = transition(first.eigenvalues, first.noise_variance, dt)
-    a2, w2 = transition(second.eigenvalues, second.noise_variance, dt)
-    age = (times[:-1] - times[0])[:, None]
-    mean = np.exp(-age * first.eigenvalues) * first.initial_mean
-    square = mean**2 + mode_variance(
-        first.eigenvalues, first.noise_variance, first.initial_variance, age
-    )
+    a1, w1 = first.transition(times)
+    a2, w2 = second.transition(times)
+    mean, variance = [first.initial_mean], [first.initial_variance]
+    for a, w in zip(a1[:-1], w1[:-1], strict=True):
+        mean.append(a * mean[-1])
+        variance.append(a**2 * variance[-1] + w)
+    square = np.square(mean) + variance
     steps = np.log(w2 / w1) - 1.0 + w1 / w2 + (a1 - a2) ** 2 * square / w2
     if gap is not None:
         e = gap[1:] - a2 * gap[:-1]
-        steps += (2.0 * (a1 - a2) * mean + e) * e / w2
+        steps += (2.0 * (a1 - a2) * np.asarray(mean) + e) * e / w2
     return float(0.5 * steps.sum() + _initial(first, second, w2[0]))
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
-from spdelaw.equation import Forcing
+from spdelaw.equation import Forcing, Season
 from spdelaw.model import CoupledParameters, PairSums, Parameters, Statistics
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ Array = np.ndarray
 
 #: Arrays of a preparation.
 PREPARED = ("coefficients", "scale", "points")
+#: Arrays of the state.
+ARRAYS = {kind: kind._fields[:5] for kind in (Parameters, CoupledParameters)}
 #: Arrays of a forcing.
 FORCING = ("times", "coefficients")
 
@@ -36,8 +38,11 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         "info": law.info,
     }
     arrays: dict[str, Array] = {"times": law.times, "points": law.points, **of_domain}
-    for key in law.state._fields[:-1]:
+    for key in ARRAYS[type(law.state)]:
         arrays[f"state.{key}"] = getattr(law.state, key)
+    season = getattr(law.state, "season", None)
+    if season is not None:
+        description["season"] = season.to_dict()
     if law.coordinates is not None:
         description["coordinate_names"] = list(law.coordinates["coordinate"].values)
         for name, values in law.coordinates.data_vars.items():
@@ -63,7 +68,9 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
 def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Arguments of `Law` but for its parameter table."""
     kind: Any = CoupledParameters if "state.drift" in arrays else Parameters
-    state: dict[str, Any] = {key: arrays[f"state.{key}"] for key in kind._fields[:-1]}
+    state: dict[str, Any] = {key: arrays[f"state.{key}"] for key in ARRAYS[kind]}
+    if "season" in document:
+        state["season"] = Season(**document["season"])
     coordinates = statistics = None
     if "coordinate_names" in document:
         coordinates = coordinates_dataset(

@@ -130,6 +130,7 @@ class Law:
         return SpectralSPDE(
             self.domain, s.n_modes, drift, noise=noise, initial=initial, times=self.times,
             initial_time=float(self.times[0]), label="learned law", forcing=self.forcing,
+            season=getattr(s, "season", None),
             **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )  # fmt: skip
 
@@ -434,7 +435,7 @@ def _reported(e: SpectralSPDE, n_modes: int) -> AnyParameters:
     kind: Any = e.initial_kind
     if e.coupling is None:
         parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
-        return Parameters(*parts, none, kind)
+        return Parameters(*parts, none, kind, e.season)
     drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
     return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
 

@@ -10,6 +10,8 @@ from scipy import special
 
 Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
+#: Dims of vectors that do not run over modes.
+OTHER_DIMS = {"observation_std": "point", "season": "part"}
 
 
 class Quantity(NamedTuple):
@@ -43,8 +45,8 @@ def parameters_dataset(
     for name, quantity in quantities.items():
         table = interval_table(quantity, level)
         dims = (*("mode", "mode_2")[: table.ndim - 1], "statistic")
-        if table.ndim == 2 and name == "observation_std":
-            dims = ("point", "statistic")
+        if table.ndim == 2 and name in OTHER_DIMS:
+            dims = (OTHER_DIMS[name], "statistic")
         variables[name] = (dims, table)
     return with_modes(variables, {"interval_level": level, **attributes})
 
@@ -52,5 +54,5 @@ def parameters_dataset(
 def with_modes(variables: dict, attributes: dict) -> xr.Dataset:
     """Dataset of tables with numbered modes."""
     data = xr.Dataset(variables, coords={"statistic": list(STATISTICS)}, attrs=attributes)
-    axes = [dim for dim in ("mode", "mode_2") if dim in data.sizes]
+    axes = [dim for dim in ("mode", "mode_2", "part") if dim in data.sizes]
     return data.assign_coords({dim: np.arange(1, data.sizes[dim] + 1) for dim in axes})

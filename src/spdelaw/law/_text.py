@@ -21,6 +21,9 @@ def describe(law: Law) -> str:
     ]
     if p.observation_std.ndim == 1:
         lines.append(f"  observation noise {_interval(p.observation_std.values)}")
+    if "season" in p:
+        w = ", ".join(_interval(row) for row in p.season.values)
+        lines.append(f"  noise by season, relative: {w}")
     lines += [f"  note: {note}" for note in law.info.get("warnings", [])]
     return "\n".join(lines)
 

@@ -52,7 +52,7 @@ def evaluate_chaos(
             fix="chaos_log_likelihood takes dense factors; the score does not",
         )  # fmt: skip
     log_likelihood = np.empty(collapsed.n_paths)
-    sums: list = [0.0] * 6
+    sums: list = [0.0] * (len(Evaluation._fields) - 1)
     for block in collapsed.blocks:
         for one in single_patterns(block):
             part = _evaluate(one, parameters, model, density)

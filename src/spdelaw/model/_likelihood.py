@@ -22,6 +22,7 @@ from spdelaw.model._coupled_likelihood import CoupledEvaluation, evaluate_couple
 from spdelaw.model._moments import Moments, transition_score
 from spdelaw.model._parameters import AnyParameters, CoupledParameters, Parameters, chain_prior
 from spdelaw.model._path_sums import as_matrix, over_paths, quadratic, weighted_sum
+from spdelaw.model._seasonal import seasonal_score
 
 Array = np.ndarray
 
@@ -35,6 +36,7 @@ class Evaluation(NamedTuple):
         by_initial_mean, by_initial_variance: (N,).
         by_observation_variance: one number.
         initial_information: ``-d2 log p / d m0 d m0'``, (N, N); constant in ``m0``.
+        by_season: by the weights of the seasons, (K,); a zero without them.
     """
 
     log_likelihood: Array
@@ -44,6 +46,7 @@ class Evaluation(NamedTuple):
     by_initial_variance: Array
     by_observation_variance: float
     initial_information: Array
+    by_season: Array = np.zeros(1)
 
 
 AnyEvaluation = Evaluation | CoupledEvaluation
@@ -133,12 +136,15 @@ def evaluate_block(
     log_likelihood = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     n_paths = len(block.paths)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
+    by_lambda, by_q, by_season = _by_spectra(block, parameters, mean, post)
     found = Evaluation(
         log_likelihood,
-        *_by_spectra(block, parameters, mean, post),
+        by_lambda,
+        by_q,
         *_by_initial(block, parameters, post, prior),
         float(by_r),
         _initial_information(block, parameters, post, prior),
+        by_season,
     )
     return found, mean
 
@@ -177,24 +183,38 @@ def _collapsed_count(block: Block) -> Array:
 
 def _by_spectra(
     block: Block, parameters: Parameters, mean: Array, post: Posterior
-) -> tuple[Array, Array]:
-    """Transition score at the smoother's moments (Fisher's identity)."""
-    lam, q = parameters.eigenvalues, parameters.noise_variance
+) -> tuple[Array, Array, Array]:
+    """Transition score at the smoother's moments (Fisher's identity): lambda, q, seasons."""
+    lam, q, season = parameters.eigenvalues, parameters.noise_variance, parameters.season
+    moments, times = _moments(block, parameters, mean, post), block.times
+    if times.shape[1] == 1:
+        times = times[:, 0]
+    else:
+        lam, q = lam[:, None], q[:, None]
+    if season is not None:
+        by_lambda, by_q, by_season = seasonal_score(moments, times, season, lam, q)
+    else:
+        dt = np.diff(times, axis=0)[:, None]
+        by_lambda, by_q = transition_score(moments, dt, lam, q)
+        by_season = np.zeros(1)
+    if by_lambda.ndim == 2:
+        by_lambda, by_q = by_lambda.sum(-1), by_q.sum(-1)
+    return by_lambda, by_q, by_season
+
+
+def _moments(block: Block, parameters: Parameters, mean: Array, post: Posterior) -> Moments:
+    """Second moments of the states, of all paths together where they share a clock."""
     start, n_paths = _n_fixed(parameters), len(block.paths)
     if block.times.shape[1] == 1:
         square = np.einsum("tnp,tnp->tn", mean, mean)
         square[start:] += over_paths(post.variance, n_paths)
         cross = np.einsum("tnp,tnp->tn", mean[:-1], mean[1:])
         cross[start:] += over_paths(post.lag_covariance, n_paths)
-        return transition_score(
-            Moments(square, cross, n_paths), np.diff(block.times, axis=0), lam, q
-        )
+        return Moments(square, cross, n_paths)
     square, cross = mean**2, mean[:-1] * mean[1:]
     square[start:] += post.variance
     cross[start:] += post.lag_covariance
-    dt = np.diff(block.times, axis=0)[:, None, :]
-    score = transition_score(Moments(square, cross, 1.0), dt, lam[:, None], q[:, None])
-    return score[0].sum(-1), score[1].sum(-1)
+    return Moments(square, cross, 1.0)
 
 
 def _by_initial(

@@ -113,12 +113,18 @@ def step_log_likelihood(steps: Steps, f: StepFunctions, noise_variance: Array) -
     return -0.5 * terms.sum(0)
 
 
+def step_score_by_g(steps: Steps, f: StepFunctions, noise_variance: Array) -> Array:
+    """Derivative of the log-likelihood of each step by its ``g``; (U, N)."""
+    residual = step_residual(steps, f.a)
+    return -0.5 * (steps.n_steps / f.g - residual / (noise_variance * f.g**2))
+
+
 def step_score(steps: Steps, f: StepFunctions, noise_variance: Array) -> tuple[Array, Array]:
     """Gradient of `step_log_likelihood` by ``lambda`` and ``q``; each (N,)."""
     q = noise_variance
     residual = step_residual(steps, f.a)
     slope = 2.0 * (f.a * steps.before - steps.cross)  # dR / da
-    by_g = -0.5 * (steps.n_steps / f.g - residual / (q * f.g**2))
+    by_g = step_score_by_g(steps, f, q)
     by_lambda = (by_g * f.dg - 0.5 * slope * f.da / (q * f.g)).sum(0)
     by_q = -0.5 * (steps.n_steps / q - residual / (f.g * q**2)).sum(0)
     return by_lambda, by_q

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import transition
+from spdelaw.equation import Season, Transition, transition
 from spdelaw.model._chain import Prior
 
 Array = np.ndarray
@@ -23,6 +23,7 @@ class Parameters(NamedTuple):
         initial_variance: ``v0``, (N,); zero for a deterministic initial state.
         observation_variance: ``r``, one number, or one a point.
         initial_kind: "deterministic", "gaussian" or "stationary".
+        season: of the noise, or None.
     """
 
     eigenvalues: Array
@@ -31,11 +32,22 @@ class Parameters(NamedTuple):
     initial_variance: Array
     observation_variance: Array
     initial_kind: InitialKind = "deterministic"
+    season: Season | None = None
 
     @property
     def n_modes(self) -> int:
         """Number of modes N."""
         return len(self.eigenvalues)
+
+    def transition(self, times: Array) -> Transition:
+        """Factors and variances of the steps between ``times`` (T, ...); (T - 1, N, ...)."""
+        shape = (-1, *(1,) * (times.ndim - 1))
+        lam, q = self.eigenvalues.reshape(shape), self.noise_variance.reshape(shape)
+        start, end = times[:-1, None], times[1:, None]
+        step = transition(lam, q, end - start)
+        if self.season is None:
+            return step
+        return Transition(step.factor, q * self.season.integral(2.0 * lam, start, end))
 
 
 def chain_prior(parameters: Parameters, times: Array) -> Prior:
@@ -44,8 +56,7 @@ def chain_prior(parameters: Parameters, times: Array) -> Prior:
     A deterministic initial state is no random variable: the chain starts at the second time,
     with mean ``a_0 m0`` and variance ``omega_0``.
     """
-    lam, q = parameters.eigenvalues[:, None], parameters.noise_variance[:, None]
-    a, omega = transition(lam, q, np.diff(times, axis=0)[:, None, :])
+    a, omega = parameters.transition(times)
     mean = parameters.initial_mean[:, None]
     if parameters.initial_kind == "deterministic":
         return Prior(omega[0], a[0] * mean, a[1:], omega[1:])
@@ -85,5 +96,5 @@ def coupled_parameters(parameters: AnyParameters) -> CoupledParameters:
     """The same law with matrices for spectra."""
     if isinstance(parameters, CoupledParameters):
         return parameters
-    lam, q, mean, variance, r, kind = parameters
+    lam, q, mean, variance, r, kind, _ = parameters
     return CoupledParameters(np.diag(lam), np.diag(q), mean, np.diag(variance), r, kind)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import SpectralSPDE, decay_mean, transition
+from spdelaw.equation import Season, SpectralSPDE, decay_mean, transition
 from spdelaw.errors import InputError
 from spdelaw.simulate._coupled import CoupledSteps, coupled_steps, recurse_coupled
 
@@ -33,15 +33,20 @@ class Steps(NamedTuple):
     bridge: Array
 
 
-def steps(equation: SpectralSPDE, dt: Array, scheme: str) -> Steps | CoupledSteps:
-    """Recursion coefficients of a scheme for the steps ``dt`` (n_steps,)."""
+def steps(equation: SpectralSPDE, times: Array, scheme: str) -> Steps | CoupledSteps:
+    """Recursion coefficients of a scheme for the steps that end at ``times`` (n_steps,)."""
     if scheme not in SCHEMES:
         raise InputError(
             "scheme", expected=f"one of {SCHEMES}", got=repr(scheme), fix="pass scheme='exact'"
         )
+    dt = np.diff(times, prepend=equation.initial_time)
     if equation.is_coupled:
         return coupled_steps(equation, dt, scheme)
-    lam, q, dt = equation.eigenvalues, equation.noise_variance, dt[:, None]
+    lam, q = equation.eigenvalues, equation.noise_variance
+    if equation.season is not None:
+        end = times[:, None]
+        return _seasonal(lam, q, end - dt[:, None], end, equation.season, scheme)
+    dt = dt[:, None]
     return _exact(lam, q, dt) if scheme == "exact" else _semi_implicit(lam, q, dt)
 
 
@@ -56,6 +61,23 @@ def _exact(lam: Array, q: Array, dt: Array) -> Steps:
     cross = q * dt * decay_mean(lam * dt)
     driving = np.divide(cross, s, out=np.zeros_like(s), where=s > 0)
     return Steps(a, s, driving, np.sqrt(np.maximum(q * dt - driving**2, 0.0)))
+
+
+def _seasonal(lam: Array, q: Array, start: Array, end: Array, season: Season, scheme: str) -> Steps:
+    """The same with ``q w(t)`` for q: integrals of ``w e^(-rate (end - u))`` for those of ``e``.
+
+    The semi-implicit scheme takes the mean strength of the step.
+    """
+    variance = q * season.integral(np.zeros_like(lam), start, end)
+    if scheme != "exact":
+        dt = end - start
+        mean = np.divide(variance, dt, out=np.zeros_like(variance), where=dt > 0)
+        return _semi_implicit(lam, mean, dt)
+    s = np.sqrt(q * season.integral(2.0 * lam, start, end))
+    cross = q * season.integral(lam, start, end)
+    driving = np.divide(cross, s, out=np.zeros_like(s), where=s > 0)
+    bridge = np.sqrt(np.maximum(variance - driving**2, 0.0))
+    return Steps(np.exp(-lam * (end - start)), s, driving, bridge)
 
 
 def _semi_implicit(lam: Array, q: Array, dt: Array) -> Steps:

@@ -132,11 +132,10 @@ def _plan(
         )  # fmt: skip
     t = equation._times(None if times is None else check_times(times))
     x = equation.domain.check_points(equation.default_grid() if grid is None else grid)
-    dt = np.diff(t, prepend=equation.initial_time)
     return Plan(
         equation, int(n_paths), t, x,
         equation.domain.eigenfunctions(x, equation.n_modes),
-        steps(equation, dt, scheme), scheme, check_seed(seed), float(observation_std),
+        steps(equation, t, scheme), scheme, check_seed(seed), float(observation_std),
         bool(return_noise),
     )  # fmt: skip
 

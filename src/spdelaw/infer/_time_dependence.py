@@ -1,4 +1,4 @@
-"""A known forcing as a fit takes it: fields, or `Forcing` itself."""
+"""A known forcing and seasons as a fit takes them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,49 @@ import numpy as np
 
 from spdelaw.data import as_fields, on_clock
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Forcing
+from spdelaw.equation import Forcing, Season
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._observed import Observed
+from spdelaw.infer._settings import Settings
 
 
-def check_forcing(forcing: Any, engine: str, is_coupled: bool, is_prepared: bool) -> None:
-    """Refuse what a forcing cannot go with, before any work."""
-    if forcing is None:
+def check_time_dependence(
+    settings: Settings, engine: str, *, forcing: Any, is_prepared: bool
+) -> None:
+    """Refuse what a forcing or seasons cannot go with, before any work."""
+    if settings.season is not None:
+        _check_season(settings)
+    elif forcing is None:
         return
+    what = "season" if forcing is None else "forcing"
     if engine != "exact":
         raise InputError(
-            "forcing", expected="engine='exact', which alone knows a forcing",
+            what, expected=f"engine='exact', which alone knows a {what}",
             got=f"engine={engine!r}", fix="pass engine='exact'",
         )  # fmt: skip
-    if is_coupled:
+    if settings.is_coupled:
         raise InputError(
-            "forcing", expected="drift and noise that do not couple modes",
-            got="a drift or a noise that does",
-            fix="pass drift='diagonal', noise='diagonal', or leave forcing out",
+            what, expected="drift and noise that do not couple modes",
+            got=f"drift={settings.drift!r}, noise={settings.noise!r}",
+            fix=f"pass drift='diagonal', noise='diagonal', or leave {what} out",
         )  # fmt: skip
-    if is_prepared:
+    if forcing is not None and is_prepared:
         raise InputError(
             "forcing", expected="data in the units of the forcing", got="prepare=",
             fix="prepare the fields and the forcing alike, then fit without prepare",
+        )  # fmt: skip
+
+
+def _check_season(settings: Settings) -> None:
+    if not isinstance(settings.season, Season):
+        raise InputError(
+            "season", expected="a Season", got=type(settings.season).__name__,
+            fix="pass season=sl.Season(period, 4), the period in the unit of time of the data",
+        )  # fmt: skip
+    if settings.initial == "stationary":
+        raise InputError(
+            "initial", expected="a state to start from, where the noise has seasons",
+            got="'stationary'", fix="pass initial='auto'",
         )  # fmt: skip
 
 
