@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 import spdelaw as sl
+from spdelaw.law import _seen
 from spdelaw.model import Parameters
 
 INTERVAL = sl.Interval(0.0, np.pi)
@@ -48,7 +49,7 @@ def nuisance_law() -> sl.Law:
 
 def working(some: sl.Law, data: xr.DataArray) -> Parameters:
     """The law's parameters with the noise that its filter uses."""
-    return some._working(data.values)
+    return _seen.working(some, data.values)
 
 
 def basis(some: sl.Law, points: np.ndarray = POINTS) -> np.ndarray:

@@ -20,6 +20,7 @@ from scipy import special
 from spdelaw.equation import distinct_steps, matrix_transition
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.law import Law
+from spdelaw.law._seen import seen, weights, working
 from spdelaw.law._states import batches
 from spdelaw.model import CoupledParameters, collapse, component_innovations, innovations
 
@@ -82,7 +83,7 @@ def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
 
 def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    values, times, basis = law._seen(fields)[1:4]
+    values, times, basis = seen(law, fields)[1:4]
     complete = not np.isnan(values).any() and times.ndim == 1
     noise_free = (
         np.ndim(law.state.observation_variance) == 0 and law.state.observation_variance == 0
@@ -98,9 +99,9 @@ def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
             z = component_innovations(block, part, values @ keep, keep.T @ basis)
             return z, "component"
     out = np.full((*values.shape[:2], law.state.n_modes), np.nan)
-    working, weights = law._working(values), law._weights(len(basis))
-    for block in batches(values, times, basis, weights):
-        out[block.paths] = innovations(block, working).transpose(2, 0, 1)
+    parameters, precision = working(law, values), weights(law, len(basis))
+    for block in batches(values, times, basis, precision):
+        out[block.paths] = innovations(block, parameters).transpose(2, 0, 1)
     return out[..., : law.n_modes], "mode"
 
 

@@ -10,6 +10,7 @@ import xarray as xr
 from spdelaw.domain import Places
 from spdelaw.errors import DataError, InputError
 from spdelaw.law._law import Law
+from spdelaw.law._seen import seen, weights, working
 from spdelaw.model import (
     AnyParameters,
     ChaosModel,
@@ -50,20 +51,20 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
-    fields, values, times, basis, places = law._seen(data)
+    fields, values, times, basis, places = seen(law, data)
     if times.ndim == 2:
         raise DataError(
             "data", expected="one clock for all paths", got="times of each path's own",
             fix="pass the paths one at a time with .isel(path=[i])",
         )  # fmt: skip
-    parameters, noise_factor = with_noise_factor(law._working(values))
+    parameters, noise_factor = with_noise_factor(working(law, values))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", N_TIME),
         max(float(np.ptp(times)), law.info.get("horizon", 0.0)),
         tail if tail is not None else law.info.get("tail", "modelled"),
         noise_factor,
     )
-    collapsed = collapse(values, times, basis, law._weights(len(basis)))
+    collapsed = collapse(values, times, basis, weights(law, len(basis)))
     parts = chaos_latents(collapsed, parameters, model)
     return _dataset(parts, fields, law, model, basis, places)
 

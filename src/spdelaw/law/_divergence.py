@@ -11,9 +11,12 @@ ones. Forced means that differ by ``d_t`` add ``2 (a1 - a2) E1 c_t e_t + e_t^2``
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from spdelaw.equation import distinct_steps, matrix_transition
+from spdelaw.equation import SpectralSPDE, distinct_steps, matrix_transition
+from spdelaw.errors import InputError
 from spdelaw.model import AnyParameters, CoupledParameters, Parameters, coupled_parameters
 
 Array = np.ndarray
@@ -82,3 +85,20 @@ def _gaussian(one: Array, two: Array, gap: Array) -> float:
     if sign1 <= 0 or sign2 <= 0:
         return float("inf")
     return 0.5 * float(log2 - log1 - len(one) + np.trace(np.linalg.solve(two, one + gap)))
+
+
+def reported(e: SpectralSPDE, n_modes: int) -> AnyParameters:
+    """The first modes' parameters of an equation."""
+    if e.n_modes < n_modes:
+        raise InputError(
+            "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),
+            fix="compare with an equation that has as many modes",
+        )  # fmt: skip
+    n = slice(n_modes)
+    none = np.asarray(0.0)
+    kind: Any = e.initial_kind
+    if e.coupling is None:
+        parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
+        return Parameters(*parts, none, kind, e.season)
+    drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
+    return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data import Prepared
-from spdelaw.domain import AbstractDomain, Places
+from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Forcing, Gaussian, SpectralSPDE, check_times
-from spdelaw.errors import DataError, FileError, InputError, MissingExtraError, SpdeLawError
+from spdelaw.errors import InputError, MissingExtraError
 from spdelaw.law import _citation
-from spdelaw.law._check import check_law
-from spdelaw.law._clock import extended_clocks, own_clock, own_rows, shared_clock
+from spdelaw.law._clock import extended_clocks, own_rows
 from spdelaw.law._derived import (
     eigenmodes,
     law_stationary_covariance,
@@ -24,46 +22,27 @@ from spdelaw.law._derived import (
     power_spectrum,
     predictability,
 )
-from spdelaw.law._divergence import kl_divergence
-from spdelaw.law._document import from_document, to_document
+from spdelaw.law._divergence import kl_divergence, reported
+from spdelaw.law._document import to_document
+from spdelaw.law._seen import (
+    clock_coords,
+    moments_dataset,
+    seen,
+    target,
+    weights,
+    working,
+)
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
-from spdelaw.law._store import read_law, write_law
+from spdelaw.law._store import write_law
 from spdelaw.law._text import describe
 from spdelaw.law._user_units import to_clock, to_law, to_user
-from spdelaw.model import (
-    AnyParameters,
-    Collapsed,
-    CoupledParameters,
-    Parameters,
-    Statistics,
-    evaluate_likelihood,
-)
+from spdelaw.model import AnyParameters, Collapsed, Statistics, evaluate_likelihood
 from spdelaw.simulate import simulate
 
 Array = np.ndarray
 
 #: Parameters that are matrices, with entries of either sign.
 MATRICES = ("drift", "noise_covariance", "initial_covariance")
-#: Observation variance, relative to the field's, below which the filter does not go.
-VARIANCE_FLOOR = 1e-10
-
-
-class Seen(NamedTuple):
-    """Data under a law as arrays.
-
-    Attributes:
-        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
-        values: (P, T, M).
-        times: (T,) or (P, T).
-        basis: all modes at the points, (M, N).
-        places: points and labels of the data as they came.
-    """
-
-    fields: xr.DataArray
-    values: Array
-    times: Array
-    basis: Array
-    places: Places
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -157,7 +136,7 @@ class Law:
             )
         else:
             places = self.domain.places(points)
-            self._weights(len(places.points))  # noise of each point: only where it was learned
+            weights(self, len(places.points))  # noise of each point: only where it was learned
             result = simulate(equation, n_paths, times, points, seed=seed)
             own = places.unflatten(std)
             result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
@@ -170,12 +149,12 @@ class Law:
 
         What lies outside the modes counts as white noise of the learned variance.
         """
-        fields, values, times, basis, _ = self._seen(data)
+        fields, values, times, basis, _ = seen(self, data)
         out = np.empty(len(values))
-        for block in batches(values, times, basis, self._weights(len(basis))):
+        for block in batches(values, times, basis, weights(self, len(basis))):
             part = block._replace(paths=np.arange(len(block.paths)))
             single = Collapsed((part,), len(part.paths), self.state.n_modes)
-            out[block.paths] = evaluate_likelihood(single, self._working(values)).log_likelihood
+            out[block.paths] = evaluate_likelihood(single, working(self, values)).log_likelihood
         return xr.DataArray(out, dims="path", coords={"path": fields["path"]})
 
     def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
@@ -185,14 +164,15 @@ class Law:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
         """
-        fields, values, times, basis, own = self._seen(data)
-        places, out_basis = self._target(own, basis, grid)
+        own = seen(self, data)
+        places, out_basis = target(self, own, grid)
         moments = smooth_fields(
-            values, times, basis, self._working(values), out_basis, self._weights(len(basis))
-        )
-        rows = own_rows(fields, times)[:, :, None]
+            own.values, own.times, own.basis, working(self, own.values), out_basis,
+            weights(self, len(own.basis)),
+        )  # fmt: skip
+        rows = own_rows(own.fields, own.times)[:, :, None]
         shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return to_user(self, self._moments_dataset(shown, places, self._coords(fields)), data)
+        return to_user(self, moments_dataset(self, shown, places, clock_coords(own.fields)), data)
 
     def forecast(
         self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
@@ -207,11 +187,11 @@ class Law:
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
-        fields, values, own, basis, seen_at = self._seen(history)
+        own = seen(self, history)
         wanted = check_times(to_clock(self, times))
-        if wanted[0] < own.min():
+        if wanted[0] < own.times.min():
             raise InputError(
-                "times", expected=f"times from the law's first, {own.min():g}, on",
+                "times", expected=f"times from the law's first, {own.times.min():g}, on",
                 got=f"{wanted[0]:g}", fix="the law does not run backwards",
             )  # fmt: skip
         if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 0:
@@ -219,20 +199,20 @@ class Law:
                 "n_samples", expected="a non-negative integer", got=repr(n_samples),
                 fix="pass n_samples=100",
             )  # fmt: skip
-        places, out_basis = self._target(seen_at, basis, grid)
-        working, weights = self._working(values), self._weights(len(basis))
+        places, out_basis = target(self, own, grid)
+        parameters, precision = working(self, own.values), weights(self, len(own.basis))
         generator = np.random.default_rng(seed)
         means, variances, draws = [], [], []
-        for clock, extended, at in extended_clocks(own, wanted, values):
-            seen = (extended, clock, basis, working, out_basis)
-            moments = smooth_fields(*seen, weights)
+        for clock, extended, at in extended_clocks(own.times, wanted, own.values):
+            given = (extended, clock, own.basis, parameters, out_basis)
+            moments = smooth_fields(*given, precision)
             means.append(moments.mean[:, at])
             variances.append(moments.variance[:, at])
             if n_samples:
-                draws.append(draw_fields(*seen, n_samples, generator, weights)[:, :, at])
-        coords = {"path": fields["path"].values, "time": wanted}
+                draws.append(draw_fields(*given, n_samples, generator, precision)[:, :, at])
+        coords = {"path": own.fields["path"].values, "time": wanted}
         moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
-        result = self._moments_dataset(moments, places, coords)
+        result = moments_dataset(self, moments, places, coords)
         if n_samples:
             dims = ("draw", "path", "time", *places.dims)
             result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
@@ -252,7 +232,7 @@ class Law:
                 "other", expected="two laws without forcing, where one couples its modes",
                 got="a forced one", fix="compare law.bare with truth.unforced",
             )  # fmt: skip
-        reference, own = _reported(truth, n), _reported(self.equation, n)
+        reference, own = reported(truth, n), reported(self.equation, n)
         gap = truth.forced_mean(t)[:, :n] - self.equation.forced_mean(t)[:, :n]
         return kl_divergence(reference, own, t, gap)
 
@@ -357,138 +337,3 @@ class Law:
     def __repr__(self) -> str:
         """Table of the spectra with their intervals."""
         return describe(self)
-
-    # -- helpers ------------------------------------------------------------------------
-
-    def _basis(self, points: Array) -> Array:
-        return self.domain.eigenfunctions(points, self.state.n_modes)
-
-    def _seen(self, data: Any) -> Seen:
-        labelled = self.prepared(data)
-        places, fields = self.domain.places(labelled), self.domain.flatten(labelled)
-        if "path_time" in fields.coords:
-            values, times = own_clock(fields, float(self.times[0]))
-            return Seen(fields, values, times, self._basis(places.points), places)
-        # The initial state belongs to the first time of the law, not to that of the data.
-        values, times = shared_clock(fields, float(self.times[0]))
-        if len(times) < 2:
-            raise DataError(
-                "time", expected="at least two times", got=str(len(times)),
-                fix="pass the history from its first time on",
-            )  # fmt: skip
-        return Seen(fields, values, times, self._basis(places.points), places)
-
-    def _target(self, own: Places, basis: Array, grid: Any) -> tuple[Places, Array]:
-        if grid is None:
-            return own, basis
-        places = self.domain.places(grid)
-        return places, self._basis(places.points)
-
-    def _working(self, values: Array) -> AnyParameters:
-        """Parameters for the filter: what the modes leave over acts as observation noise."""
-        floor = VARIANCE_FLOOR * float(np.nanmean(values**2))
-        r = self.state.observation_variance
-        if np.ndim(r):
-            return self.state._replace(observation_variance=np.asarray(1.0))
-        return self.state._replace(
-            observation_variance=np.asarray(max(float(r) + self.unresolved_variance, floor))
-        )
-
-    def _weights(self, n_points: int) -> Array | None:
-        r = self.state.observation_variance
-        if np.ndim(r) == 0:
-            return None
-        if len(r) != n_points:
-            raise DataError(
-                "points", expected=f"the {len(r)} points the noise was learned at",
-                got=f"{n_points} points", fix="use the same grid, or fit one noise for all points",
-            )  # fmt: skip
-        return 1.0 / (np.asarray(r) + self.unresolved_variance)
-
-    def _coords(self, fields: xr.DataArray) -> dict[str, Any]:
-        coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
-        if "path_time" in fields.coords:
-            coords["path_time"] = fields["path_time"]
-        return coords
-
-    def _moments_dataset(
-        self, moments: FieldMoments, places: Places, coords: dict[str, Any]
-    ) -> xr.Dataset:
-        dims = ("path", "time", *places.dims)
-        std = np.sqrt(moments.variance + self.unresolved_variance)
-        return xr.Dataset(
-            {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
-            coords={**coords, **places.coords},
-            attrs={"observation_std": float(np.sqrt(np.mean(self.state.observation_variance)))},
-        )
-
-
-def _reported(e: SpectralSPDE, n_modes: int) -> AnyParameters:
-    """The first modes' parameters of an equation."""
-    if e.n_modes < n_modes:
-        raise InputError(
-            "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),
-            fix="compare with an equation that has as many modes",
-        )  # fmt: skip
-    n = slice(n_modes)
-    none = np.asarray(0.0)
-    kind: Any = e.initial_kind
-    if e.coupling is None:
-        parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
-        return Parameters(*parts, none, kind, e.season)
-    drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
-    return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
-
-
-def register_accessor(name: str) -> Callable[[type], type]:
-    """Make ``law.name`` an instance of the decorated class, which takes the law.
-
-    For later stages and other packages, as xarray's accessors are.
-
-    Example:
-        >>> from spdelaw.law import Law, register_accessor
-        >>> @register_accessor("size")
-        ... class Size:
-        ...     def __init__(self, law):
-        ...         self.modes = law.n_modes
-        >>> isinstance(Law.size, property)
-        True
-        >>> del Law.size
-    """
-
-    def register(cls: type) -> type:
-        taken = {field.name for field in dataclasses.fields(Law)}
-        if not name.isidentifier() or hasattr(Law, name) or name in taken:
-            raise InputError(
-                "name", expected="a free name", got=repr(name), fix="choose another name"
-            )
-        setattr(Law, name, property(cls))
-        return cls
-
-    return register
-
-
-def load(path: str | Path) -> Law:
-    """Load a law that `Law.save` wrote.
-
-    Example:
-        >>> import numpy as np, spdelaw as sl, tempfile, pathlib
-        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
-        >>> law = sl.fit(data, domain=sl.Interval(0, np.pi), n_modes=2)
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> law.save(folder / "heat.law")
-        >>> bool(load(folder / "heat.law").parameters.equals(law.parameters))
-        True
-    """
-    document, arrays, table = read_law(Path(path))
-    try:
-        law = Law(**from_document(document, arrays), parameters=table)
-        check_law(law)
-        return law
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        if isinstance(error, SpdeLawError):
-            raise
-        raise FileError(
-            str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
-            fix="fit again; the directory is damaged",
-        ) from error  # fmt: skip
