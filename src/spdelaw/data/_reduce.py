@@ -34,10 +34,10 @@ def reduce_field(
         array = _between(array, _named(array, dim, rename), low, high)
     for dim in average:
         array = _mean(array, _named(array, dim, rename))
-    for dim in array.dims:
-        if dim in rename and is_latitude(array, str(dim)):  # known by a name that it will lose
-            marked = array[dim].assign_attrs(standard_name="latitude")
-            array = array.assign_coords({dim: marked})
+    for old in rename:
+        if old in array.dims and is_latitude(array, old):  # known by a name that it will lose
+            marked = array[old].assign_attrs(standard_name="latitude")
+            array = array.assign_coords({old: marked})
     array = array.rename({old: new for old, new in rename.items() if old in array.dims})
     return _coarser(array, {_named(array, dim, rename): n for dim, n in coarsen.items()})
 
