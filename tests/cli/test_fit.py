@@ -195,6 +195,18 @@ def test_show_needs_a_law(fails, folder, data):
 # -- modes that drift or noise couple ---------------------------------------------------------
 
 
+def test_transport_on_the_sphere(run, run_json, fails):
+    run("simulate", "rotating-sphere", "--paths", 12, "--modes", 4, "--points", 6, "--out", "s.nc")
+    fit = ("--drift", "normal", "--modes", 4)
+    drift = run_json("fit", "s.nc", *fit, "--out", "s.law")["law"]["parameters"]["drift"]
+    matrix = np.array(drift["estimate"])
+    assert matrix[2, 3] == -matrix[3, 2] != 0
+    assert abs(matrix[2, 3] - 1.0) < 4 * np.array(drift["stderr"])[2, 3]
+    np.testing.assert_array_equal(matrix[:2, 2:], 0.0)
+    run("simulate", "square-heat", "--paths", 4, "--modes", 4, "--points", 6, "--out", "b.nc")
+    assert "one periodic side" in fails("fit", "b.nc", *fit, "--out", "b.law")
+
+
 def test_coupled_laws_from_fit_to_forecast(run, run_json):
     """Every command takes a law of coupled modes; tables show eigenmodes, --json the matrices."""
     run("simulate", "advection-diffusion", "--paths", 30, "--modes", 3, "--out", "ring.nc")

@@ -221,3 +221,79 @@ def test_unit_follows_the_step():
     for step, unit in (("30D", "days"), ("1h", "hours"), ("10s", "seconds")):
         n, code = int(step[:-1]), step[-1]
         assert guess_unit(start + np.arange(4) * np.timedelta64(n, code)) == unit
+
+
+# ------------------------------------------------------------------ several spatial dims
+
+
+@pytest.fixture
+def globe(folder):
+    """Kelvin over (time, latitude, longitude) with a season and land, in another's layout."""
+    sphere = sl.Sphere()
+    equation = sl.SpectralSPDE(sphere, 4, np.array([0.01, 0.02, 0.02, 0.02]),
+                               noise=np.full(4, 0.05), initial="stationary")  # fmt: skip
+    days = (MONTHS - MONTHS[0]) / np.timedelta64(1, "D")
+    made = sl.simulate(equation, 1, days, sphere.grid(6), seed=0, observation_std=0.3)
+    month = MONTHS.astype("datetime64[M]").astype(int) % 12
+    season = xr.DataArray(np.cos(2 * np.pi * month / 12), dims="time")
+    field = (280.0 + made.drop_attrs() + season).where((made.lat < 0) | (made.lon > 100))
+    field = field.isel(path=0, drop=True).assign_coords(time=MONTHS)
+    field = field.rename(lat="latitude", lon="longitude").transpose("longitude", "latitude", "time")
+    dataset = field.isel(latitude=slice(None, None, -1)).to_dataset(name="t2m")
+    dataset.to_netcdf("globe.nc", engine="h5netcdf")
+    return dataset
+
+
+def test_sphere_in_dates_and_kelvin(run, run_json, globe):
+    prepare = ("--anomalies", "month", "--detrend", "--standardise", "point")
+    common = ("--modes", 4, "--nuisance", 0, "--initial", "stationary")
+    document = run_json("fit", "globe.nc", "--domain", "sphere", *common, *prepare,
+                        "--out", "a.law")  # fmt: skip
+    assert "space is lon = longitude, lat = latitude" in document["guesses"]
+    law = sl.load("a.law")
+    how = sl.Preparation(rename={"latitude": "lat", "longitude": "lon"}, anomalies="month",
+                         detrend=True, standardise="point")  # fmt: skip
+    expected = sl.fit(globe["t2m"], sl.Sphere(), 4, prepare=how, nuisance=0, initial="stationary")
+    xr.testing.assert_allclose(law.parameters, expected.parameters)
+    run("forecast", "a.law", "globe.nc", "--times", "2006-01-01,2006-07-01", "--out", "f.nc")
+    with xr.open_dataset("f.nc") as opened:
+        mean = opened["mean"].load()
+    assert mean.dims == ("path", "time", "lat", "lon")
+    assert mean["time"].values.astype("datetime64[D]").astype(str).tolist() == [
+        "2006-01-01", "2006-07-01",
+    ]  # fmt: skip
+    assert 278 < float(mean.mean()) < 282
+    land = globe["t2m"].isnull().all("time").sortby("latitude").transpose("latitude", "longitude")
+    np.testing.assert_array_equal(mean[0, 0].isnull(), land)
+    run("reconstruct", "a.law", "globe.nc", "--out", "r.nc")
+    run("evaluate", "a.law", "globe.nc")
+
+
+def test_box_of_longitudes_and_latitudes(run_json, fails, globe):
+    """Without its own names a box takes the longitude for x; latitudes are still by area."""
+    options = ("--domain", "box", "--boundary", "neumann", "--select", "latitude=-80:0",
+               "--coarsen", "longitude=2", "--anomalies", "dayofyear")  # fmt: skip
+    document = run_json("fit", "globe.nc", *options, *FEW, "--out", "a.law")
+    law = sl.load("a.law")
+    assert law.domain.sides == ((30.0, 330.0), (-75.0, -15.0))
+    assert document["law"]["info"]["n_points"] == 18
+    assert "mean of 2 neighbours in longitude" in document["law"]["info"]["preparation"]
+    assert "leave --along out" in fails("fit", "globe.nc", *options, "--along", "longitude",
+                                        "--out", "b.law")  # fmt: skip
+    assert "can be lat, lon" in fails("fit", "globe.nc", "--domain", "sphere", "--average",
+                                      "latitude", "--detrend", "--out", "b.law")  # fmt: skip
+    assert "--domain box or sphere" in fails("fit", "globe.nc", "--out", "b.law")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "dims", "rename"),
+    [
+        (layout(("time", "y", "x")), ("x", "y", "z"), {}),
+        (layout(("time", "b", "a")), ("x", "y", "z"), {"b": "x", "a": "y"}),
+        (layout(("time", "c", "b", "a")), ("x", "y", "z"), {"c": "x", "b": "y", "a": "z"}),
+        (layout(("time", "lat", "lon")), ("x", "y"), {"lon": "x", "lat": "y"}),
+        (layout(("t", "lon", "lat")), ("lat", "lon"), {"t": "time"}),
+    ],
+)
+def test_layout_in_space(dataset, dims, rename):
+    assert dict(guess_layout(dataset, dims=dims).preparation.rename) == rename

@@ -218,8 +218,15 @@ def test_prepare_must_be_a_preparation():
 
 def test_new_data_on_another_grid_are_refused(prepared_law):
     raw, law = prepared_law
-    with pytest.raises(DataError, match="5 points"):
-        law.reconstruct(raw.isel(x=slice(3)))
+    with pytest.raises(DataError, match="some of the 5 points"):
+        law.reconstruct(raw.assign_coords(x=0.9 * X))
+
+
+def test_part_of_the_grid_is_prepared_as_the_whole(prepared_law):
+    raw, law = prepared_law
+    part = law.prepared(raw.isel(x=slice(1, 3)))
+    xr.testing.assert_allclose(part, law.prepared(raw).isel(x=slice(1, 3)))
+    assert abs(float(law.reconstruct(raw.isel(x=slice(1, 3)))["mean"].mean()) - 281) < 3
 
 
 def test_dates_and_numbers_are_inverse():

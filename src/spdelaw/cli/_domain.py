@@ -48,6 +48,15 @@ class Chosen(NamedTuple):
     guessed: bool = False
 
 
+def dims_of(name: str | None) -> tuple[str, ...]:
+    """Spatial dims of a domain by its name; the third one of a box may be absent."""
+    if name is not None and name.endswith(".json"):
+        return _from_file(Path(name)).dims
+    dims = {"box": ("x", "y", "z"), "plane": ("x", "y"), "disk": ("x", "y"),
+            "sphere": ("lat", "lon")}  # fmt: skip
+    return dims.get(name or "interval", ("x",))
+
+
 def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     """The domain that was asked for, or that the file itself describes."""
     equation = stored_equation(fields)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 import xarray as xr
 
+from spdelaw.cli._domain import dims_of
 from spdelaw.cli._fields import read_fields
 from spdelaw.data import Preparation, guess_layout, guess_unit, has_fields, read_dataset
 from spdelaw.errors import InputError
@@ -72,29 +73,28 @@ class Source(NamedTuple):
 def read_source(
     file: Path, variable: str | None, wanted: Wanted, domain: str | None = None
 ) -> Source:
-    """Fields as they are in the file, or raw data with a preparation.
-
-    A domain of several dimensions takes fields with its own dims as they are.
-    """
-    flat = domain in (None, "interval", "line")
-    if any(wanted) and not flat:
+    """Fields as they are in the file, or raw data with a preparation."""
+    dims = dims_of(domain)
+    if wanted.along is not None and len(dims) > 1:
         raise InputError(
-            "--domain", expected="interval or line with options that prepare the data",
-            got=str(domain), fix="prepare the fields with xarray, or leave those options out",
+            "--along", expected="a domain with one spatial dim", got=f"--domain {domain}",
+            fix="leave --along out; --average DIM removes a dim that is too many",
         )  # fmt: skip
-    if not flat or (not any(wanted) and has_fields(file, variable)):
+    if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
         fields = read_fields(file, variable)
         return Source(fields, None, fields, [])
     how = _settings(wanted)
     raw = read_dataset(file)
     selected = Preparation(select=how["select"]).reduce_dataset(raw)
-    guess = guess_layout(selected, variable, wanted.along, tuple(wanted.average or ()))
+    guess = guess_layout(selected, variable, wanted.along, tuple(wanted.average or ()), dims)
     preparation = dataclasses.replace(guess.preparation, **how)
     guesses, times = list(guess.reasons), raw[_time_of(preparation)].values
     if preparation.time_unit is None and times.dtype.kind == "M" and len(times) > 1:
         preparation = dataclasses.replace(preparation, time_unit=guess_unit(times))
         guesses.append(f"times are dates, counted in {preparation.time_unit}")
-    return Source(raw, preparation, preparation.learn(raw).apply(raw), guesses)
+    kept = set(raw[preparation.variable].dims) - set(preparation.average)
+    dims = tuple(d for d in dims if d in {preparation.rename.get(str(k), k) for k in kept})
+    return Source(raw, preparation, preparation.learn(raw, dims).apply(raw, dims), guesses)
 
 
 def _time_of(preparation: Preparation) -> str:

@@ -40,7 +40,7 @@ class Guess:
 
 def guess_layout(
     dataset: xr.Dataset, variable: str | None = None, along: str | None = None,
-    average: tuple[str, ...] = (),
+    average: tuple[str, ...] = (), dims: tuple[str, ...] = ("x",),
 ) -> Guess:  # fmt: skip
     """Variable, time, paths and space of a raw data set.
 
@@ -49,6 +49,7 @@ def guess_layout(
         variable: overrules the guess.
         along: dim that becomes the spatial one, overrules the guess.
         average: dims to average over, in addition.
+        dims: what the domain calls its spatial dims; a ``z`` among them may be absent.
     """
     name = _variable(dataset, variable)
     array = dataset[name]
@@ -66,19 +67,24 @@ def guess_layout(
             rename[found] = meant
             reasons.append(f"{found} is {meant}")
     space = [str(d) for d in array.dims if d not in (time, path, *average)]
-    if along is not None:
+    why: list[str] = []
+    if len(dims) > 1:
+        named, extra, why = _several(array, space, dims)
+    elif along is not None:
         if along not in space:
             raise DataError(
                 "along", expected=f"one of {', '.join(space)}", got=repr(along),
                 fix=f"pass --along {space[0]}" if space else "check the dims of the variable",
             )  # fmt: skip
-        chosen, extra = along, [d for d in space if d != along]
-        why: list[str] = []
+        named, extra = {along: "x"}, [d for d in space if d != along]
     else:
         chosen, extra, why = _space(array, space)
-    if chosen != "x":
-        rename[chosen] = "x"
-        reasons.append(f"space is {chosen}")
+        named = {chosen: "x"}
+    changed = {old: new for old, new in named.items() if old != new}
+    if changed:
+        rename |= changed
+        told = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
+        reasons.append(f"space is {', '.join(told)}")
     how = Preparation(variable=name, average=(*average, *extra), rename=rename)
     return Guess(how, reasons + why)
 
@@ -136,12 +142,45 @@ def is_longitude(coordinate: xr.DataArray, name: str) -> bool:
     )
 
 
-def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
-    """The spatial dim, dims to average over, and why."""
+def _without_single(
+    array: xr.DataArray, space: list[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Dims with more than one entry, the others, and that this is why."""
     single = [dim for dim in space if array.sizes[dim] == 1]
     rest = [dim for dim in space if dim not in single] or single[:1]
     single = [dim for dim in single if dim not in rest]
-    why = [f"{dim} has one entry" for dim in single]
+    return rest, single, [f"{dim} has one entry" for dim in single]
+
+
+def _several(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of several spatial dims, dims to average over, and why.
+
+    A longitude is ``lon`` or ``x``, a latitude ``lat`` or ``y``; without them the order counts.
+    """
+    rest, single, why = _without_single(array, space)
+    if "z" in dims:
+        dims = dims[: max(len(rest), 2)]
+    lat = [dim for dim in rest if is_latitude(array, dim)]
+    lon = [dim for dim in rest if dim in array.coords and is_longitude(array[dim], dim)]
+    if set(rest) == set(dims):
+        return {dim: dim for dim in rest}, single, why
+    if len(rest) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
+        meant = ("lon", "lat") if "lon" in dims else ("x", "y")
+        return dict(zip((lon[0], lat[0]), meant, strict=True)), single, why
+    if len(rest) == len(dims) and "lon" not in dims:
+        return dict(zip(rest, dims, strict=True)), single, why
+    raise DataError(
+        f"variable '{array.name}'", expected=f"spatial dims that can be {', '.join(dims)}",
+        got=f"spatial dims {' and '.join(rest) or 'none'}",
+        fix="average over the others with --average DIM, or choose another domain",
+    )  # fmt: skip
+
+
+def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
+    """The spatial dim, dims to average over, and why."""
+    rest, single, why = _without_single(array, space)
     if len(rest) == 1:
         return rest[0], single, why
     latitudes = [dim for dim in rest if is_latitude(array, dim)]
@@ -156,7 +195,8 @@ def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[
         f"variable '{array.name}'", expected="one spatial dim, or a narrow band of latitudes",
         got=f"spatial dims {dims}",
         fix=f"pass --along {rest[-1]} with --average {rest[0]}, or cut a band out: "
-        f"--select {rest[0]}=-2:2" if len(rest) > 1 else "check the dims of the variable",
+        f"--select {rest[0]}=-2:2, or keep all with --domain box or sphere" if len(rest) > 1
+        else "check the dims of the variable",
     )  # fmt: skip
 
 

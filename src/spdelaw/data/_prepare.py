@@ -17,19 +17,21 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.spatial import KDTree
 
-from spdelaw.data._clock import on_clock, to_dates
+from spdelaw.data._climate import design_matrix, deviations, regress
+from spdelaw.data._clock import on_clock
 from spdelaw.data._contract import as_fields
-from spdelaw.data._reduce import reduce_field
+from spdelaw.data._reduce import cell_areas, reduce_field
+from spdelaw.domain._places import places_of_fields
 from spdelaw.errors import DataError, InputError
 
 Array = np.ndarray
 
 SEASONS = (None, "month", "dayofyear")
 SCALES = (None, "point", "whole")
-#: Harmonics of the year that a climatology by day has: twelve months are no finer.
-HARMONICS = 3
-DAYS_OF_YEAR = 365.2425
+#: Points that differ by less than this part of the largest coordinate are one.
+SAME_POINT = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +45,14 @@ class Preparation:
         variable: of a Dataset.
         select: ranges to keep, such as ``{"latitude": (-2, 2), "longitude": (150, 270)}``.
         average: dims to average over, latitudes by area.
-        rename: names of the data to names of the domain, such as ``{"longitude": "x"}``.
-        coarsen: neighbours to average, such as ``{"x": 4}``.
+        rename: names of the data to names of the domain, such as ``{"longitude": "x"}``, or
+            ``{"latitude": "lat", "longitude": "lon"}`` on a sphere.
+        coarsen: neighbours to average, such as ``{"x": 4}`` or ``{"lat": 2, "lon": 2}``, latitudes
+            by area.
         anomalies: "month" subtracts the mean of each calendar month, "dayofyear" the mean and
             three harmonics of the year; both need dates.
         detrend: subtract a straight line in time at each point.
-        standardise: divide by the standard deviation, of each "point" or of the "whole".
+        standardise: divide by the standard deviation, of each "point" or, by area, of the "whole".
         time_unit: unit that dates are counted in, "days" by default.
 
     Example:
@@ -102,7 +106,7 @@ class Preparation:
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
         fields = as_fields(self.reduce(data), dims=dims, time_unit=self.time_unit)
-        return learn_map(self, fields)
+        return learn_map(self, fields, dims)
 
     def reduce_dataset(self, dataset: xr.Dataset) -> xr.Dataset:
         """The data set with its dims cut to the ranges of ``select``."""
@@ -142,8 +146,8 @@ class Prepared:
     Attributes:
         how: the settings.
         coefficients: B, (n_columns, n_points); NaN at points that were never seen.
-        scale: s, (n_points,).
-        points: where, (n_points,).
+        scale: s, (n_points,); NaN likewise.
+        points: where, (n_points,), or (n_points, d) for all points of a grid in d dimensions.
         clock: attributes ``units`` and ``calendar`` of the times.
         middle: time at which the line in time is zero, and its unit length.
     """
@@ -160,98 +164,60 @@ class Prepared:
         fields = self.align(as_fields(self.how.reduce(data), dims=dims))
         if not self.how.is_affine:
             return fields
-        offset, scale = self.affine(fields["time"].values, fields[dims[0]].values)
+        places = places_of_fields(fields, dims)
+        offset, scale = map(places.unflatten, self.affine(fields["time"].values, places.points))
         return fields.copy(data=(fields.values - offset) / scale)
 
     def align(self, fields: xr.DataArray) -> xr.DataArray:
         """Fields with times counted as those of the data that the map was learned from."""
         if "path_time" in fields.coords and self.how.is_affine:
-            raise DataError(
-                "data", expected="one clock for all paths", got="times of each path's own",
-                fix="prepare the paths yourself, and leave prepare out",
-            )  # fmt: skip
+            raise _no_common_clock()
         return on_clock(fields, self.clock)
 
     def affine(self, times: Array, points: Array) -> tuple[Array, Array]:
-        """Offset (T, M) and scale (M,) at times and points."""
-        if len(points) != len(self.points) or not np.allclose(points, self.points):
+        """Offset (T, M) and scale (M,) at times and at some or all of the points."""
+        at = self._rows(points)
+        how = self.how
+        design = design_matrix(how.anomalies, how.detrend, times, self.clock, self.middle)
+        return design @ self.coefficients[:, at], self.scale[at]
+
+    def _rows(self, points: Array) -> Array:
+        """Which of the points these are."""
+        n = len(self.points)
+        largest = np.abs(self.points).max(0)
+        unit = np.where(largest > 0, largest, 1.0)
+        known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (self.points, points))
+        at = KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+        if (at == n).any():
             raise DataError(
-                "points", expected=f"the {len(self.points)} points the preparation was learned at",
-                got=f"{len(points)} points", fix="use the grid of the fit",
+                "points", expected=f"some of the {n} points the preparation was learned at",
+                got=f"{np.asarray(points)[at == n][0]}, one of {len(points)}",
+                fix="use the grid of the fit",
             )  # fmt: skip
-        design = design_matrix(self.how, times, self.clock, self.middle)
-        return design @ self.coefficients, self.scale
+        return at
 
 
-def learn_map(how: Preparation, fields: xr.DataArray) -> Prepared:
+def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> Prepared:
     """Least squares of each point on the design, then the scale of what is left."""
-    times = fields["time"].values
-    points = fields[fields.dims[-1]].values
+    times, places = fields["time"].values, places_of_fields(fields, dims)
     clock = {k: fields["time"].attrs[k] for k in ("units", "calendar") if k in fields["time"].attrs}
     middle = (float(times.mean()), float(np.ptp(times)) or 1.0)
+    n_points = len(places.points)
     if not how.is_affine:
         return Prepared(
-            how, np.zeros((0, len(points))), np.ones(len(points)), points, clock, middle
+            how, np.zeros((0, n_points)), np.ones(n_points), places.points, clock, middle
         )
     if "path_time" in fields.coords:
-        raise DataError(
-            "data", expected="one clock for all paths", got="times of each path's own",
-            fix="prepare the paths yourself, and leave prepare out",
-        )  # fmt: skip
-    values = np.asarray(fields.values)
-    design = design_matrix(how, times, clock, middle)
-    coefficients = np.stack([_solve(design, values[..., m], how) for m in range(len(points))], 1)
-    left = values - design @ coefficients
-    return Prepared(how, coefficients, _scale(how, left), points, clock, middle)
+        raise _no_common_clock()
+    values = places.flatten(np.asarray(fields.values))
+    design = design_matrix(how.anomalies, how.detrend, times, clock, middle)
+    coefficients = regress(design, values)
+    scale = deviations(how.standardise, values - design @ coefficients, cell_areas(fields, places))
+    return Prepared(how, coefficients, scale, places.points, clock, middle)
 
 
-def design_matrix(
-    how: Preparation, times: Array, clock: Mapping[str, Any], middle: tuple[float, float]
-) -> Array:
-    """D(t): months or harmonics or a constant, and the line in time; (T, n_columns)."""
-    if how.anomalies == "month":
-        months = _calendar(times, clock, "month")
-        columns = [(months == m).astype(float) for m in range(1, 13)]
-    elif how.anomalies == "dayofyear":
-        angle = 2 * np.pi * _calendar(times, clock, "dayofyear") / DAYS_OF_YEAR
-        waves = [f(k * angle) for k in range(1, HARMONICS + 1) for f in (np.cos, np.sin)]
-        columns = [np.ones(len(times)), *waves]
-    else:
-        columns = [np.ones(len(times))]
-    if how.detrend:
-        columns.append((times - middle[0]) / middle[1])
-    return np.stack(columns, axis=1)
-
-
-def _calendar(times: Array, clock: Mapping[str, Any], part: str) -> Array:
-    dates = xr.DataArray(to_dates(times, clock), dims="time")
-    return np.asarray(getattr(dates.dt, part).values, dtype=float)
-
-
-def _solve(design: Array, values: Array, how: Preparation) -> Array:
-    """Coefficients of one point from all paths, (P, T); NaN where nothing was seen."""
-    seen = ~np.isnan(values)
-    rows = np.broadcast_to(design, (*values.shape, design.shape[1]))[seen]
-    if not len(rows):
-        return np.full(design.shape[1], np.nan)
-    found, _, rank, _ = np.linalg.lstsq(rows, values[seen], rcond=None)
-    if rank < design.shape[1]:
-        wanted = f"anomalies={how.anomalies!r}, detrend={how.detrend}"
-        raise DataError(
-            "data", expected=f"times that determine {design.shape[1]} coefficients ({wanted})",
-            got=f"{rank} at a point of {len(rows)} values",
-            fix="observe every calendar month, or use anomalies='dayofyear', or neither",
-        )  # fmt: skip
-    return found
-
-
-def _scale(how: Preparation, left: Array) -> Array:
-    n_points = left.shape[-1]
-    if how.standardise is None:
-        return np.ones(n_points)
-    if how.standardise == "whole":
-        return np.full(n_points, np.sqrt(np.nanmean(left**2)) or 1.0)
-    count = (~np.isnan(left)).sum((0, 1))
-    total = np.nansum(left**2, (0, 1))
-    std = np.sqrt(total / np.maximum(count, 1))
-    return np.where(std > 0, std, 1.0)
+def _no_common_clock() -> DataError:
+    return DataError(
+        "data", expected="one clock for all paths", got="times of each path's own",
+        fix="prepare the paths yourself, and leave prepare out",
+    )  # fmt: skip

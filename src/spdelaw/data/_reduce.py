@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.data._adapt import select as select_variable
 from spdelaw.data._layout import TIME
+from spdelaw.domain import Places
 from spdelaw.errors import DataError, InputError
 
 #: Words by which a coordinate of latitude is known.
@@ -33,10 +34,12 @@ def reduce_field(
         array = _between(array, _named(array, dim, rename), low, high)
     for dim in average:
         array = _mean(array, _named(array, dim, rename))
+    for old in rename:
+        if old in array.dims and is_latitude(array, old):  # known by a name that it will lose
+            marked = array[old].assign_attrs(standard_name="latitude")
+            array = array.assign_coords({old: marked})
     array = array.rename({old: new for old, new in rename.items() if old in array.dims})
-    for dim, size in coarsen.items():
-        array = _coarser(array, _named(array, dim, {}), size)
-    return array
+    return _coarser(array, {_named(array, dim, rename): n for dim, n in coarsen.items()})
 
 
 def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
@@ -85,9 +88,23 @@ def _mean(array: xr.DataArray, dim: str) -> xr.DataArray:
         )
     if not is_latitude(array, dim):
         return array.mean(dim, keep_attrs=True)
-    width = np.cos(np.deg2rad(array[dim].values.astype(float))).clip(min=0.0)
-    weights = xr.DataArray(width, dims=dim, coords={dim: array[dim]})
-    return array.weighted(weights).mean(dim, keep_attrs=True)
+    return array.weighted(_widths(array, dim)).mean(dim, keep_attrs=True)
+
+
+def _widths(array: xr.DataArray, dim: str) -> xr.DataArray:
+    """Relative size of cells along a coordinate: the cosine of a latitude, else one."""
+    if not is_latitude(array, dim):
+        return xr.ones_like(array[dim], dtype=float)
+    cosine = np.cos(np.deg2rad(array[dim].values.astype(float)))
+    return array[dim].copy(data=cosine.clip(min=0.0))
+
+
+def cell_areas(fields: xr.DataArray, places: Places) -> np.ndarray:
+    """Relative areas of the points of fields; (M,)."""
+    area = xr.ones_like(fields.isel(path=0, time=0, drop=True))
+    for name in places.coords:
+        area = area * _widths(fields, name)
+    return np.asarray(places.flatten(area.transpose(*places.dims).values))
 
 
 def is_latitude(array: xr.DataArray, dim: str) -> bool:
@@ -100,14 +117,25 @@ def is_latitude(array: xr.DataArray, dim: str) -> bool:
     )
 
 
-def _coarser(array: xr.DataArray, dim: str, size: int) -> xr.DataArray:
-    """Means of ``size`` neighbours; what is left over at the end is dropped."""
-    n = array.sizes[dim]
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= n:
-        raise InputError(
-            f"coarsen '{dim}'", expected=f"an integer from 1 to {n}", got=repr(size),
-            fix=f"coarsen={{{dim!r}: 2}}",
-        )  # fmt: skip
-    if size == 1:
+def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
+    """Means by area of blocks of neighbours; what is left over at the end is dropped."""
+    for dim, size in sizes.items():
+        n = array.sizes[dim]
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= n:
+            raise InputError(
+                f"coarsen '{dim}'", expected=f"an integer from 1 to {n}", got=repr(size),
+                fix=f"coarsen={{{dim!r}: 2}}",
+            )  # fmt: skip
+    blocks = {dim: size for dim, size in sizes.items() if size > 1}
+    if not blocks:
         return array
-    return array.coarsen({dim: size}, boundary="trim").mean(keep_attrs=True)
+    area = xr.ones_like(array, dtype=float)
+    for dim in blocks:
+        area = area * _widths(array, dim)
+    # All dims at once: a mean of means would count the points beside a gap twice.
+    seen, weighted = area.where(array.notnull()), (area * array).rename(array.name)
+    part, total = (
+        whole.assign_attrs(array.attrs).coarsen(blocks, boundary="trim").sum(keep_attrs=True)
+        for whole in (seen, weighted)
+    )
+    return total.copy(data=(total / part.where(part > 0)).data)

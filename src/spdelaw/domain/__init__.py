@@ -17,6 +17,7 @@ from spdelaw.domain._places import Places
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
 from spdelaw.domain._sphere import Sphere
+from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Places",
     "Plane",
     "Sphere",
+    "Turn",
     "from_dict",
 ]
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
 from spdelaw.domain._places import Places, as_points, places_of_fields, places_of_points
+from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
 Array = np.ndarray
@@ -99,6 +100,14 @@ class AbstractDomain(abc.ABC):
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
         """Points and weights fine enough for products of ``n_modes`` modes with a function."""
         return self.quadrature(max(400, 4 * n_modes))
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
+        """Pairs of modes that shifting a field around the domain turns into one another.
+
+        Modes in no pair stay as they are, or have a partner beyond ``n_modes``. None where no
+        shift maps the domain onto itself, or none in pairs.
+        """
+        return None
 
     def fast_analyse(self, values: Array, points: Array, n_modes: int) -> Array | None:
         """Coefficients by a fast transform, or None where the grid does not allow one."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from spdelaw.domain._interval import BOUNDARIES, Interval
 from spdelaw.domain._tensor import TensorDomain
+from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
 
@@ -68,6 +69,21 @@ class Box(TensorDomain):
         """One interval a dim."""
         pairs = zip(self.sides, self.boundary, strict=True)
         return tuple(Interval(a, b, word) for (a, b), word in pairs)  # type: ignore[arg-type]
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
+        """Cosine and sine along the one side that is periodic, equal in the others.
+
+        With several such sides a shift along all of them mixes more than two modes.
+        """
+        if self.boundary.count("periodic") != 1:
+            return None
+        side = self.boundary.index("periodic")
+        modes = [tuple(map(int, index)) for index in self.indices(n_modes)]
+        at = {mode: n for n, mode in enumerate(modes)}
+        waves = {wave.cosine: wave for wave in self.factors[side].turns(n_modes) or ()}
+        cosines = [(mode, waves[mode[side]]) for mode in modes if mode[side] in waves]
+        pairs = [(m, (*m[:side], w.sine, *m[side + 1 :]), w.wavenumber) for m, w in cosines]
+        return tuple(Turn(at[c], at[s], k) for c, s, k in pairs if s in at)
 
     def __repr__(self) -> str:
         """As one would write it."""

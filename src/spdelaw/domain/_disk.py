@@ -11,6 +11,7 @@ from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import grid_points
+from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
 BOUNDARIES = ("dirichlet", "neumann")
@@ -89,6 +90,11 @@ class Disk(AbstractDomain):
         rho = np.minimum(r / self.radius, 1.0)[:, None]
         turn = np.where(is_sine, np.sin(m * phi[:, None]), np.cos(m * phi[:, None]))
         return special.jv(m, j * rho) * turn * _scale(m, j, self.boundary) / self.radius
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...]:
+        """``cos(m phi)`` and ``sin(m phi)`` of the same zero: rotation about the centre."""
+        m, _, is_sine = self.modes(n_modes)
+        return turns_of_neighbours(is_sine, m)
 
     def _polar(self, points: Array) -> tuple[Array, Array]:
         x, y = (np.asarray(points, float) - self.centre).T

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
+from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
 Boundary = Literal["dirichlet", "neumann", "periodic"]
@@ -138,6 +139,13 @@ class Interval(AbstractDomain):
                 else "pass a one-dimensional array of finite coordinates",
             )
         return x
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
+        """Cosine and sine of each wavenumber where the ends are glued together."""
+        if self.boundary != "periodic":
+            return None
+        k = self._wavenumbers(self.check_modes(n_modes)) * np.pi / self.volume
+        return turns_of_neighbours((np.arange(n_modes) % 2 == 0) & (k > 0), k)
 
     # -- fast transforms ------------------------------------------------------------
 

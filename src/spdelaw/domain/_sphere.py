@@ -10,6 +10,7 @@ from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points, grid_points, places_of_points
+from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
 
@@ -58,15 +59,24 @@ class Sphere(AbstractDomain):
         l = self.degrees(n_modes)
         return l * (l + 1.0) / self.radius**2
 
+    def orders(self, n_modes: int) -> tuple[Array, Array]:
+        """Order m of each mode, and whether it is a sine; both (n_modes,)."""
+        within = np.arange(n_modes) - self.degrees(n_modes) ** 2  # 0, cosine, sine of 1, 2, ...
+        return (within + 1) // 2, (within > 0) & (within % 2 == 0)
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...]:
+        """``cos(m lon)`` and ``sin(m lon)`` of the same degree: rotation about the axis."""
+        m, is_sine = self.orders(n_modes)
+        return turns_of_neighbours(is_sine, m)
+
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """``P_l^m(sin lat)`` times 1, ``sqrt(2) cos(m lon)`` or ``sqrt(2) sin(m lon)``."""
         lat, lon = np.radians(np.asarray(points, float)).T
         l = self.degrees(n_modes)
-        within = np.arange(n_modes) - l**2  # 0, then cosine and sine of 1, 2, ...
-        m = (within + 1) // 2
+        m, is_sine = self.orders(n_modes)
         legendre = _legendre(lat, int(l.max()))
         angle = m * lon[:, None]
-        turn = np.where(within % 2 == 1, np.cos(angle), np.sin(angle)) * np.sqrt(2.0)
+        turn = np.where(is_sine, np.sin(angle), np.cos(angle)) * np.sqrt(2.0)
         turn = np.where(m == 0, 1.0, turn)
         return legendre[l, m].T * turn / self.radius
 

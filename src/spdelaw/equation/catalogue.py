@@ -6,6 +6,7 @@ amplitude ``sqrt(q_n)``, 201 times on [0, 1], 101 points on [0, pi] or 200 on [-
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 __all__ = [
     "EQUATIONS",
     "advection_diffusion",
+    "advection_diffusion_on",
     "damped_heat",
     "disk_heat",
     "fractional_heat",
@@ -28,6 +30,7 @@ __all__ = [
     "ornstein_uhlenbeck",
     "periodic_heat",
     "plane_ornstein_uhlenbeck",
+    "rotating_sphere",
     "sphere_heat",
     "square_heat",
 ]
@@ -162,10 +165,39 @@ def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE
     return heat_on(Plane(), n_modes, **settings)
 
 
-def advection_diffusion(
-    n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0, nu: float = 1.0,
-    noise: Any = PAPER_NOISE, initial: Any = heat_bump,
+def advection_diffusion_on(
+    domain: AbstractDomain, n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0,
+    nu: float = 1.0, noise: Any = PAPER_NOISE, initial: Any = "stationary",
 ) -> SpectralSPDE:  # fmt: skip
+    """Heat carried around a domain: ``dX = (-kappa + nu Laplace X - speed X') dt + dW``.
+
+    The derivative is along the periodic direction of an interval or a box, or by the angle, in
+    radians, about the axis of a sphere or the centre of a disk. Cosine and sine of a wave turn
+    into one another, so the drift is a matrix. A cosine whose sine is cut off is not carried.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.advection_diffusion_on(sl.Disk(), n_modes=3, speed=2.0).eigenvalues
+        array([ 6.78318596+0.j, 15.68197064-2.j, 15.68197064+2.j])
+    """
+    decay = OperatorFormula(kappa, nu).values(domain.eigenvalues(n_modes))
+    return SpectralSPDE(
+        domain, n_modes, np.diag(decay) + advection_matrix(domain, n_modes, speed), noise=noise,
+        initial=initial, label=f"stochastic advection-diffusion equation, {domain.name}",
+    )  # fmt: skip
+
+
+def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
+    """`advection_diffusion_on` the unit sphere: fields drift eastward, ``speed`` radians a time.
+
+    Harmonics of degree l and order m have ``lambda = kappa + nu l (l + 1) +- i m speed``.
+    """
+    return advection_diffusion_on(Sphere(), n_modes, **settings)
+
+
+def advection_diffusion(
+    n_modes: int = 49, *, initial: Any = heat_bump, **settings: Any
+) -> SpectralSPDE:
     """Heat carried around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
 
     Cosine and sine of a wavenumber turn into one another, so the drift is a matrix, with
@@ -178,16 +210,8 @@ def advection_diffusion(
         array([1.+0.j, 5.-4.j, 5.+4.j])
     """
     ring = Interval(0.0, np.pi, "periodic")
-    decay = OperatorFormula(kappa, nu).values(ring.eigenvalues(n_modes))
-    return SpectralSPDE(
-        ring,
-        n_modes,
-        np.diag(decay) + advection_matrix(ring, n_modes, speed),
-        noise=noise,
-        initial=initial,
-        n_points=100,
-        label="stochastic advection-diffusion equation on a ring",
-    )
+    equation = advection_diffusion_on(ring, n_modes, initial=initial, **settings)
+    return dataclasses.replace(equation, n_points=100)
 
 
 #: The catalogue by name, as the shell knows it.
@@ -203,4 +227,5 @@ EQUATIONS = {
     "sphere-heat": sphere_heat,
     "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
     "advection-diffusion": advection_diffusion,
+    "rotating-sphere": rotating_sphere,
 }

@@ -122,6 +122,7 @@ def _fit(
 
 def _forecasts(law: Law, seen: xr.DataArray, origin: int, leads: int, z: float) -> Array:
     """Mean square of each predictor, and share inside the law's intervals; (5, leads there are)."""
+    seen = law.domain.flatten(seen)
     history = seen.isel(time=slice(origin))
     later = seen.isel(time=slice(origin, origin + leads))
     result = law.bare.forecast(history, later["time"].values)

@@ -131,7 +131,8 @@ def fit(
     if plugin is not None:
         options = {k: others.pop(k) for k in [*others] if k not in ADAPTER}
     learned = None if prepare is None else _prepared(prepare, data, domain, others)
-    observed = observe(data if learned is None else learned.apply(data), domain, **others)
+    fields = data if learned is None else learned.apply(data, domain.dims)
+    observed = observe(fields, domain, **others)
     settings = dataclasses.replace(settings, forcing=as_forcing(forcing, domain, observed))
     note = None
     if n_modes == "auto":
@@ -160,11 +161,6 @@ def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str,
         raise InputError(
             "prepare", expected="a Preparation", got=type(prepare).__name__,
             fix="pass prepare=sl.Preparation(anomalies='month')",
-        )  # fmt: skip
-    if len(domain.dims) > 1:
-        raise InputError(
-            "prepare", expected="a domain with one spatial dim", got=f"dims {domain.dims}",
-            fix="prepare the fields with xarray, fit without prepare",
         )  # fmt: skip
     if others:
         raise InputError(

@@ -14,6 +14,7 @@ from spdelaw.infer._layout import Layout
 from spdelaw.infer._nuisance import (
     MOST_SHARED,
     likeliest_total,
+    modes_hold,
     needed_nuisance,
     principal_components,
 )
@@ -103,6 +104,8 @@ def _reduced_view(
         return None
     reduction = principal_components(values)
     if reduction is None:
+        return None
+    if settings.nuisance == "auto" and modes_hold(values, domain.eigenfunctions(points, n_modes)):
         return None
     keep, variance = reduction
     components = values @ keep

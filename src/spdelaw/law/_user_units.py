@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import as_fields, from_dates, on_clock, to_dates
+from spdelaw.domain._places import places_of_fields
 from spdelaw.law._forced import with_response, without_response
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
     clock = law.info.get("time", {})
     time = result["time"]
     if law.preparation is not None and law.preparation.how.is_affine:
-        offset, scale = law.preparation.affine(time.values, result[law.domain.dims[0]].values)
+        places = places_of_fields(next(iter(result.data_vars.values())), law.domain.dims)
+        offset, scale = law.preparation.affine(time.values, places.points)
+        by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
+        by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
         for name in result.data_vars:
-            values = result[name] * xr.DataArray(scale, dims=law.domain.dims[0])
-            if name != "std":
-                values = values + xr.DataArray(offset, dims=("time", law.domain.dims[0]))
+            values = result[name] * by_point + (0.0 if name == "std" else by_time)
             result[name] = values.transpose(*result[name].dims)
         if "observation_std" in result.attrs:
             result.attrs["observation_std"] *= float(np.nanmean(scale))

@@ -125,6 +125,18 @@ class DomainContract:
         got = domain.project(third, self.n_modes)
         np.testing.assert_allclose(got, np.eye(self.n_modes)[2], atol=1e-9)
 
+    def test_turns_pair_modes_of_one_eigenvalue(self) -> None:
+        """Pairs are disjoint, and a shift that maps the domain onto itself keeps eigenvalues."""
+        domain = self.make_domain()
+        turns = domain.turns(self.n_modes) or ()
+        members = [n for turn in turns for n in turn[:2]]
+        assert len(set(members)) == len(members)
+        assert set(members) <= set(range(self.n_modes))
+        mu = domain.eigenvalues(self.n_modes)
+        for cosine, sine, wavenumber in turns:
+            np.testing.assert_allclose(mu[cosine], mu[sine], rtol=1e-12)
+            assert wavenumber > 0
+
     def test_labelled_fields_keep_their_labels(self) -> None:
         """DataArrays go in and come out with named dims, whatever their order."""
         domain, x, c, u = self._sample()
