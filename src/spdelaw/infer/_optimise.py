@@ -13,16 +13,16 @@ import numpy as np
 from scipy import optimize
 
 from spdelaw.errors import ConvergenceError
+from spdelaw.infer._curvature import Objective, difference_information
 
 Array = np.ndarray
-Objective = Callable[[Array], tuple[float, Array]]
+#: Information at a point, for coordinates of these rough standard errors.
+Curvature = Callable[[Array, Array], Array]
 
 #: Half the squared Newton step, in log-likelihood, that counts as converged.
 DECREMENT_TOLERANCE = 1e-3
 #: Slope, in log-likelihood a standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
-#: Step of the differences of the score, in standard errors.
-DIFFERENCE_STEP = 0.02
 
 
 class Optimum(NamedTuple):
@@ -51,6 +51,7 @@ def maximise(
     n_plain: int,
     known_block: Callable[[Array], Array],
     *,
+    owners: Array | None = None,
     polish: bool = True,
     search: bool = True,
     max_iterations: int = 300,
@@ -62,11 +63,15 @@ def maximise(
         scale: rough standard errors, (p,).
         n_plain: coordinates whose curvature is differenced; that of the others is known.
         known_block: curvature among the others at a point.
+        owners: see `difference_information`.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
         max_iterations: of the quasi-Newton method.
     """
     calls = [0]
+
+    def curvature(x: Array, scale: Array) -> Array:
+        return difference_information(counted, x, scale, n_plain, known_block, owners)
 
     def counted(x: Array) -> tuple[float, Array]:
         calls[0] += 1
@@ -74,11 +79,11 @@ def maximise(
 
     x = np.zeros(len(scale))
     if search:
-        x, value, scale = _search(counted, x, scale, n_plain, known_block, max_iterations)
+        x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, np.zeros(len(scale)), flat, calls[0], np.nan)
-    x, value, gradient, information = _polish(counted, x, scale, n_plain, known_block)
+    x, value, gradient, information = _polish(counted, x, scale, curvature)
     decrement = _decrement(gradient, information, scale)
     if not decrement < DECREMENT_TOLERANCE:
         raise _no_maximum(f"a point from which {decrement:.2g} more could be gained")
@@ -89,9 +94,8 @@ def maximise(
 
 
 def _search(
-    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable,
-    max_iterations: int,
-) -> tuple[Array, float, Array]:  # fmt: skip
+    objective: Objective, x: Array, scale: Array, curvature: Curvature, max_iterations: int
+) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
     x, value = _quasi_newton(objective, x, scale, max_iterations)
     if not np.isfinite(value) or abs(value) >= 1e300:
@@ -101,7 +105,7 @@ def _search(
         # maximum; it goes on in the scale of the curvature found there.
         if np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
             break
-        information = difference_information(objective, x, scale, n_plain, known_block)
+        information = curvature(x, scale)
         scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
         x, value = _quasi_newton(objective, x, scale, max_iterations)
     return x, value, scale
@@ -129,12 +133,12 @@ def _quasi_newton(
 
 
 def _polish(
-    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable
+    objective: Objective, x: Array, scale: Array, curvature: Curvature
 ) -> tuple[Array, float, Array, Array]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing."""
     value, gradient = objective(x)
     for _ in range(6):
-        information = difference_information(objective, x, scale, n_plain, known_block)
+        information = curvature(x, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, information, scale)
         if _decrement(gradient, information, scale) < 0.1 * DECREMENT_TOLERANCE:
             break
@@ -158,24 +162,6 @@ def _newton_steps(
         else:
             break
     return x, value, gradient
-
-
-def difference_information(
-    objective: Objective, x: Array, scale: Array, n_plain: int, known_block: Callable
-) -> Array:
-    """``-d2 log p`` by central differences of the analytic score; symmetric (p, p)."""
-    information = np.zeros((len(x), len(x)))
-    for i in range(n_plain):
-        step = np.zeros_like(x)
-        step[i] = DIFFERENCE_STEP * scale[i]
-        up, down = objective(x + step)[1], objective(x - step)[1]
-        column = (down - up) / (2.0 * step[i])
-        information[:n_plain, i] += 0.5 * column[:n_plain]
-        information[i, :n_plain] += 0.5 * column[:n_plain]
-        information[n_plain:, i] = information[i, n_plain:] = column[n_plain:]
-    if n_plain < len(x):
-        information[n_plain:, n_plain:] = known_block(x)
-    return information
 
 
 def _newton_step(gradient: Array, information: Array, scale: Array) -> Array:

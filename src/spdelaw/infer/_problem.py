@@ -15,6 +15,7 @@ import numpy as np
 
 from spdelaw.infer._coupled_layout import CoupledLayout
 from spdelaw.infer._coupled_starts import CoupledRough
+from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._layout import Layout
 from spdelaw.infer._optimise import Optimum, maximise
 from spdelaw.infer._starts import Rough
@@ -26,12 +27,17 @@ Evaluate = Callable[[Any], Any]
 
 #: Directions of the initial mean with less than this share of the largest information drop out.
 INITIAL_TOLERANCE = 1e-9
+#: Groups of coordinates that have one for each mode.
+OF_A_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
 #: Variance, in squared rough standard errors, of a direction without information.
 UNSEEN = 1e8
 
 
 class Problem(NamedTuple):
-    """Everything a maximisation needs."""
+    """Everything a maximisation needs.
+
+    ``separable`` says that modes do not meet in the likelihood but through shared coordinates.
+    """
 
     layout: Layout
     evaluate: Evaluate
@@ -40,6 +46,7 @@ class Problem(NamedTuple):
     fixed: dict[int, float]
     priors: list[tuple[int, Any]]
     initial_mean: Array
+    separable: bool = False
 
 
 class Solution(NamedTuple):
@@ -146,7 +153,7 @@ def solve(
 
     optimum = maximise(
         lambda x: log_posterior(problem, free, x)[:2], free.scale, free.n_plain, known_block,
-        polish=polish, search=search,
+        polish=polish, search=search, owners=_owners(problem, free),
     )  # fmt: skip
     full = free.full(optimum.x)
     parameters = layout.unpack(full, problem.initial_mean)
@@ -155,6 +162,22 @@ def solve(
     )
     spread = free.columns @ _root_of_inverse(optimum.information, free.scale)
     return Solution(parameters, full, spread, free.n_plain, log_likelihood, optimum)
+
+
+def _owners(problem: Problem, free: FreeVector) -> Array | None:
+    """Mode that each free coordinate belongs to, where the problem is separable."""
+    if not problem.separable:
+        return None
+    if ((free.columns != 0.0).sum(0) != 1).any():
+        return None  # directions that mix coordinates
+    names = np.array(problem.layout.names)[np.abs(free.columns).argmax(0)]
+    return np.array([owner_of(str(name)) for name in names])
+
+
+def owner_of(name: str) -> int:
+    """Mode that a coordinate such as ``eigenvalue[3]`` belongs to, `SHARED` for others."""
+    group, _, index = name.partition("[")
+    return int(index[:-1]) if group in OF_A_MODE and index else SHARED
 
 
 def free_vector(problem: Problem) -> FreeVector:

@@ -107,6 +107,7 @@ def fit_statistics(
         fixed_values(layout, settings.fixed),
         prior_terms(layout, settings.priors),
         np.zeros(n_modes) if kind == "stationary" else mean,
+        separable=not settings.is_coupled,
     )
     solution = solve(problem)
     degrees = s.n_values - s.n_paths * len(s.times) * n_modes

@@ -90,7 +90,10 @@ class Task:
         if self.view.n_nuisance:
             fixed[layout.names.index("nuisance_s")] = 0.0
         priors = prior_terms(layout, self.settings.priors)
-        return Problem(layout, evaluate, start, scale, fixed, priors, np.zeros(layout.n_modes))
+        return Problem(
+            layout, evaluate, start, scale, fixed, priors, np.zeros(layout.n_modes),
+            separable=data.is_diagonal and not isinstance(layout, CoupledLayout),
+        )  # fmt: skip
 
     def _second_start(self, found: Solution) -> Array | None:
         """A start in which modes that ran off to white noise follow the others' formulas.

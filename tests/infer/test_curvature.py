@@ -1,0 +1,88 @@
+"""Information from differences of the score: closed form, fewer moves where modes do not meet."""
+
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.infer._curvature import SHARED, difference_information
+from spdelaw.infer._problem import owner_of
+
+N = 5
+
+
+def separable(n=N, seed=0):
+    """Information of n modes with two coordinates each, a shared one and two known ones."""
+    rng = np.random.default_rng(seed)
+    owners = np.array([*range(1, n + 1), *range(1, n + 1), SHARED, 1, 3])
+    size = len(owners)
+    a = rng.standard_normal((size, size))
+    full = a @ a.T + size * np.eye(size)
+    meets = (owners[:, None] == owners) | (owners == SHARED) | (owners[:, None] == SHARED)
+    return np.where(meets, full, 0.0), owners
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_quadratics_are_found_exactly(group):
+    h, owners = separable()
+    calls = []
+
+    def objective(x):
+        calls.append(1)
+        return -0.5 * x @ h @ x, -h @ x
+
+    size, n_plain = len(h), len(h) - 2
+    scale = np.random.default_rng(1).uniform(0.5, 2.0, size)
+    got = difference_information(
+        objective, np.ones(size), scale, n_plain, lambda x: h[n_plain:, n_plain:],
+        owners if group else None,
+    )  # fmt: skip
+    np.testing.assert_allclose(got, h, atol=1e-9)
+    assert len(calls) == 2 * (3 if group else n_plain)
+
+
+def test_owners_by_name():
+    assert owner_of("eigenvalue[3]") == 3
+    assert owner_of("initial_mean[12]") == 12
+    shared = ("kappa", "season[2]", "observation_std", "nuisance_s")
+    assert [owner_of(name) for name in shared] == [SHARED] * 4
+
+
+def fitted(n_modes, noise=0.0, **options):
+    """Law of modes that all decay within the time of observation and by far not within a step."""
+    equation = sl.SpectralSPDE(
+        sl.Interval(0, np.pi), n_modes, 5.0 + np.arange(n_modes), noise=sl.PowerLaw(1.0),
+        initial=sl.Gaussian(np.ones(n_modes), np.full(n_modes, 0.5)),
+    )  # fmt: skip
+    times = np.linspace(0, 2, 101)
+    fields = sl.simulate(
+        equation, 30, times, equation.domain.grid(81), seed=0, observation_std=noise
+    )
+    return sl.fit(fields, equation.domain, n_modes, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"initial": "stationary"},
+        {"noise": 0.05, "observation_noise": "estimate"},
+        {"noise": 0.05, "observation_noise": 0.05},
+        {"fixed": {"eigenvalue[2]": 6.0}},
+        {"priors": {"noise_variance": sl.LogNormal(0.5, 1.0)}},
+    ],
+)
+def test_fits_are_the_same_with_all_coordinates_moved_alone(options, monkeypatch):
+    grouped = fitted(4, **options)
+    monkeypatch.setattr("spdelaw.infer._problem._owners", lambda problem, free: None)
+    alone = fitted(4, **options)
+    assert grouped.info["convergence"]["evaluations"] < alone.info["convergence"]["evaluations"]
+    for name in grouped.parameters.data_vars:
+        np.testing.assert_allclose(
+            grouped.parameters[name].values[..., :2], alone.parameters[name].values[..., :2],
+            rtol=5e-3, atol=1e-9,
+        )  # fmt: skip
+
+
+def test_evaluations_grow_far_less_than_the_number_of_modes():
+    few, many = (fitted(n).info["convergence"]["evaluations"] for n in (4, 32))
+    assert many < 4 * few
