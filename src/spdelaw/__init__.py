@@ -32,7 +32,7 @@ from spdelaw.equation import (
     catalogue,
 )
 from spdelaw.evaluate import Scorecard, evaluate, leave_future_out
-from spdelaw.infer import LogNormal, Normal, fit, update
+from spdelaw.infer import Learner, LogNormal, Normal, fit, update
 from spdelaw.law import Law, load
 from spdelaw.simulate import simulate
 
@@ -46,6 +46,7 @@ __all__ = [
     "Graph",
     "Interval",
     "Law",
+    "Learner",
     "Line",
     "LogNormal",
     "Matern",

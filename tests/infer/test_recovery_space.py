@@ -87,3 +87,23 @@ def test_decoupled_modes_recover_too(monkeypatch):
     law = sl.fit(sl.mask(fields, "random", 0.3, seed=0), domain, 5, initial="stationary")
     assert any("marginal" in note for note in law.info["warnings"])
     assert_recovers(law, equation, observation_std=0.1)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_few_sensors_do_not_lose_a_tied_drift(seed):
+    """The larger model is likelier: eighteen gappy sensors barely tell twelve modes apart.
+
+    Least squares of their rows is noise, so that a search from it alone ends hundreds of nats
+    below the maximum.
+    """
+    lake = sl.Box((0, 10), (0, 6), boundary="neumann")
+    truth = sl.catalogue.heat_on(lake, 16, kappa=0.05, nu=0.3, noise=sl.PowerLaw(1.0, 1.5))
+    sensors = np.random.default_rng(seed).uniform([0, 0], [10, 6], (18, 2))
+    fields = sl.simulate(truth, 1, np.arange(120.0), sensors, seed=seed, observation_std=0.3)
+    fields = sl.mask(fields, "random", 0.2, seed=seed)
+    how = {"drift": "parametric", "noise": "parametric", "initial": "stationary"}
+    free, held = (
+        sl.fit(fields, lake, 12, fixed={"s": 1.0, **more}, **how) for more in ({}, {"nu": 0.3})
+    )
+    gained = free.info["log_likelihood"] - held.info["log_likelihood"]
+    assert 0 <= gained < 8  # one parameter more: 2 * 8 is beyond a chi-square by 1e-4

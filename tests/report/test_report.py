@@ -1,13 +1,12 @@
 """The one-file report: what it says, what it refuses, and how it lives in a real browser."""
 
-import json
 import re
 import sys
 
 import numpy as np
 import pytest
 import xarray as xr
-from tests.report.browser import PROGRAM, Page
+from tests.report.pages import FIGURES, figures_of, in_browser, open_whole
 
 import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
@@ -23,8 +22,6 @@ pytest.importorskip("plotly")
 EQUATION = sl.catalogue.heat(n_modes=3)
 TIMES = np.linspace(0.0, 1.0, 21)
 GRID = np.linspace(0.0, np.pi, 17)
-FIGURES = {"spectra", "fields", "samples", "forecast", "moments", "innovations", "coverage"}
-in_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
 
 
 def simulated(n_paths=12, seed=0, times=TIMES, std=0.05):
@@ -47,13 +44,6 @@ def page(tmp_path_factory, law, gappy):
     file = tmp_path_factory.mktemp("report") / "report.html"
     return write_report(file, {"exact": law, "<b>chaos</b>": chaos}, gappy, truth=EQUATION,
                         title="A </script><b>title</b>")  # fmt: skip
-
-
-def figures_of(file) -> list[dict]:
-    found = re.search(
-        r'<script type="application/json" id="figures">(.*?)</script>', file.read_text(), re.DOTALL
-    )
-    return json.loads(found[1])
 
 
 # ------------------------------------------------------------------ the file
@@ -216,27 +206,9 @@ def test_arrays_survive_packing():
 # ------------------------------------------------------------------ in a browser
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    page = Page(tmp_path_factory.mktemp("profile"))
-    yield page
-    page.close()
-
-
-DRAWN = """[...document.querySelectorAll('.plot')].map(plot => [
-    plot.id.slice(5), plot.querySelectorAll('.trace, .hm').length, plot.clientWidth,
-    plot.scrollWidth])"""
-
-
 @in_browser
 def test_page_loads_alone_and_draws_every_figure(page, browser):
-    browser.media()
-    browser.open(page)
-    assert browser.complaints() == []
-    assert browser.requests() == []
-    drawn = browser.run(DRAWN)
-    assert {name for name, *_ in drawn} == FIGURES
-    assert all(marks > 0 and width > 300 for _, marks, width, _ in drawn), drawn
+    open_whole(browser, page)
     titles = browser.run("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
     assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
 

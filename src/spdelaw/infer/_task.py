@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from spdelaw.infer import _starts
+from spdelaw.infer._coordinates import OperatorTied
 from spdelaw.infer._coupled_layout import CoupledLayout
 from spdelaw.infer._layout import Layout, fixed_values, prior_terms
-from spdelaw.infer._problem import Problem, Solution, solve, starting_scale
+from spdelaw.infer._problem import (
+    Problem,
+    Solution,
+    free_vector,
+    log_posterior,
+    solve,
+    starting_scale,
+)
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._view import View
 from spdelaw.model import (
@@ -29,6 +38,8 @@ Array = np.ndarray
 WARM_PATHS = 100
 #: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
+#: Decay rates that a tied drift is tried at before it is maximised.
+SMOOTH_STARTS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +74,9 @@ class Task:
         self, some: Collapsed, use_misfit: bool, count: float, polish: bool | None = None
     ) -> Solution:
         polish = self.polish if polish is None else polish
-        found = solve(self._problem(some, self.start, use_misfit, count), polish=polish)
+        starts = [self.start, *self._smooth_starts()]
+        problems = [self._problem(some, start, use_misfit, count) for start in starts]
+        found = solve(max(problems, key=_height) if len(starts) > 1 else problems[0], polish=polish)
         again = self._second_start(found) if polish else None
         if again is None:
             return found
@@ -95,6 +108,29 @@ class Task:
             separable=data.is_diagonal and not isinstance(layout, CoupledLayout),
         )  # fmt: skip
 
+    def _smooth_starts(self) -> Iterator[Array]:
+        """Starts of a tied drift that share the energy of the data, slow to fast.
+
+        Scattered points that barely tell the modes apart give least-squares coefficients, and so
+        rough estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays.
+        """
+        drift = self.layout.drift
+        coupled = isinstance(self.layout, CoupledLayout)
+        if coupled or not isinstance(drift, OperatorTied) or not np.any(drift.mu):
+            return
+        view, mu = self.view, np.asarray(drift.mu)
+        span = float(np.ptp(view.times, axis=-1).max())
+        step = float(np.median(np.diff(view.times, axis=-1)))
+        share = np.mean(view.basis**2, axis=0) / np.arange(1, len(mu) + 1)
+        for rate in np.geomspace(2.0 / span, max(0.5 / step, 4.0 / span), SMOOTH_STARTS):
+            lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
+            level = np.nanmean(view.values**2) / np.sum(share / (2.0 * lam))
+            start = self.start.copy()
+            start[self.layout.slices["drift"]] = drift.start(lam)
+            noise = level / np.arange(1, len(mu) + 1)
+            start[self.layout.slices["noise"]] = self.layout.noise.start(noise)
+            yield start
+
     def _second_start(self, found: Solution) -> Array | None:
         """A start in which modes that ran off to white noise follow the others' formulas.
 
@@ -121,3 +157,10 @@ class Task:
             coordinates = getattr(self.layout, part)
             start[self.layout.slices[part]] = coordinates.start(np.concatenate([smooth, rest]))
         return start
+
+
+def _height(problem: Problem) -> float:
+    """Log posterior at the start; minus infinity where it has none."""
+    free = free_vector(problem)
+    value = log_posterior(problem, free, np.zeros(free.columns.shape[1]))[0]
+    return value if np.isfinite(value) else -np.inf

@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.report._forecast import BANDS
-from spdelaw.report._one_path import moments_of, one_path
-from spdelaw.report.html._clock import clock
-from spdelaw.report.html._figure import (
-    Bind,
-    Control,
-    Cursor,
-    Figure,
-    axis,
-    layout,
-    packed,
-    thinned,
-)
+from spdelaw.report._one_path import moments_of
+from spdelaw.report.html._figure import Bind, Cursor, Figure, axis, layout, packed, thinned
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._section import Section
+from spdelaw.report.html._spots import spots
 
 Array = np.ndarray
 
@@ -30,10 +21,9 @@ REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
 
 def section(material: Material) -> Section | None:
     """Fan of the first path; None where it is too short to cut."""
-    fields = material.fields
-    path = one_path("data", fields, 0)
-    n = max(2, int(SEEN * path.sizes["time"]))
-    if path.sizes["time"] - n < 2:
+    n_times = material.path(0).sizes["time"]
+    n = max(2, int(SEEN * n_times))
+    if n_times - n < 2:
         return None
     lead = (
         "The law saw the path up to the dotted line and nothing after it. The dark band should "
@@ -44,25 +34,23 @@ def section(material: Material) -> Section | None:
 
 
 def _figure(material: Material, n: int) -> Figure:
-    path = one_path("data", material.fields, 0)
+    path = material.path(0)
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
     result = material.law.forecast(history, when)
     mean, std = (part.values for part in moments_of("forecast", result, 0))
-    x = thinned(len(material.points), POINTS)
+    x, place = spots(material, path.values, POINTS)
     noise = np.broadcast_to(material.law.state.observation_variance, mean.shape[1:])
     std = np.sqrt(std**2 + noise)[:, x].T
     mean, seen = mean[:, x].T, path.values[:, x].T
     before = thinned(path.sizes["time"], 2 * TIMES)
-    name = "path_time" if "path_time" in material.fields.coords else "time"
-    attrs = material.fields[name].attrs
-    past, future = clock(path["time"].values[before], attrs), clock(when, attrs)
+    past, future = material.clock(path["time"].values[before]), material.clock(when)
     arrays = {"observed": seen[:, before], "mean": mean}
     for probability, z in REACH.items():
         key = f"{100 * probability:g}"
         arrays |= {f"low{key}": mean - z * std, f"high{key}": mean + z * std}
-    start = len(x) // 2
-    traces, binds = _bands(arrays, future.positions, start, material.dim)
+    start = place.start
+    traces, binds = _bands(arrays, future.positions, start, place.name)
     line = {"type": "scatter", "mode": "lines"}
     traces += [
         {**line, "x": future.positions, "y": packed(mean[start]), "name": "forecast mean",
@@ -70,16 +58,15 @@ def _figure(material: Material, n: int) -> Figure:
         {**line, "x": past.positions, "y": packed(arrays["observed"][start]), "name": "observed",
          "mode": "lines+markers", "marker": {"size": 3}, "line": {"color": "@data", "width": 1.5}},
     ]  # fmt: skip
-    binds += [Bind(len(traces) - 2, "y", "mean", (material.dim,)),
-              Bind(len(traces) - 1, "y", "observed", (material.dim,))]  # fmt: skip
-    end = clock(history["time"].values[-1:], attrs).positions[0]
-    labels = [f"{p:.4g}" for p in material.points[x]]
+    binds += [Bind(len(traces) - 2, "y", "mean", (place.name,)),
+              Bind(len(traces) - 1, "y", "observed", (place.name,))]  # fmt: skip
+    end = material.clock(history["time"].values[-1:]).positions[0]
     return Figure(
         "forecast",
         "Forecast of one path from its first part, with 50 % and 95 % bands, beside what happened.",
         traces,
         layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.quantity)), 400,
-        controls=(Control(material.dim, labels, start),), binds=tuple(binds),
+        controls=(place,), binds=tuple(binds),
         cursors=(Cursor("", [end], ("",)),), arrays=arrays,
     )  # fmt: skip
 

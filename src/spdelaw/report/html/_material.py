@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,14 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import describe
+from spdelaw.domain import Places
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluate import Scorecard, evaluate
 from spdelaw.law import Law
+from spdelaw.report._one_path import one_path
+from spdelaw.report.html._canvas import Canvas, canvas_of
+from spdelaw.report.html._clock import Clock, clock
 from spdelaw.report.html._figure import LAW_COLOURS
 
 Array = np.ndarray
@@ -28,7 +33,10 @@ class Material:
 
     Attributes:
         laws: by the names shown; the first is the one that the report is about.
-        fields: canonical fields, at most ``max_paths`` of them.
+        fields: canonical fields, at most ``max_paths`` of them; (path, time, x), or
+            (path, time, point) in several dimensions, whatever labels they came with.
+        places: points of the fields with those labels.
+        axes: name of each spatial coordinate, with its unit.
         description: of all the fields.
         cards: score of each law on the fields.
         truth: equation behind simulated fields.
@@ -37,6 +45,8 @@ class Material:
 
     laws: dict[str, Law]
     fields: xr.DataArray
+    places: Places
+    axes: tuple[str, ...]
     description: dict[str, Any]
     cards: dict[str, Scorecard]
     truth: SpectralSPDE | None
@@ -54,14 +64,47 @@ class Material:
         return next(iter(self.cards.values()))
 
     @property
-    def dim(self) -> str:
-        """The spatial dim."""
-        return self.law.domain.dims[0]
+    def points(self) -> Array:
+        """The spatial points, (M,) or (M, d)."""
+        return self.places.points
+
+    @functools.cached_property
+    def canvas(self) -> Canvas | None:
+        """Where the points lie on a map; None for fields over one coordinate."""
+        return canvas_of(self.law.domain, self.places, self.axes)
 
     @property
-    def points(self) -> Array:
-        """The spatial points."""
-        return self.fields[self.dim].values
+    def own_times(self) -> bool:
+        """Whether each path has times of its own."""
+        return "path_time" in self.fields.coords
+
+    @property
+    def missing(self) -> float:
+        """Share of values in the domain, at times that a path has, that are missing."""
+        rows = np.isfinite(self.fields["path_time"].values) if self.own_times else slice(None)
+        return float(np.isnan(self.fields.values[rows]).mean())
+
+    def path(self, i: int) -> xr.DataArray:
+        """Path at a position, (time, point), with the times it was seen at."""
+        return one_path("data", self.fields, i)
+
+    def clock(self, times: Array) -> Clock:
+        """Times as the reader of these data knows them."""
+        return clock(times, self.fields["path_time" if self.own_times else "time"].attrs)
+
+    def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
+        """Draws of the law at the points of path i, observed alike: (n, time, point).
+
+        With observation noise and what lies beyond the modes, but without gaps.
+        """
+        draws = self.law.sample(n, times, self.points, seed=seed, observation_noise=True)
+        values = self.on_points(draws)
+        rest = np.random.default_rng([self.seed, i]).standard_normal(values.shape)
+        return values + np.sqrt(self.law.unresolved_variance) * rest
+
+    def on_points(self, labelled: xr.DataArray) -> Array:
+        """What the law returns at ``points``, with the labels it gives them, as (..., M)."""
+        return self.law.domain.places(self.points).flatten(labelled.values)
 
     @property
     def quantity(self) -> str:
@@ -72,11 +115,6 @@ class Material:
         scaled = any("standardised" in step for step in how)
         unit = "standard deviations" if scaled else self.fields.attrs.get("units")
         return _with_unit(f"{name} anomaly" if changed else name, unit)
-
-    @property
-    def place(self) -> str:
-        """Name of the spatial coordinate with its unit."""
-        return _with_unit(self.dim, self.fields[self.dim].attrs.get("units"))
 
 
 def gather(
@@ -93,13 +131,15 @@ def gather(
     first = next(iter(named.values()))
     everything = first.prepared(data)
     named = {name: law.bare for name, law in named.items()}
-    fields = everything.isel(path=slice(max_paths)).load()
+    labelled = everything.isel(path=slice(max_paths)).load()
+    fields, places = first.domain.flatten(labelled), first.domain.places(labelled)
+    axes = tuple(_with_unit(d, labelled[d].attrs.get("units")) for d in first.domain.dims)
     cards = {
         name: evaluate(law, fields, _comparable(law, truth), tiers=TIERS, seed=seed)
         for name, law in named.items()
     }
     summary = describe(everything)
-    return Material(named, fields, summary, cards, truth, dict(source or {}), seed)
+    return Material(named, fields, places, axes, summary, cards, truth, dict(source or {}), seed)
 
 
 def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:

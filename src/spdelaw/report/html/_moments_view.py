@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.report.html._clock import clock
 from spdelaw.report.html._figure import (
     Figure,
     axis,
@@ -13,14 +12,10 @@ from spdelaw.report.html._figure import (
     log_axis,
     packed,
     panel_title,
-    thinned,
 )
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._replicates import DRAWS, Compared, compare
 from spdelaw.report.html._section import Section
-
-#: Most times on the page.
-TIMES = 300
 
 
 def section(material: Material) -> Section:
@@ -41,10 +36,8 @@ def _figure(material: Material, over_time: Compared | None, energy: Compared) ->
     traces: list[dict] = []
     axes: dict[str, dict] = {}
     if over_time is not None:
-        at = thinned(len(over_time.at), TIMES)
-        some = Compared(*(part[at] for part in over_time))
-        when = clock(some.at, material.fields["time"].attrs)
-        traces += _compared(some, when.positions, "")
+        when = material.clock(over_time.at)
+        traces += _compared(over_time, when.positions, "")
         axes |= {"xaxis": axis(when.title, domain=[0.0, 0.44], **when.axis),
                  "yaxis": axis(rangemode="tozero")}  # fmt: skip
         titles.append(panel_title(f"{title} over time", 0.0))

@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.report._estimates import spatial_weights
-from spdelaw.report._one_path import one_path
+from spdelaw.report.html._figure import thinned
 from spdelaw.report.html._material import Material
 
 Array = np.ndarray
 
 #: Draws of the whole data set, and most paths of one.
 DRAWS, PATHS = 60, 40
+#: Most times of a path, and most values of it; large grids are seen at fewer times.
+TIMES, VALUES = 300, 100_000
 #: Times at which coefficients are estimated for the energy of the modes.
 ROWS = 12
 
@@ -37,32 +39,31 @@ def compare(material: Material) -> tuple[Compared | None, Compared]:
     """Spread of the field over time (None without a common clock), and energy of the modes."""
     fields, law = material.fields, material.law
     n_paths = min(PATHS, fields.sizes["path"])
-    shared = "path_time" not in fields.coords
-    spread, energy = _Spread(material), _Energy(material)
+    shared = not material.own_times
+    most = int(np.clip(VALUES // len(material.points), 2, TIMES))
+    times = fields["time"].values[thinned(fields.sizes["time"], most)]
+    spread, energy = _Spread(material, times), _Energy(material)
     for i in range(n_paths):
-        path = one_path("data", fields, i)
-        values, times = path.values, path["time"].values
-        draws = law.sample(DRAWS, times, material.points, seed=1000 * material.seed + i + 1,
-                           observation_noise=True).values  # fmt: skip
-        rest = np.random.default_rng([material.seed, i]).standard_normal(draws.shape)
-        draws = draws + np.sqrt(law.unresolved_variance) * rest
+        path = material.path(i)
+        path = path.isel(time=thinned(path.sizes["time"], most))
+        values = path.values
+        draws = material.drawn(i, path["time"].values, DRAWS, 1000 * material.seed + i + 1)
         both = np.concatenate([values[None], np.where(np.isnan(values), np.nan, draws)])
         energy.add(both)
         if shared:
             spread.add(both)
-    over_time = _quantiles(fields["time"].values, spread.result()) if shared else None
+    over_time = _quantiles(times, spread.result()) if shared else None
     return over_time, _quantiles(np.arange(1, law.n_modes + 1), energy.result())
 
 
 class _Spread:
     """``1/|D| int Var X dx`` at each time; the mean square about the law's mean for one path."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, material: Material, times: Array) -> None:
         self._weights = spatial_weights(material.law.domain, material.points)
-        times = material.fields["time"].values
-        centre = material.law.equation.mean(times, material.points).values
+        centre = material.on_points(material.law.equation.mean(times, material.points))
         self._known = centre if material.fields.sizes["path"] < 2 else None
-        shape = (1 + DRAWS, *material.fields.shape[1:])
+        shape = (1 + DRAWS, len(times), len(material.points))
         self._count, self._sum, self._squares = (
             np.zeros(shape[1:]),
             np.zeros(shape),

@@ -165,7 +165,7 @@ def _number(value: float) -> str:
 
 
 def _unit(material: Material) -> str:
-    name = "path_time" if "path_time" in material.fields.coords else "time"
+    name = "path_time" if material.own_times else "time"
     units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
     return f" {units}" if units else ""
 

@@ -56,7 +56,12 @@
     const { figure, element, choice, arrays } = view;
     const data = figure.data.map((trace) => ({ ...trace }));
     for (const bind of figure.binds) {
-      data[bind.trace][bind.attribute] = pick(arrays[bind.array], bind.index.map((name) => choice[name]));
+      const value = pick(arrays[bind.array], bind.index.map((name) => choice[name]));
+      const [outer, inner] = bind.attribute.split(".");
+      const trace = data[bind.trace];
+      // The one nested attribute is a list of colours: numbers on a scale, or that of what is missing.
+      trace[outer] = inner === undefined ? value
+        : { ...trace[outer], [inner]: Array.from(value, (v) => (Number.isNaN(v) ? "@missing" : v)) };
     }
     const layout = coloured(figure.layout, palette);
     layout.height = figure.height;

@@ -1,0 +1,178 @@
+"""Maps for the page: cells of a grid, or coloured marks where points are scattered.
+
+A map holds at most `MOST` values. Of more than two dimensions it shows the middle.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain, Graph, Places
+from spdelaw.report._maps import HORIZONTAL
+from spdelaw.report.html._figure import Bind, axis, packed, thinned
+from spdelaw.report.html._images import image
+
+Array = np.ndarray
+
+#: Values of one map, and edges of a graph, at most.
+MOST, EDGES = 1600, 3000
+#: Coordinates that make a map where there are more than two, before any other.
+MAPPED = ("lon", "lat", "x", "y")
+#: Height over width within which a map keeps its true proportions.
+SQUARE = (0.2, 3.0)
+
+
+class Canvas(NamedTuple):
+    """Where the points of fields lie on a map.
+
+    Attributes:
+        at: number of the point in each cell (up, right), or of each mark (n,); -1 for none.
+        x, y: coordinates of the cells, increasing, or of the marks.
+        titles: of the horizontal and the vertical axis.
+        note: what is left out, as a sentence; empty where nothing is.
+        edges: lines between vertices, (n_edges, 2) pairs of (x, y); none but for graphs.
+    """
+
+    at: Array
+    x: Array
+    y: Array
+    titles: tuple[str, str]
+    note: str = ""
+    edges: Array = np.zeros((0, 2, 2))
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether the map has cells."""
+        return self.at.ndim == 2
+
+    @property
+    def shape(self) -> float:
+        """Height over width."""
+        width, height = (float(np.ptp(c)) for c in (self.x, self.y))
+        return height / width if width > 0 and height > 0 else 1.0
+
+    def height(self, width: int) -> int:
+        """Pixels up of a map that is so many wide, within what a page can bear."""
+        return int(np.clip(width * self.shape, 110, 380))
+
+    def shown(self, values: Array) -> Array:
+        """Values (..., M) on the map: (..., up, right) or (..., n); NaN where there is none."""
+        return np.where(self.at >= 0, values[..., self.at], np.nan)
+
+    def where(self, point: int) -> tuple[float, float]:
+        """Horizontal and vertical coordinate of a point that is on the map."""
+        found = np.argwhere(self.at == point)[0]
+        return float(self.x[found[-1]]), float(self.y[found[0]])
+
+    def draw(self, values: Array, axes: str, **colours: Any) -> list[dict[str, Any]]:
+        """Traces of one map of values that `shown` gave; the last one holds the values."""
+        right, up = self.titles
+        hover = f"{right} %{{x:.4g}}<br>{up} %{{y:.4g}}<br>" if right else ""
+        if self.is_grid:
+            colours |= {"hovertemplate": f"{hover}%{{z:.4g}}<extra></extra>", "transpose": False}
+            return [image(values, self.x.tolist(), self.y, axes, **colours)]
+        marker = {"color": packed(values), "cmin": colours.pop("zmin"),
+                  "cmax": colours.pop("zmax"), "size": self._size(),
+                  "line": {"color": "@axis", "width": 0.5}, **colours}  # fmt: skip
+        place = {"type": "scatter", "xaxis": f"x{axes}", "yaxis": f"y{axes}", "showlegend": False}
+        marks = {**place, "mode": "markers", "x": self.x.tolist(), "y": self.y.tolist(),
+                 "marker": marker, "customdata": self.at.tolist(), "hovertemplate":
+                 f"point %{{customdata}}<br>{hover}%{{marker.color:.4g}}<extra></extra>",
+                 }  # fmt: skip
+        if not len(self.edges):
+            return [marks]
+        x, y = _broken(self.edges[..., 0]), _broken(self.edges[..., 1])
+        line = {"color": "@axis", "width": 1}
+        return [{**place, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
+                marks]  # fmt: skip
+
+    def bind(self, trace: int, array: str, index: tuple[str, ...]) -> Bind:
+        """Let the colours of a trace follow controls."""
+        return Bind(trace, "z" if self.is_grid else "marker.color", array, index)
+
+    def axes(self, suffix: str, right: list[float], up: list[float], *, first: bool) -> dict:
+        """Both axes of a map, in true proportions where that leaves something to see."""
+        true = SQUARE[0] <= self.shape <= SQUARE[1]
+        keep = {"scaleanchor": f"x{suffix}"} if true else {}
+        quiet: dict[str, Any] = {"showgrid": False, "nticks": 5, "constrain": "domain"}
+        if self.titles == ("", ""):
+            quiet |= {"ticks": ""}
+        titled = bool(self.titles[0])
+        return {
+            f"xaxis{suffix}": axis(self.titles[0], domain=right, anchor=f"y{suffix}",
+                                   showticklabels=titled, **quiet),
+            f"yaxis{suffix}": axis(self.titles[1] if first else "", domain=up,
+                                   anchor=f"x{suffix}", showticklabels=titled and first, **quiet,
+                                   **keep),
+        }  # fmt: skip
+
+    def _size(self) -> float:
+        return float(np.clip(180.0 / np.sqrt(len(self.x)), 4.0, 16.0))
+
+
+def canvas_of(domain: AbstractDomain, places: Places, titles: tuple[str, ...]) -> Canvas | None:
+    """Canvas of the points of fields; None where they have one coordinate alone."""
+    if isinstance(domain, Graph) and len(domain.positions):
+        return _graph(domain, places)
+    if places.points.ndim == 1:
+        return None
+    names = domain.dims
+    first = [names.index(d) for d in MAPPED if d in names] + list(range(len(names)))
+    a, b = list(dict.fromkeys(first))[:2]
+    right, up = (b, a) if names[b] in HORIZONTAL else (a, b)
+    rest = [i for i in range(len(names)) if i not in (right, up)]
+    kind = _scattered if len(places.dims) < len(names) else _grid
+    return kind(places, names, right, up, rest)._replace(titles=(titles[right], titles[up]))
+
+
+def _grid(
+    places: Places, names: tuple[str, ...], right: int, up: int, rest: list[int]
+) -> Canvas:  # fmt: skip
+    number = places.unflatten(np.arange(len(places.points), dtype=float))
+    coordinates = [np.asarray(places.coords[d][1], float) for d in names]
+    cut = [len(coordinates[i]) // 2 for i in rest]
+    number = np.moveaxis(number, [*rest, up, right], range(number.ndim))[tuple(cut)]
+    shrink = min(1.0, float(np.sqrt(MOST / number.size)))
+    kept = [np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
+            for c in (coordinates[up], coordinates[right])]  # fmt: skip
+    cells = number[np.ix_(*kept)]
+    told = [f"{names[i]} = {coordinates[i][c]:.4g}" for i, c in zip(rest, cut, strict=True)]
+    notes = [f"The maps are the middle slice, {', '.join(told)}."] if told else []
+    if cells.size < number.size:
+        notes.append(f"The maps show {cells.shape[1]} x {cells.shape[0]} of "
+                     f"{number.shape[1]} x {number.shape[0]} points.")  # fmt: skip
+    y, x = (c[k] for c, k in zip((coordinates[up], coordinates[right]), kept, strict=True))
+    return Canvas(np.nan_to_num(cells, nan=-1.0).astype(int), x, y, ("", ""), " ".join(notes))
+
+
+def _scattered(
+    places: Places, names: tuple[str, ...], right: int, up: int, rest: list[int]
+) -> Canvas:
+    points = places.points
+    near, notes = np.ones(len(points), bool), []
+    for i in rest:
+        low, high = np.quantile(points[:, i], [0.25, 0.75])
+        near &= (points[:, i] >= low) & (points[:, i] <= high)
+        notes.append(f"The maps show the middle half of the points in {names[i]}, "
+                     f"from {low:.4g} to {high:.4g}.")  # fmt: skip
+    at = np.flatnonzero(near) if near.any() else np.arange(len(points))
+    kept = at[thinned(len(at), MOST)]
+    if len(kept) < len(at):
+        notes.append(f"The maps show {len(kept)} of {len(at)} points.")
+    return Canvas(kept, points[kept, right], points[kept, up], ("", ""), " ".join(notes))
+
+
+def _graph(domain: Graph, places: Places) -> Canvas:
+    at = thinned(len(places.points), MOST)
+    where = domain.positions[places.points.astype(int)[at]]
+    pairs = domain.adjacency[thinned(len(domain.adjacency), EDGES), :2].astype(int)
+    n = len(places.points)
+    note = f"The maps show {len(at)} of {n} vertices." if len(at) < n else ""
+    return Canvas(at, where[:, 0], where[:, 1], ("", ""), note, domain.positions[pairs])
+
+
+def _broken(lines: Array) -> list[float | None]:
+    """Ends of lines one after the other, with a break after each."""
+    return [v for start, end in lines.tolist() for v in (start, end, None)]

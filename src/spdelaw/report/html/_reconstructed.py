@@ -1,0 +1,77 @@
+"""Paths of the data that the report shows, beside what the law makes of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.report._one_path import moments_of, one_path
+from spdelaw.report.html._figure import Control, packed
+from spdelaw.report.html._material import Material
+
+Array = np.ndarray
+
+#: Paths to choose from, at most.
+PATHS = 3
+Z95 = 1.959963984540054
+
+
+class Reconstructed(NamedTuple):
+    """Arrays (path, time, point) with the times that the paths share.
+
+    Attributes:
+        observed: NaN is missing.
+        mean: of the smoothed field.
+        reach: half-width of the band in which 95 % of the observations should lie.
+        times: as numbers.
+        labels: one a path.
+    """
+
+    observed: Array
+    mean: Array
+    reach: Array
+    times: Array
+    labels: list[str]
+
+    def at(self, times: Array, points: Array) -> Reconstructed:
+        """Fewer times and points."""
+        observed, mean, reach = (part[:, times][:, :, points] for part in self[:3])
+        return Reconstructed(observed, mean, reach, self.times[times], self.labels)
+
+    @property
+    def choice(self) -> tuple[Control, ...]:
+        """The list to choose a path from, where there are several."""
+        return (Control("path", self.labels, kind="select"),) if len(self.labels) > 1 else ()
+
+
+def reconstructed(material: Material) -> Reconstructed:
+    """The first paths, or the first alone where each has times of its own."""
+    some = material.fields.isel(path=slice(1 if material.own_times else PATHS))
+    result = material.law.reconstruct(some)
+    n = range(some.sizes["path"])
+    observed = [one_path("observed", some, i) for i in n]
+    moments = [moments_of("reconstruction", result, i) for i in n]
+    std = np.stack([s.values for _, s in moments])
+    return Reconstructed(
+        np.stack([o.values for o in observed]),
+        np.stack([m.values for m, _ in moments]),
+        Z95 * np.sqrt(std**2 + material.law.state.observation_variance),
+        observed[0]["time"].values,
+        [f"path {name}" for name in some["path"].values],
+    )
+
+
+def curve(x: list[Any], observed: Array, mean: Array, reach: Array) -> list[dict[str, Any]]:
+    """Lower and upper end of the band, the mean, and the observations, in the fourth panel."""
+    line = {"type": "scatter", "mode": "lines", "x": x, "xaxis": "x4", "yaxis": "y4"}
+    edge = {**line, "line": {"width": 0}, "hoverinfo": "skip"}
+    return [
+        {**edge, "y": packed(mean - reach), "showlegend": False},
+        {**edge, "y": packed(mean + reach), "fill": "tonexty", "fillcolor": "@lawband",
+         "name": "95 % band"},
+        {**line, "y": packed(mean), "name": "reconstructed",
+         "line": {"color": "@law", "width": 2}},
+        {**line, "y": packed(observed), "mode": "markers", "name": "observed",
+         "marker": {"color": "@data", "size": 5}},
+    ]  # fmt: skip

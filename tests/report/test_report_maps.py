@@ -1,0 +1,241 @@
+"""The report of fields in several dimensions: maps, and sections that hold at single places."""
+
+import numpy as np
+import pytest
+from scipy.spatial import Delaunay
+from tests.report.pages import FIGURES, figures_of, in_browser, open_whole, unpacked
+
+import spdelaw as sl
+from spdelaw.domain import Places
+from spdelaw.report import write_report
+from spdelaw.report.html._canvas import MOST, canvas_of
+from spdelaw.report.html._field_maps import MAPS
+
+pytest.importorskip("plotly")
+
+TIMES = np.linspace(0.0, 1.0, 11)
+RNG = np.random.default_rng(0)
+NODES = np.vstack([RNG.uniform(size=(30, 2)), [[0, 0], [0, 1], [1, 0], [1, 1]]])
+ANGLE = 2 * np.pi * np.arange(9) / 9
+RING = np.roll(np.eye(9), 1, axis=1)
+
+
+def heat(domain, points, n_paths=8, times=TIMES):
+    equation = sl.catalogue.heat_on(domain, 2, nu=0.1, initial="stationary")
+    return sl.simulate(equation, n_paths, times, points, seed=0, observation_std=0.02)
+
+
+def gappy(fields):
+    return sl.mask(fields, "random", 0.2, seed=1)
+
+
+def learned(fields, domain):
+    return sl.fit(fields, domain, 2, initial="stationary")
+
+
+def box():
+    domain = sl.Box((0, 1), (0, 2))
+    return domain, gappy(heat(domain, domain.grid(6)))
+
+
+def sphere():
+    fields = gappy(heat(sl.Sphere(), sl.Sphere().grid(5)))
+    return sl.Sphere(), fields.isel(lat=slice(None, None, -1))  # as files have it: north first
+
+
+def mesh():
+    pytest.importorskip("skfem")
+    domain = sl.Mesh(NODES, Delaunay(NODES).simplices, n_modes=6, potential=1.0)
+    return domain, gappy(heat(domain, NODES))
+
+
+def disk():
+    return sl.Disk(), gappy(heat(sl.Disk(), sl.Disk().grid(7)))
+
+
+def stations():
+    return sl.Sphere(), gappy(heat(sl.Sphere(), RNG.uniform([-80, 0], [80, 360], (25, 2))))
+
+
+def graph():
+    domain = sl.Graph(RING + RING.T, positions=np.c_[np.cos(ANGLE), np.sin(ANGLE)])
+    equation = sl.catalogue.heat_on(domain, 2, nu=0.1)
+    return domain, gappy(sl.simulate(equation, 8, TIMES, seed=0, observation_std=0.02))
+
+
+def cube():
+    domain = sl.Box((0, 1), (0, 1), (0, 1))
+    return domain, heat(domain, domain.grid(4))
+
+
+def cloud():
+    domain = sl.Box((0, 1), (0, 1), (0, 1))
+    return domain, heat(domain, RNG.uniform(size=(30, 3)))
+
+
+def patterns():
+    fields = heat(sl.Sphere(), sl.Sphere().grid(5))
+    fields = fields.where(fields["lat"] + 0 * fields["lon"] < 60)  # land, say
+    return sl.Empirical(fields, 3, weights=sl.Sphere()), fields
+
+
+def picked(fields, path, time, part):
+    """Field at one time as (up, right), or along points."""
+    found = fields.isel(path=path, time=time)
+    if "lat" in found.dims:
+        return found.sortby("lat").transpose("lat", "lon").values
+    if "z" in found.dims:
+        found = found.isel(z=part)
+    return found.transpose("y", "x").values if "y" in found.dims else found.values
+
+
+# ------------------------------------------------------------------ the file
+
+
+@pytest.mark.parametrize("case", [box, sphere, mesh, disk, stations, graph, cube, patterns])
+def test_maps_hold_the_fields(case, tmp_path):
+    domain, fields = case()
+    law = learned(fields, domain)
+    figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
+    assert set(figures) == FIGURES
+    shown = figures["fields"]
+    arrays = {name: unpacked(shown["arrays"][name]) for name in ("observed", "mean", "left")}
+    assert arrays["mean"].shape[:2] == (3, len(TIMES))
+    mean = law.reconstruct(fields)["mean"]
+    for path, time in ((0, 0), (2, 7)):
+        seen, expected = picked(fields, path, time, 2), picked(mean, path, time, 2)
+        np.testing.assert_allclose(arrays["observed"][path, time], seen, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(arrays["mean"][path, time], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(arrays["left"][path, time], seen - expected, atol=1e-5)
+    controls = [control["name"] for control in shown["controls"]]
+    assert controls == ["path", "time", "vertex" if case is graph else "place"]
+    is_grid = shown["data"][0]["type"] == "heatmap"
+    assert is_grid == (case not in (mesh, stations, graph))
+
+
+def test_three_dimensions_say_what_they_show(tmp_path):
+    for case, words in ((cube, "middle slice, z = 0.6667"), (cloud, "middle half of the points")):
+        domain, fields = case()
+        page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
+        assert page.read_text(encoding="utf-8").count(words) >= 2
+
+
+def single():
+    domain = sl.Box((0, 1), (0, 1))
+    return domain, heat(domain, domain.grid(5), 1, np.linspace(0, 6, 61))
+
+
+def own_times():
+    domain = sl.Box((0, 1), (0, 1))
+    clocks = [np.r_[0.0, np.sort(RNG.uniform(0.05, 1.0, 9 + i % 3))] for i in range(8)]
+    paths = [heat(domain, domain.grid(5), 1, t)[0] for t in clocks]
+    return domain, sl.stack(paths, dims=("x", "y"))
+
+
+@pytest.mark.parametrize("case", [single, own_times])
+def test_one_path_to_show_has_no_list_of_paths(case, tmp_path):
+    domain, fields = case()
+    law = learned(fields, domain)
+    figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
+    shown = figures["fields"]
+    assert [control["name"] for control in shown["controls"]] == ["time", "place"]
+    assert not any("path" in bind["index"] for bind in shown["binds"])
+    assert unpacked(shown["arrays"]["mean"]).ndim == 3
+    assert len(shown["controls"][0]["labels"]) <= MAPS
+
+
+def test_units_and_dates_reach_the_maps(tmp_path):
+    domain, fields = sphere()
+    days = np.datetime64("2020-01-01") + (365 * TIMES).astype("timedelta64[D]")
+    fields = fields.drop_vars("time").assign_coords(time=days).assign_attrs(units="K")
+    fields["lon"].attrs["units"] = "degrees_east"
+    fields = sl.as_fields(fields, dims=("lat", "lon"))
+    page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
+    shown = next(f for f in figures_of(page) if f["name"] == "fields")
+    assert shown["layout"]["xaxis"]["title"]["text"] == "lon (degrees_east)"
+    assert shown["layout"]["yaxis4"]["title"]["text"].endswith("(K)")
+    assert shown["controls"][1]["labels"][0] == "2020-01-01"
+
+
+# ------------------------------------------------------------------ the map
+
+
+def test_large_grids_are_thinned_and_say_so():
+    domain = sl.Box((0, 1), (0, 1))
+    axes = np.linspace(0, 1, 90), np.linspace(0, 1, 60)
+    canvas = canvas_of(domain, domain.places(np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+                                             .reshape(-1, 2)), ("x", "y"))  # fmt: skip
+    assert 0.9 * MOST < canvas.at.size <= MOST
+    assert "of 90 x 60 points" in canvas.note
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
+    np.testing.assert_allclose(points[canvas.at, 0], np.broadcast_to(canvas.x, canvas.at.shape))
+    np.testing.assert_allclose(points[canvas.at, 1].T, np.broadcast_to(canvas.y, canvas.at.T.shape))
+
+
+def test_holes_of_a_grid_stay_empty():
+    places = Places(np.array([[0.0, 0.0], [1.0, 1.0]]), ("x", "y"),
+                    {"x": (("x",), np.arange(2.0)), "y": (("y",), np.arange(2.0))}, (2, 2),
+                    np.array([True, False, False, True]))  # fmt: skip
+    canvas = canvas_of(sl.Box((0, 1), (0, 1)), places, ("x", "y"))
+    np.testing.assert_array_equal(canvas.shown(np.array([5.0, 7.0])), [[5, np.nan], [np.nan, 7]])
+    assert canvas.where(1) == (1.0, 1.0)
+
+
+def test_one_coordinate_has_no_map():
+    line = sl.Interval(0, 1)
+    assert canvas_of(line, line.places(np.linspace(0, 1, 5)), ("x",)) is None
+    bare = sl.Graph(RING + RING.T)
+    assert canvas_of(bare, bare.places(np.arange(9.0)), ("vertex",)) is None
+
+
+# ------------------------------------------------------------------ in a browser
+
+MOVE = """(async () => {
+    for (const [id, value] of Object.entries({'fields-time': TIME, 'fields-place': PLACE})) {
+        const slider = document.getElementById(id);
+        slider.value = value;
+        slider.dispatchEvent(new Event('input'));
+    }
+    await new Promise(done => setTimeout(done, 500));
+    const plot = document.getElementById('plot-fields');
+    const named = name => plot.data.find(t => t.name === name);
+    const values = t => t.type === 'heatmap' ? t.z.map(row => Array.from(row)) : t.marker.color;
+    const maps = plot.data.filter(t => t.type === 'heatmap' || t.marker?.colorscale);
+    const mark = plot.data.at(-1);
+    return [values(maps[1]), values(maps[0]), Array.from(named('reconstructed').y),
+            [mark.x[0], mark.y[0]], plot.layout.shapes.at(-1).x0];
+})()"""
+
+
+@in_browser
+@pytest.mark.parametrize("case", [box, sphere, mesh])
+def test_sliders_move_maps_and_place(case, browser, tmp_path):
+    domain, fields = case()
+    law = learned(fields, domain)
+    page = write_report(tmp_path / "r.html", law, fields)
+    open_whole(browser, page)
+    result = law.reconstruct(fields)["mean"]
+    flat = domain.flatten(result)
+    for time, place in ((0, 0), (6, 9)):
+        move = MOVE.replace("TIME", str(time)).replace("PLACE", str(place))
+        mean, seen, line, mark, cursor = browser.run(move)
+        np.testing.assert_allclose(mean, picked(result, 0, time, 0), rtol=1e-5, atol=1e-6)
+        missing = np.vectorize(lambda v: not isinstance(v, float | int))(np.array(seen, object))
+        np.testing.assert_array_equal(missing, np.isnan(picked(fields, 0, time, 0)))
+        assert cursor == pytest.approx(TIMES[time])
+        names = ("lon", "lat") if case is sphere else ("x", "y")
+        off = sum(np.abs(flat[d].values - at) for d, at in zip(names, mark, strict=True))
+        there = flat[0].isel(point=int(off.argmin()))
+        assert off.min() < 1e-4
+        np.testing.assert_allclose(line, there, rtol=1e-5, atol=1e-6)
+    assert browser.complaints() == []
+
+
+@in_browser
+def test_maps_fit_narrow_windows(browser, tmp_path):
+    domain, fields = box()
+    page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
+    browser.resize(700, 800)
+    browser.open(page)
+    assert browser.run("document.documentElement.scrollWidth") <= 700
+    browser.resize(1280, 900)
