@@ -10,6 +10,7 @@ import numpy as np
 
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
+from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._auto_modes import choose_modes
@@ -123,12 +124,15 @@ def fit(
     learned = None if prepare is None else _prepared(prepare, data, domain, others)
     fields = data if learned is None else learned.apply(data, domain.dims)
     observed = observe(fields, domain, **others)
-    note = None
+    notes: list[str] = []
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
+        notes.append(note)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
     spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
+    if drift == "normal" and (whole := whole_pairs(domain, n)) > n:
+        notes.append(f"a mode lacks the partner that it turns into, and is biased: n_modes={whole}")
     if plugin is not None:
         law = plugin(observed, domain, n, settings, **options)
     elif engine == "chaos":
@@ -139,8 +143,9 @@ def fit(
     else:
         find = estimate_per_point if settings.noise_word == "per_point" else estimate
         law = assemble(find(observed, domain, n, settings), observed, domain, settings)
-    if note:
-        law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
+    if notes:
+        info = {**law.info, "warnings": [*notes, *law.info["warnings"]]}
+        law = dataclasses.replace(law, info=info)
     law = run_bootstrap(law, observed, domain, settings) if bootstrap else law
     return _with_origin(law, observed, learned)
 
