@@ -108,6 +108,14 @@ def test_laws_on_different_domains_are_refused(law, gappy, tmp_path):
         write_report(tmp_path / "r.html", {"a": law, "b": other}, gappy)
 
 
+def test_several_spatial_dims_are_refused_before_work(tmp_path):
+    square = sl.catalogue.square_heat(n_modes=2)
+    data = sl.simulate(square, 6, TIMES, square.domain.grid(5), seed=0)
+    flat = sl.fit(data, square.domain, 2)
+    with pytest.raises(InputError, match="law.plot.field"):
+        write_report(tmp_path / "r.html", flat, data)
+
+
 def test_missing_extra_is_named(monkeypatch, law, gappy, tmp_path):
     monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(MissingExtraError, match=r"spdelaw\[report\]"):

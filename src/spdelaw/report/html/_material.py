@@ -114,6 +114,12 @@ def _check_laws(laws: dict[str, Law]) -> None:
             "laws", expected=f"one to {len(LAW_COLOURS)} laws", got=f"{len(laws)} entries",
             fix="pass law, or {'exact': law, 'chaos': other}",
         )  # fmt: skip
+    several = [law.domain.dims for law in laws.values() if len(law.domain.dims) > 1]
+    if several:
+        raise InputError(
+            "laws", expected="laws of fields with one spatial dim", got=f"dims {several[0]}",
+            fix="draw maps with law.plot.field(data), judge with sl.evaluate(law, data)",
+        )  # fmt: skip
     domains = {str(law.domain) for law in laws.values()}
     if len(domains) > 1:
         raise InputError(
