@@ -112,7 +112,7 @@ def test_several_spatial_dims_are_refused_before_work(tmp_path):
     square = sl.catalogue.square_heat(n_modes=2)
     data = sl.simulate(square, 6, TIMES, square.domain.grid(5), seed=0)
     flat = sl.fit(data, square.domain, 2)
-    with pytest.raises(InputError, match="law.plot.field"):
+    with pytest.raises(InputError, match=r"law\.plot\.field"):
         write_report(tmp_path / "r.html", flat, data)
 
 

@@ -45,6 +45,8 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
+spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
+
 spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law

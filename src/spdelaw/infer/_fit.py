@@ -68,8 +68,8 @@ def fit(
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
         drift: "diagonal" (one eigenvalue a mode), "parametric" (``kappa + nu mu^s``), "normal"
-            (pairs of modes that decay and turn, as transport on a periodic domain makes them) or
-            "dense" (any stable matrix).
+            (pairs of modes that decay and turn, as transport around a ring, a disk or a sphere
+            makes them) or "dense" (any stable matrix).
         noise: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" (each mode its own,
             and ``noise_rank`` patterns they share) or "dense" (any covariance).
         noise_rank: number of patterns of ``noise="low_rank"``.
