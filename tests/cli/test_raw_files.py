@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import xarray as xr
+from tests.data import builders
+from tests.data.builders import MONTHS
 
 import spdelaw as sl
 from spdelaw.data import guess_boundary, guess_layout, guess_unit
 from spdelaw.errors import DataError
 
-MONTHS = np.arange("2001-01", "2006-01", dtype="datetime64[M]").astype("datetime64[ns]")
 FEW = ("--modes", 2, "--nuisance", 0, "--initial", "stationary")
 
 
@@ -228,17 +229,8 @@ def test_unit_follows_the_step():
 
 @pytest.fixture
 def globe(folder):
-    """Kelvin over (time, latitude, longitude) with a season and land, in another's layout."""
-    sphere = sl.Sphere()
-    equation = sl.SpectralSPDE(sphere, 4, np.array([0.01, 0.02, 0.02, 0.02]),
-                               noise=np.full(4, 0.05), initial="stationary")  # fmt: skip
-    days = (MONTHS - MONTHS[0]) / np.timedelta64(1, "D")
-    made = sl.simulate(equation, 1, days, sphere.grid(6), seed=0, observation_std=0.3)
-    month = MONTHS.astype("datetime64[M]").astype(int) % 12
-    season = xr.DataArray(np.cos(2 * np.pi * month / 12), dims="time")
-    field = (280.0 + made.drop_attrs() + season).where((made.lat < 0) | (made.lon > 100))
-    field = field.isel(path=0, drop=True).assign_coords(time=MONTHS)
-    field = field.rename(lat="latitude", lon="longitude").transpose("longitude", "latitude", "time")
+    """Kelvin with a season and land, dims in another's order and latitudes from the north."""
+    field = builders.globe().transpose("longitude", "latitude", "time")
     dataset = field.isel(latitude=slice(None, None, -1)).to_dataset(name="t2m")
     dataset.to_netcdf("globe.nc", engine="h5netcdf")
     return dataset

@@ -7,10 +7,12 @@ import xarray as xr
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import spdelaw as sl
 from spdelaw.data import as_fields
 
 TIMES = np.array([0.0, 0.1, 0.25, 0.7, 1.5])
 POINTS = np.array([-1.0, 0.0, 0.5, 2.0])
+MONTHS = np.arange("2001-01", "2006-01", dtype="datetime64[M]").astype("datetime64[ns]")
 
 
 def values(paths: int = 3, seed: int = 0) -> np.ndarray:
@@ -29,6 +31,23 @@ def with_path_times(paths: int = 3, seed: int = 0) -> xr.DataArray:
     for path in range(1, paths):
         data[path, -path:], times[path, -path:] = np.nan, np.nan
     return as_fields(data, times=times, points=POINTS)
+
+
+def globe(seed: int = 0, land: bool = True, n_paths: int | None = None) -> xr.DataArray:
+    """Temperature in kelvin over (time, latitude, longitude): season, trend and a law."""
+    sphere = sl.Sphere()
+    days = (MONTHS - MONTHS[0]) / np.timedelta64(1, "D")
+    equation = sl.SpectralSPDE(sphere, 4, np.array([0.01, 0.02, 0.02, 0.02]),
+                               noise=np.full(4, 0.05), initial="stationary")  # fmt: skip
+    made = sl.simulate(equation, n_paths or 1, days, sphere.grid(6), seed=seed, observation_std=0.3)
+    month = MONTHS.astype("datetime64[M]").astype(int) % 12
+    season = xr.DataArray(np.cos(2 * np.pi * month / 12), dims="time")
+    field = 280.0 + made.drop_attrs() + season * made.lat / 20.0 + 0.01 * made.time / 30.0
+    if land:
+        field = field.where((field.lat < 0) | (field.lon > 100))
+    field = field.transpose("path", "time", "lat", "lon").assign_coords(time=MONTHS)
+    field = field.rename(lat="latitude", lon="longitude").rename("t2m")
+    return field.isel(path=0, drop=True) if n_paths is None else field
 
 
 def same_bits(one: xr.DataArray, other: xr.DataArray) -> bool:

@@ -3,31 +3,15 @@
 import numpy as np
 import pytest
 import xarray as xr
+from tests.data.builders import MONTHS, globe
 
 import spdelaw as sl
 from spdelaw.data import Preparation
 from spdelaw.errors import DataError, InputError
 
-MONTHS = np.arange("2001-01", "2006-01", dtype="datetime64[M]").astype("datetime64[ns]")
 SPHERE = sl.Sphere()
 NAMES = {"latitude": "lat", "longitude": "lon"}
 ALL = {"anomalies": "month", "detrend": True, "standardise": "point"}
-
-
-def globe(seed=0, land=True, n_paths=None):
-    """Temperature in kelvin over (time, latitude, longitude): season, trend and a law."""
-    days = (MONTHS - MONTHS[0]) / np.timedelta64(1, "D")
-    equation = sl.SpectralSPDE(SPHERE, 4, np.array([0.01, 0.02, 0.02, 0.02]),
-                               noise=np.full(4, 0.05), initial="stationary")  # fmt: skip
-    made = sl.simulate(equation, n_paths or 1, days, SPHERE.grid(6), seed=seed, observation_std=0.3)
-    month = MONTHS.astype("datetime64[M]").astype(int) % 12
-    season = xr.DataArray(np.cos(2 * np.pi * month / 12), dims="time")
-    field = 280.0 + made.drop_attrs() + season * made.lat / 20.0 + 0.01 * made.time / 30.0
-    if land:
-        field = field.where((field.lat < 0) | (field.lon > 100))
-    field = field.transpose("path", "time", "lat", "lon").assign_coords(time=MONTHS)
-    field = field.rename({v: k for k, v in NAMES.items()}).rename("t2m")
-    return field.isel(path=0, drop=True) if n_paths is None else field
 
 
 def test_monthly_anomalies_are_those_of_xarray():

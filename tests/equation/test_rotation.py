@@ -5,7 +5,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.domain import Turn
-from spdelaw.equation import rotating_pairs
+from spdelaw.equation import rotating_pairs, whole_pairs
 from spdelaw.errors import EquationError
 
 SPHERE, DISK = sl.Sphere(2.0), sl.Disk(1.5, (0.2, -0.1), "neumann")
@@ -63,6 +63,13 @@ def test_pairs_of_the_sphere():
     matrix = sl.catalogue.rotating_sphere(8, speed=3.0).drift_matrix
     np.testing.assert_array_equal(matrix[7], 7.0 * np.eye(8)[7])
     np.testing.assert_array_equal(matrix[5:7, 5:7], [[7.0, 3.0], [-3.0, 7.0]])
+
+
+@pytest.mark.parametrize("domain", [RING, SPHERE, DISK, CHANNEL, TUBE], ids=repr)
+def test_whole_pairs_are_the_next_number_that_cuts_none(domain):
+    for n in range(1, 30):
+        expected = next(m for m in range(n, 60) if not alone(domain, m))
+        assert whole_pairs(domain, n) == expected
 
 
 def test_pairs_of_a_tube_do_not_all_lie_side_by_side():

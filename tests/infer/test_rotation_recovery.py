@@ -67,6 +67,14 @@ def test_channel():
     assert_recovers(law, moving)
 
 
+def test_a_cut_pair_is_said():
+    data, _ = sphere_fields(8, seed=5)
+    cut = sl.fit(data, sl.Sphere(), 8, drift="normal", initial="stationary", nuisance=0)
+    assert any("n_modes=9" in note for note in cut.info["warnings"])
+    whole = sl.fit(data, sl.Sphere(), 9, drift="normal", initial="stationary", nuisance=0)
+    assert not any("partner" in note for note in whole.info["warnings"])
+
+
 def test_law_forecasts_downstream(tmp_path):
     """The mean forecast is the last field, carried on and decayed; saved, loaded, the same."""
     data, _ = sphere_fields(30, seed=4)

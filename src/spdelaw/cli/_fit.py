@@ -46,6 +46,8 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
+spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
+
 spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
 
 spdelaw fit storms.nc --season 365.25 4 --modes 6 --out storms.law

@@ -10,7 +10,7 @@ from spdelaw.equation._matrix_transition import (
     stationary_covariance,
     stationary_pull_back,
 )
-from spdelaw.equation._rotation import rotating_pairs
+from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
 from spdelaw.equation._spde import SpectralSPDE, check_times
 from spdelaw.equation._spectra import (
@@ -44,4 +44,5 @@ __all__ = [
     "stationary_covariance",
     "stationary_pull_back",
     "transition",
+    "whole_pairs",
 ]

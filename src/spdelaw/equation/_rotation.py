@@ -15,6 +15,17 @@ def rotating_pairs(domain: AbstractDomain, n_modes: int) -> tuple[tuple[int, int
     return tuple((turn.cosine, turn.sine) for turn in _turns(domain, n_modes))
 
 
+def whole_pairs(domain: AbstractDomain, n_modes: int) -> int:
+    """Least number of modes, from ``n_modes`` on, that leaves no cosine without its sine."""
+    last, total = float(domain.eigenvalues(n_modes)[-1]), n_modes + 1
+    while domain.eigenvalues(total)[-1] <= last * (1.0 + 1e-6):  # partners share theirs
+        total *= 2
+    n = n_modes
+    for cosine, sine in sorted(rotating_pairs(domain, total)):
+        n = max(n, sine + 1) if cosine < n else n
+    return n
+
+
 def advection_matrix(domain: AbstractDomain, n_modes: int, speed: float) -> Array:
     """``<speed dh_m, h_n>``: what ``dX = -speed X' dt`` adds to the drift matrix; (N, N).
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Season
+from spdelaw.equation import Season, whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._auto_modes import choose_modes
@@ -71,8 +71,8 @@ def fit(
             standard deviation (one, or one a point).
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
         drift: "diagonal" (one eigenvalue a mode), "parametric" (``kappa + nu mu^s``), "normal"
-            (pairs of modes that decay and turn, as transport on a periodic domain makes them) or
-            "dense" (any stable matrix).
+            (pairs of modes that decay and turn, as transport around a ring, a disk or a sphere
+            makes them) or "dense" (any stable matrix).
         noise: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" (each mode its own,
             and ``noise_rank`` patterns they share) or "dense" (any covariance).
         noise_rank: number of patterns of ``noise="low_rank"``.
@@ -134,12 +134,15 @@ def fit(
     fields = data if learned is None else learned.apply(data, domain.dims)
     observed = observe(fields, domain, **others)
     settings = dataclasses.replace(settings, forcing=as_forcing(forcing, domain, observed))
-    note = None
+    notes: list[str] = []
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
+        notes.append(note)
     n = domain.check_modes(n_modes)  # type: ignore[arg-type]
     _check_size(observed, n, domain)
     spectra(domain, n, 0, settings, np.ones(n))  # refuses structures that these modes cannot have
+    if drift == "normal" and (whole := whole_pairs(domain, n)) > n:
+        notes.append(f"a mode lacks the partner that it turns into, and is biased: n_modes={whole}")
     if plugin is not None:
         law = plugin(observed, domain, n, settings, **options)
     elif engine == "chaos":
@@ -150,8 +153,9 @@ def fit(
     else:
         find = estimate_per_point if settings.noise_word == "per_point" else estimate
         law = assemble(find(observed, domain, n, settings), observed, domain, settings)
-    if note:
-        law = dataclasses.replace(law, info={**law.info, "warnings": [note, *law.info["warnings"]]})
+    if notes:
+        info = {**law.info, "warnings": [*notes, *law.info["warnings"]]}
+        law = dataclasses.replace(law, info=info)
     law = run_bootstrap(law, observed, domain, settings) if bootstrap else law
     return _with_origin(law, observed, learned)
 
