@@ -99,8 +99,10 @@ def _record(checkpoint: Path, equation: Any, test: Any, options: Any) -> dict[st
     paper = dict(zip(("relative_l2", "rmse"), PAPER[options.regime], strict=True))
     return {
         "command": f"python -m benchmarks.train_paper --regime {options.regime} "
-        f"--seed {options.seed} --epochs {options.epochs}",
+        f"--seed {options.seed} --epochs {options.epochs}"
+        + (f" --paths {options.paths} --suffix {options.suffix}" if options.suffix else ""),
         "tier": "reconstruct",
+        "paths": options.paths,
         "epochs_done": snapshot.epoch,
         "epochs": identity["config"]["epochs"],
         "best_epoch": snapshot.best_epoch,
