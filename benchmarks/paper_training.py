@@ -62,8 +62,9 @@ def _row(regime: str, seed: str, r: dict) -> list[str]:
     done = str(r["epochs_done"]) if r["epochs_done"] == r["epochs"] else (
         f"{r['epochs_done']} of {r['epochs']}"
     )  # fmt: skip
-    return [regime.upper(), seed, str(r.get("paths", 1000)), done, str(r["best_epoch"]), pair(r["test"]), pair(r["floor"]),
-            pair(r["paper"]), reach("lambda"), reach("q")]  # fmt: skip
+    size = [str(r.get("paths", 1000)), done, str(r["best_epoch"])]
+    errors = [pair(r[name]) for name in ("test", "floor", "paper")]
+    return [regime.upper(), seed, *size, *errors, reach("lambda"), reach("q")]
 
 
 if __name__ == "__main__":
