@@ -8,6 +8,7 @@ operation updates the same entry of every matrix, which is several times faster 
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import lapack
 
 Array = np.ndarray
 
@@ -20,9 +21,21 @@ EINSUM_SIZE = 12
 def invert(matrices: Array) -> tuple[Array, Array]:
     """Inverses (N, N, B) and log-determinants (B,) of symmetric positive definite matrices."""
     n, _, batch = matrices.shape
-    if batch == 1 or n >= LAPACK_SIZE:
-        return _invert_lapack(matrices)
-    return _invert_by_halves(matrices)
+    if batch == 1:
+        return _invert_one(matrices[..., 0])
+    return _invert_lapack(matrices) if n >= LAPACK_SIZE else _invert_by_halves(matrices)
+
+
+def _invert_one(matrix: Array) -> tuple[Array, Array]:
+    """The same for a batch of one, where calls of NumPy would cost more than the arithmetic."""
+    factor, info = lapack.dpotrf(matrix, lower=1, clean=0)
+    if info != 0:
+        raise np.linalg.LinAlgError("matrix is not positive definite")
+    logdet = 2.0 * np.log(factor.diagonal()).sum()
+    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    # Only the lower triangle is set.
+    upper = np.tril(inverse, -1).T
+    return (np.tril(inverse) + upper)[..., None], np.array([logdet])
 
 
 def _invert_lapack(matrices: Array) -> tuple[Array, Array]:
@@ -86,6 +99,8 @@ def multiply(a: Array, b: Array) -> Array:
     """Matrix products (N, N, B) of two stacks."""
     if a.shape[-1] > 1 and a.shape[0] <= EINSUM_SIZE:
         return np.einsum("ikb,kjb->ijb", a, b)
+    if a.shape[-1] == 1:
+        return (a[..., 0] @ b[..., 0])[..., None]
     product = np.ascontiguousarray(np.moveaxis(a, -1, 0)) @ np.moveaxis(b, -1, 0)
     return np.moveaxis(product, 0, -1)
 
