@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
-from tests.report.pages import FIGURES, figures_of, in_browser, open_whole
+from tests.report.pages import FIGURES, figures_of, in_browser, open_whole, unpacked
 
 import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
@@ -140,6 +140,17 @@ def test_a_path_too_short_to_cut_has_no_forecast(tmp_path):
     law = sl.fit(fields, EQUATION.domain, 2)
     names = {f["name"] for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
     assert "forecast" not in names
+
+
+def test_paths_that_were_not_seen_are_not_shown(law, gappy, tmp_path):
+    holed = gappy.copy()
+    holed[0] = np.nan
+    holed[2, :15] = np.nan
+    found = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, holed))}
+    assert found["fields"]["controls"][0]["labels"] == ["path 1", "path 3", "path 4"]
+    titles = [note["text"] for note in found["samples"]["layout"]["annotations"]]
+    assert titles[:3] == ["data, path 1", "data, path 3", "data, path 4"]
+    assert np.isfinite(unpacked(found["forecast"]["arrays"]["mean"])).all()
 
 
 # ------------------------------------------------------------------ words and numbers

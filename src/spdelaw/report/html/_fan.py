@@ -20,10 +20,10 @@ REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
 
 
 def section(material: Material) -> Section | None:
-    """Fan of the first path; None where it is too short to cut."""
-    n_times = material.path(0).sizes["time"]
-    n = max(2, int(SEEN * n_times))
-    if n_times - n < 2:
+    """Fan of the first path shown; None where it is too short to cut, or was seen too late."""
+    path = material.path(material.shown[0])
+    n = max(2, int(SEEN * path.sizes["time"]))
+    if path.sizes["time"] - n < 2 or not np.isfinite(path.values[:n]).any():
         return None
     lead = (
         "The law saw the path up to the dotted line and nothing after it. The dark band should "
@@ -34,7 +34,7 @@ def section(material: Material) -> Section | None:
 
 
 def _figure(material: Material, n: int) -> Figure:
-    path = material.path(0)
+    path = material.path(material.shown[0])
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
     result = material.law.forecast(history, when)

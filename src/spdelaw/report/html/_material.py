@@ -23,6 +23,8 @@ from spdelaw.report.html._figure import LAW_COLOURS
 
 Array = np.ndarray
 
+#: Most paths that a figure shows.
+SHOWN = 3
 #: Tasks that the report scores: the two that hold values out.
 TIERS = ("forecast", "gaps")
 
@@ -77,6 +79,19 @@ class Material:
     def own_times(self) -> bool:
         """Whether each path has times of its own."""
         return "path_time" in self.fields.coords
+
+    @functools.cached_property
+    def shown(self) -> list[int]:
+        """Positions of the paths that figures show: the first that were seen early on."""
+        paths = [self.path(i).values for i in range(self.fields.sizes["path"])]
+        seen = [i for i, values in enumerate(paths) if np.isfinite(values).any()]
+        early = [i for i in seen if np.isfinite(paths[i][: max(2, len(paths[i]) // 2)]).any()]
+        return (early or seen)[:SHOWN]
+
+    @property
+    def together(self) -> list[int]:
+        """Those of them that share a clock: the first alone where each path has its own."""
+        return self.shown[:1] if self.own_times else self.shown
 
     @property
     def missing(self) -> float:

@@ -12,8 +12,6 @@ from spdelaw.report.html._material import Material
 
 Array = np.ndarray
 
-#: Paths to choose from, at most.
-PATHS = 3
 Z95 = 1.959963984540054
 
 
@@ -46,8 +44,8 @@ class Reconstructed(NamedTuple):
 
 
 def reconstructed(material: Material) -> Reconstructed:
-    """The first paths, or the first alone where each has times of its own."""
-    some = material.fields.isel(path=slice(1 if material.own_times else PATHS))
+    """Paths that are shown together."""
+    some = material.fields.isel(path=material.together)
     result = material.law.reconstruct(some)
     n = range(some.sizes["path"])
     observed = [one_path("observed", some, i) for i in n]

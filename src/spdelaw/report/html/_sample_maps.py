@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.report.html._canvas import Canvas
 from spdelaw.report.html._figure import Control, Figure, layout, panel_title, thinned
@@ -19,20 +20,22 @@ TIMES = 24
 WIDTH, ROOM = 285, 70
 
 
-def figure(material: Material, canvas: Canvas, seen: list[Array], drawn: list[Array]) -> Figure:
-    """Maps of paths (time, point) at the times of the first one."""
-    n, times = len(seen), material.path(0)["time"].values
-    at = thinned(min(len(path) for path in seen), TIMES)
+def figure(
+    material: Material, canvas: Canvas, seen: list[xr.DataArray], drawn: list[Array]
+) -> Figure:
+    """Maps of paths (time, point) that share their times."""
+    n, times = len(seen), seen[0]["time"].values
+    at = thinned(len(times), TIMES)
     when, start = material.clock(times[at]), len(at) // 2
-    colours = scale(np.concatenate([path.ravel() for path in seen]))
+    data = [path.values for path in seen]
+    colours = scale(np.concatenate([values.ravel() for values in data]))
     width = min(0.45, (0.94 - 0.04 * (n - 1)) / n)
     high = canvas.height(int(width / 0.287 * WIDTH))
     inner = 2 * (high + ROOM)
-    names = [str(label) for label in material.fields["path"].values[:n]]
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     binds, arrays, titles, panels = [], {}, [], []
-    for k, path in enumerate([*seen, *drawn]):
+    for k, path in enumerate([*data, *drawn]):
         row, column = divmod(k, n)
         panel, x, y = "" if k == 0 else str(k + 1), column * (width + 0.04), (1 - row) * 0.5
         up = [y + (ROOM - 26) / inner, y + (ROOM - 26 + high) / inner]
@@ -41,7 +44,7 @@ def figure(material: Material, canvas: Canvas, seen: list[Array], drawn: list[Ar
         traces += canvas.draw(arrays[f"map{k}"][start], panel, **colours, **bar)
         binds.append(canvas.bind(len(traces) - 1, f"map{k}", ("time",)))
         axes |= canvas.axes(panel, [x, x + width], up, first=column == 0)
-        text = f"draw {column + 1}" if row else f"data, path {names[column]}"
+        text = f"draw {column + 1}" if row else f"data, path {seen[column]['path'].item()}"
         titles.append(panel_title(text, x, up[1] + 3 / inner))
         panels.append(panel)
     caption = "Observed paths (above) and draws from the law (below) at the chosen time, on one "

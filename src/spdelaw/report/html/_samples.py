@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.report.html import _sample_maps
 from spdelaw.report.html._figure import Figure, axis, layout, panel_title, thinned
@@ -12,8 +13,8 @@ from spdelaw.report.html._section import Section
 
 Array = np.ndarray
 
-#: Columns of the figure, and most times and points of an image.
-COLUMNS, TIMES, POINTS = 3, 200, 100
+#: Most times and points of an image.
+TIMES, POINTS = 200, 100
 
 
 def section(material: Material) -> Section:
@@ -22,33 +23,30 @@ def section(material: Material) -> Section:
         "New paths drawn from the learned law, observation noise included, at the times and "
         "points of the data. If the law is right, nobody can tell the two rows apart."
     )
-    # Maps at one time need a clock that the paths share.
-    shared = 1 if material.own_times and material.canvas is not None else COLUMNS
-    n = min(shared, material.fields.sizes["path"])
-    paths = [material.path(i) for i in range(n)]
-    seen = [path.values for path in paths]
+    at = material.shown if material.canvas is None else material.together
+    paths = [material.path(i) for i in at]
     drawn = [material.drawn(i, path["time"].values, 1, material.seed + 1 + i)[0]
-             for i, path in enumerate(paths)]  # fmt: skip
+             for i, path in zip(at, paths, strict=True)]  # fmt: skip
     if material.canvas is None:
-        figure = _figure(material, seen, drawn)
+        figure = _figure(material, paths, drawn)
     else:
-        figure = _sample_maps.figure(material, material.canvas, seen, drawn)
+        figure = _sample_maps.figure(material, material.canvas, paths, drawn)
     return Section("samples", "Sample paths beside data", lead, (figure,))
 
 
-def _figure(material: Material, seen: list[Array], drawn: list[Array]) -> Figure:
+def _figure(material: Material, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
     n = len(seen)
-    colours = scale(np.concatenate([p.ravel() for p in seen]))
-    names = [str(label) for label in material.fields["path"].values[:n]]
+    colours = scale(np.concatenate([p.values.ravel() for p in seen]))
     traces, axes, titles = [], {}, []
     width = (0.94 - 0.04 * (n - 1)) / n
-    for row, (paths, y) in enumerate(((seen, (0.57, 0.97)), (drawn, (0.0, 0.40)))):
+    data = [path.values for path in seen]
+    for row, (paths, y) in enumerate(((data, (0.57, 0.97)), (drawn, (0.0, 0.40)))):
         for column, path in enumerate(paths):
             number = row * n + column + 1
             suffix = "" if number == 1 else str(number)
             x0 = column * (width + 0.04)
             t, x = thinned(len(path), TIMES), thinned(path.shape[1], POINTS)
-            when = material.clock(material.path(column)["time"].values[t])
+            when = material.clock(seen[column]["time"].values[t])
             bar = colour_bar("", 0.95, len=1.0) if number == 1 else {}
             traces.append(image(path[np.ix_(t, x)], when.positions, material.points[x],
                                 suffix, **colours, **bar))  # fmt: skip
@@ -58,7 +56,7 @@ def _figure(material: Material, seen: list[Array], drawn: list[Array]) -> Figure
             axes[f"yaxis{suffix}"] = axis("" if column else material.axes[0], domain=list(y),
                                           anchor=f"x{suffix}", showgrid=False,
                                           showticklabels=column == 0)  # fmt: skip
-            text = f"draw {column + 1}" if row else f"data, path {names[column]}"
+            text = f"draw {column + 1}" if row else f"data, path {seen[column]['path'].item()}"
             titles.append(panel_title(text, x0, y[1] + 0.005))
     suffixes = ["" if k == 0 else str(k + 1) for k in range(2 * n)]
     return Figure(
