@@ -65,7 +65,7 @@ def test_site_builds_without_a_warning_and_stands_alone(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     run = subprocess.run(
-        build, cwd=CHECKOUT, env=quiet, capture_output=True, text=True, timeout=300
+        build, cwd=CHECKOUT, env=quiet, capture_output=True, text=True, timeout=900
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "WARNING" not in run.stderr
