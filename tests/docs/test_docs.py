@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -137,3 +138,21 @@ def test_formula_in_a_block_keeps_its_place():
 def test_formula_that_cannot_be_converted_is_an_error(latex):
     with pytest.raises(math.PluginError, match="formula"):
         math.to_mathml(latex, "inline")
+
+
+def test_tables_of_the_readme_are_those_of_the_committed_run():
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    run = (CHECKOUT / "docs/reproduce/quick/tables.md").read_text(encoding="utf-8")
+    start = readme.index("## The paper's comparison, run again")
+    section = readme[start : readme.index("\n## ", start)]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(rows) > 30
+    assert [row for row in rows if row not in run.splitlines()] == []
+
+
+def test_trainings_in_the_readme_are_those_of_the_records():
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    for regime in "ab":
+        record = json.loads((CHECKOUT / f"benchmarks/results/paper_{regime}_0.json").read_text())
+        for scores in (record["test"], record["floor"], record["paper"]):
+            assert f"{scores['relative_l2']:.4f} / {scores['rmse']:.4f}" in readme
