@@ -42,7 +42,8 @@ def _markdown(records: dict[str, dict]) -> str:
             "the validation paths. The floor is the least error of any estimator with 8 modes and "
             "16 functions of time; the two columns after the paper's are RMSE over floor, on "
             "test paths and on as many of the training paths. The last columns are the range over "
-            "the 8 modes against the equation; the data's own law has lambda up to 13 % and q up to 25 % smaller.",
+            "the 8 modes against the equation; the data's own law has lambda up to 13 % and q up "
+            "to 25 % smaller.",
             "",
             table(head, rows),
             "",
