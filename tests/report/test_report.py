@@ -1,5 +1,6 @@
 """The one-file report: what it says, what it refuses, and how it lives in a real browser."""
 
+import dataclasses
 import re
 import sys
 
@@ -275,3 +276,31 @@ def test_fields_of_a_file_are_not_changed(law, gappy, tmp_path):
     before = gappy.copy(deep=True)
     write_report(tmp_path / "r.html", law, gappy)
     xr.testing.assert_identical(gappy, before)
+
+
+def test_laws_that_couple_modes_show_their_eigenmodes(tmp_path):
+    ring = sl.catalogue.advection_diffusion(5, speed=3.0)
+    data = sl.simulate(ring, 20, TIMES, ring.domain.grid(16), seed=0, observation_std=0.05)
+    law = sl.fit(data, ring.domain, 5, drift="normal")
+    page = write_report(tmp_path / "r.html", law, data, truth=ring).read_text(encoding="utf-8")
+    assert "Eigenmodes of the drift" in page
+    assert "does not turn" in page  # the constant
+    period = law.eigenmodes()["period"].values[-1, 0]
+    assert f"{period:.4g}" in page
+
+
+def test_laws_with_seasons_show_them(tmp_path):
+    stormy = dataclasses.replace(sl.catalogue.heat(n_modes=2), season=sl.Season(0.5, [3.0, 1.0]))
+    data = sl.simulate(stormy, 20, TIMES, stormy.domain.grid(9), seed=0)
+    law = sl.fit(data, stormy.domain, 2, season=sl.Season(0.5, 2))
+    page = write_report(tmp_path / "r.html", law, data).read_text(encoding="utf-8")
+    assert "noise in season 2, relative" in page
+
+
+def test_forced_laws_are_judged_on_what_the_forcing_leaves(tmp_path):
+    forcing = sl.Forcing([0.0, 1.0], [[9.0, 0.0], [9.0, 0.0]])
+    heated = dataclasses.replace(sl.catalogue.heat(n_modes=2), forcing=forcing)
+    data = sl.simulate(heated, 20, TIMES, heated.domain.grid(9), seed=0)
+    law = sl.fit(data, heated.domain, 2, forcing=forcing)
+    page = write_report(tmp_path / "r.html", law, data, truth=heated).read_text(encoding="utf-8")
+    assert "The model fits" in page

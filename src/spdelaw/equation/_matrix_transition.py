@@ -84,6 +84,8 @@ def matrix_transition(drift: Array, noise_covariance: Array, dt: Array) -> Matri
     """Exact transitions for steps ``dt`` (U,) of a drift ``Lambda`` and a noise ``Q``, (N, N)."""
     a = -np.asarray(drift, float)
     longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
+    if not np.isfinite(longest):
+        raise FloatingPointError("a drift or a step that is not finite")
     doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
     h = np.asarray(dt, float) / 2.0**doublings
     powers, terms = _series(a, np.asarray(noise_covariance, float))

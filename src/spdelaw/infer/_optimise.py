@@ -75,7 +75,12 @@ def maximise(
 
     def counted(x: Array) -> tuple[float, Array]:
         calls[0] += 1
-        return objective(x)
+        # A trial step may overflow; no likelihood there sends the search back.
+        with np.errstate(all="ignore"):
+            try:
+                return objective(x)
+            except (np.linalg.LinAlgError, FloatingPointError):
+                return -np.inf, np.full_like(x, np.nan)
 
     x = np.zeros(len(scale))
     if search:
@@ -115,12 +120,7 @@ def _quasi_newton(
     objective: Objective, start: Array, scale: Array, max_iterations: int
 ) -> tuple[Array, float]:
     def negative(u: Array) -> tuple[float, Array]:
-        # A trial step may overflow; a huge value sends the line search back.
-        with np.errstate(all="ignore"):
-            try:
-                value, gradient = objective(start + scale * u)
-            except (np.linalg.LinAlgError, FloatingPointError):
-                return 1e300, np.zeros_like(u)
+        value, gradient = objective(start + scale * u)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return 1e300, np.zeros_like(u)
         return -value, -gradient * scale

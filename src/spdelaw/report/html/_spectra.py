@@ -17,12 +17,13 @@ from spdelaw.report.html._figure import (
     panel_title,
 )
 from spdelaw.report.html._material import Material
+from spdelaw.report.html._rates import rates, true_rates
 from spdelaw.report.html._section import Section, Table
 
-#: Variable of the law, its letter, and the title of its panel.
+#: Part of `Rates` and the title of its panel.
 PANELS = {
-    "eigenvalue": ("λ", "eigenvalue λ<sub>n</sub>: how fast a mode decays"),
-    "noise_variance": ("q", "noise variance q<sub>n</sub>: how strongly it is forced"),
+    "decay": "eigenvalue λ<sub>n</sub>: how fast a mode decays",
+    "noise": "noise variance q<sub>n</sub>: how strongly it is forced",
 }
 #: Panels side by side, as shares of the width.
 DOMAINS = ((0.0, 0.45), (0.55, 1.0))
@@ -36,9 +37,14 @@ def section(material: Material) -> Section:
         f"variance q per unit of time. Bars are {level:g} % intervals; a missing bar means that "
         "the data do not determine the number."
     )
-    return Section(
-        "spectra", "What was learned", lead, (_figure(material), _modes(material), _rest(material))
-    )
+    parts: list[Figure | Table] = [_figure(material), _modes(material)]
+    if "drift" in material.law.parameters:
+        lead += (
+            " Drift or noise couple these modes: the rates shown are those of the eigenmodes of "
+            "the drift, patterns that decay on their own; some turn while they decay."
+        )
+        parts.append(_eigenmodes(material))
+    return Section("spectra", "What was learned", lead, (*parts, _rest(material)))
 
 
 def _figure(material: Material) -> Figure:
@@ -52,16 +58,16 @@ def _figure(material: Material) -> Figure:
         for i, (label, law) in enumerate(material.laws.items()):
             traces.append(_estimates(law, label, name, i, len(material.laws), axes, panel == 0))
     figure_layout = layout(
-        xaxis=axis("mode n", domain=DOMAINS[0], dtick=_tick(material.law.n_modes)),
+        xaxis=axis(f"{rates(material.law).unit} n", domain=DOMAINS[0],
+                   dtick=_tick(material.law.n_modes)),
         xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(material.law.n_modes), anchor="y2"),
-        yaxis=log_axis(_all(material, "eigenvalue")),
-        yaxis2=log_axis(_all(material, "noise_variance"), anchor="x2"),
+        yaxis=log_axis(_all(material, "decay")),
+        yaxis2=log_axis(_all(material, "noise"), anchor="x2"),
         annotations=[
-            panel_title(title, x)
-            for (_, title), (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
+            panel_title(title, x) for title, (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
         ],
         margin={"l": 64, "r": 24, "t": 70, "b": 52},
-    )
+    )  # fmt: skip
     figure_layout["legend"] |= {"y": 1.1}
     return Figure(
         "spectra",
@@ -71,19 +77,19 @@ def _figure(material: Material) -> Figure:
 
 
 def _all(material: Material, name: str) -> np.ndarray:
-    return np.concatenate([law.parameters[name].values[:, 0] for law in material.laws.values()])
+    return np.concatenate([getattr(rates(law), name)[:, 0] for law in material.laws.values()])
 
 
 def _estimates(
     law: Law, label: str, name: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
 ) -> dict[str, Any]:
-    estimate, _, lower, upper = law.parameters[name].values.T
+    estimate, _, lower, upper = getattr(rates(law), name).T
     known = np.isfinite(lower) & np.isfinite(upper)
     shift = 0.16 * (i - 0.5 * (n_laws - 1))
     return {
         "type": "scatter", "mode": "markers", "name": label if n_laws > 1 else "learned",
         "showlegend": legend, **axes,
-        "x": (np.arange(1, law.n_modes + 1) + shift).tolist(), "y": estimate.tolist(),
+        "x": (np.arange(1, len(estimate) + 1) + shift).tolist(), "y": estimate.tolist(),
         "error_y": {
             "type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
             "array": np.where(known, upper - estimate, 0.0).tolist(),
@@ -97,8 +103,8 @@ def _estimates(
 
 def _truth(material: Material, name: str, axes: dict[str, str], legend: bool) -> dict[str, Any]:
     truth: Any = material.truth
-    values = truth.eigenvalues if name == "eigenvalue" else truth.noise_variance
-    n = min(material.law.n_modes, len(values))
+    values = true_rates(truth, material.law)[0 if name == "decay" else 1]
+    n = len(values)
     return {
         "type": "scatter", "mode": "lines+markers", "name": "truth", "showlegend": legend, **axes,
         "x": list(range(1, n + 1)), "y": values[:n].tolist(),
@@ -114,7 +120,7 @@ def _tick(n_modes: int) -> int:
 
 def _modes(material: Material) -> Table:
     law = material.law
-    names = [n for n in law.parameters.data_vars if law.parameters[n].dims[0] == "mode"]
+    names = [n for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
     shown = {"eigenvalue": "λ", "noise_variance": "q"}
     header = ["mode", *(h for n in names for h in (_title(str(n), shown), "interval"))]
     rows = [
@@ -124,12 +130,30 @@ def _modes(material: Material) -> Table:
     return Table("Every mode in numbers", header, rows, folded=True)
 
 
+def _eigenmodes(material: Material) -> Table:
+    found = material.law.eigenmodes()
+    names = {"e_folding_time": "e-folding time", "period": "period"}
+    header = ["eigenmode", *(h for title in names.values() for h in (title, "interval"))]
+    rows = []
+    for i in range(found.sizes["eigenmode"]):
+        row = [str(i + 1)]
+        for name in names:
+            values = found[name].values[i]
+            row += cells(values) if np.isfinite(values[0]) else ("does not turn", "")
+        rows.append(row)
+    return Table("Eigenmodes of the drift", header, rows)
+
+
 def _rest(material: Material) -> Table:
     law = material.law
-    rows = []
-    for name, values in law.parameters.data_vars.items():
+    rows, names = [], law.parameters.data_vars
+    for name, values in names.items():
         if values.dims == ("statistic",):
             rows.append([str(name).replace("_", " "), *cells(values.values)])
+    for k, values in enumerate(
+        law.parameters["season"].values if "season" in law.parameters else ()
+    ):
+        rows.append([f"noise in season {k + 1}, relative", *cells(values)])
     if "point" in law.parameters.sizes:
         std = law.parameters["observation_std"].sel(statistic="estimate").values
         rows.append(

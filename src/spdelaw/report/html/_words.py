@@ -8,6 +8,7 @@ import numpy as np
 
 from spdelaw.domain import Interval, Line
 from spdelaw.report.html._material import Material
+from spdelaw.report.html._rates import rates
 
 Array = np.ndarray
 
@@ -38,14 +39,14 @@ def answers(material: Material) -> tuple[Answer, Answer, Answer]:
 
 def _learned(material: Material) -> Answer:
     law, sizes = material.law, material.description["sizes"]
-    lam = law.parameters["eigenvalue"].values
+    lam, _, kind = rates(law)
     slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
     unit = _unit(material)
     sentences = [
         f"From {_count(law.info.get('n_paths', 0), 'path')} of {law.info.get('n_times')} times at "
         f"{law.info.get('n_points')} points, on {_where(material)}.",
-        f"The slowest pattern is mode {slow + 1}: it forgets its past within "
-        f"{_time(lam[slow], unit)}. The fastest, mode {fast + 1}, does so within "
+        f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
+        f"{_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
         f"{_time(lam[fast], unit)}.",
         _noise(material),
     ]
@@ -64,8 +65,7 @@ def _learned(material: Material) -> Answer:
 
 def _noise(material: Material) -> str:
     law = material.law
-    q = law.parameters["noise_variance"].sel(statistic="estimate").values
-    strongest = int(np.argmax(q))
+    strongest = int(np.argmax(rates(law).noise[:, 0]))
     total = float(law.equation.variance([law.times[-1]]).values[0].sum())
     std = np.sqrt(np.mean(law.state.observation_variance))
     size = np.sqrt(total / law.domain.volume)
@@ -81,13 +81,14 @@ def _noise(material: Material) -> str:
 
 def _sure(material: Material) -> Answer:
     law = material.law
-    tables = [law.parameters[name].values for name in ("eigenvalue", "noise_variance")]
-    widths = np.concatenate([0.5 * (t[:, 3] - t[:, 2]) / t[:, 0] for t in tables])
+    decay, noise, _ = rates(law)
+    parts = [0.5 * (t[:, 3] - t[:, 2]) / t[:, 0] for t in (decay, noise)]
+    widths = np.concatenate(parts)
     lost = int((~np.isfinite(widths) | (widths > 3)).sum())
     level = 100 * float(law.parameters.attrs["interval_level"])
     known = widths[np.isfinite(widths)]
     middle = float(np.median(known)) if known.size else np.inf
-    half = [100 * float(np.median(w)) for w in np.split(widths, 2)]
+    half = [100 * float(np.median(w)) for w in parts]
     sentences = [
         f"The typical {level:g} % interval reaches ± {half[0]:.2g} % around an eigenvalue and "
         f"± {half[1]:.2g} % around a noise variance."
