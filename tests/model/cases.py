@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 import spdelaw as sl
-from spdelaw.model import Collapsed, Parameters, collapse
+from spdelaw.model import AnyParameters, Collapsed, Parameters, collapse, evaluate_likelihood
 
 KINDS = ("deterministic", "gaussian", "stationary")
 #: Complete and orthogonal, complete and not, gaps, gaps shared by all paths, rows missing
@@ -14,7 +14,7 @@ PATTERNS = ("orthogonal", "oblique", "random", "shared", "rows", "oblique_rows",
 
 
 class Case(NamedTuple):
-    parameters: Parameters
+    parameters: AnyParameters
     values: np.ndarray
     times: np.ndarray
     phi: np.ndarray
@@ -83,3 +83,18 @@ def hide(values: np.ndarray, pattern: str, rng: np.random.Generator) -> np.ndarr
         out[rng.random(out.shape[:2]) < 0.4] = np.nan
         out[0, 0] = np.nan
     return out
+
+
+def check_initial_information(case: Case) -> None:
+    """The log-likelihood is quadratic in m0: differences of its score are exact."""
+    found = evaluate_likelihood(case.collapsed, case.parameters).initial_information
+    for n in range(3):
+        ends = []
+        for sign in (1, -1):
+            mean = case.parameters.initial_mean.copy()
+            mean[n] += sign
+            trial = case.parameters._replace(initial_mean=mean)
+            ends.append(evaluate_likelihood(case.collapsed, trial).by_initial_mean)
+        np.testing.assert_allclose(
+            found[:, n], 0.5 * (ends[1] - ends[0]), rtol=1e-9, atol=1e-9 * np.abs(found).max()
+        )

@@ -1,28 +1,12 @@
 """Small problems of coupled modes, with the joint Gaussian written down in full."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import linalg
 from tests.equation.test_matrices import stable
 from tests.model import _brute_force as oracle
-from tests.model.cases import basis, hide
+from tests.model.cases import Case, basis, hide
 
-from spdelaw.model import Collapsed, CoupledParameters, collapse
-
-
-class Case(NamedTuple):
-    parameters: CoupledParameters
-    values: np.ndarray
-    times: np.ndarray
-    phi: np.ndarray
-
-    @property
-    def collapsed(self) -> Collapsed:
-        return collapse(self.values, self.times, self.phi)
-
-    def clock(self, path: int) -> np.ndarray:
-        return self.times if self.times.ndim == 1 else self.times[path]
+from spdelaw.model import CoupledParameters
 
 
 def parameters(kind: str, observation_variance: float = 0.04) -> CoupledParameters:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.model import cases
 from tests.model import coupled_cases as coupled
-from tests.model.cases import KINDS, PATTERNS
+from tests.model.cases import KINDS, PATTERNS, check_initial_information
 
 from spdelaw.model import coupled_parameters, evaluate_likelihood
 
@@ -74,19 +74,7 @@ def test_score_by_differences(kind, pattern, use_misfit):
 
 @pytest.mark.parametrize(("kind", "pattern"), every_case)
 def test_information_on_the_initial_mean(kind, pattern):
-    """The log-likelihood is quadratic in m0: differences of its score are exact."""
-    case = coupled.make(kind, pattern)
-    found = evaluate_likelihood(case.collapsed, case.parameters).initial_information
-    for n in range(3):
-        ends = []
-        for sign in (1, -1):
-            mean = case.parameters.initial_mean.copy()
-            mean[n] += sign
-            trial = case.parameters._replace(initial_mean=mean)
-            ends.append(evaluate_likelihood(case.collapsed, trial).by_initial_mean)
-        np.testing.assert_allclose(
-            found[:, n], 0.5 * (ends[1] - ends[0]), rtol=1e-9, atol=1e-9 * np.abs(found).max()
-        )
+    check_initial_information(coupled.make(kind, pattern))
 
 
 @pytest.mark.parametrize(("kind", "pattern"), every_case)

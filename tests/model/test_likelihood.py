@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.model import _brute_force as oracle
-from tests.model.cases import KINDS, PATTERNS, basis, make, parameters
+from tests.model.cases import (
+    KINDS,
+    PATTERNS,
+    basis,
+    check_initial_information,
+    make,
+    parameters,
+)
 
 from spdelaw.model import collapse, evaluate_likelihood
 
@@ -64,19 +71,7 @@ def test_score_by_differences(kind, pattern):
 
 @pytest.mark.parametrize(("kind", "pattern"), every_case)
 def test_information_on_the_initial_mean(kind, pattern):
-    """The log-likelihood is quadratic in m0: differences of its score are exact."""
-    case = make(kind, pattern)
-    found = evaluate_likelihood(case.collapsed, case.parameters).initial_information
-    for n in range(3):
-        ends = []
-        for sign in (1, -1):
-            mean = case.parameters.initial_mean.copy()
-            mean[n] += sign
-            trial = case.parameters._replace(initial_mean=mean)
-            ends.append(evaluate_likelihood(case.collapsed, trial).by_initial_mean)
-        np.testing.assert_allclose(
-            found[:, n], 0.5 * (ends[1] - ends[0]), rtol=1e-9, atol=1e-9 * np.abs(found).max()
-        )
+    check_initial_information(make(kind, pattern))
 
 
 @pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "rows", "oblique_rows"])

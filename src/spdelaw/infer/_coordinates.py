@@ -143,7 +143,7 @@ class PowerTied(AbstractCoordinates):
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined(AbstractCoordinates):
+class Pair(AbstractCoordinates):
     """Reported modes first, nuisance modes after them, each with coordinates of their own."""
 
     reported: AbstractCoordinates
@@ -163,6 +163,11 @@ class Joined(AbstractCoordinates):
     def _split(self, phi: Array) -> tuple[Array, Array]:
         k = len(self.reported.names)
         return phi[:k], phi[k:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined(Pair):
+    """Two spectra, one after the other."""
 
     def values(self, phi: Array) -> Array:
         """Both spectra, one after the other."""

@@ -14,7 +14,7 @@ import functools
 import numpy as np
 
 from spdelaw.equation import stationary_covariance
-from spdelaw.infer._coordinates import AbstractCoordinates
+from spdelaw.infer._coordinates import Pair
 from spdelaw.infer._covariance_coordinates import AbstractMatrixCoordinates, Covariance
 
 Array = np.ndarray
@@ -137,22 +137,8 @@ class Stable(AbstractMatrixCoordinates):
 
 
 @dataclasses.dataclass(frozen=True)
-class Beside(AbstractMatrixCoordinates):
-    """Reported modes with a matrix, nuisance modes after them, each on its own."""
-
-    reported: AbstractMatrixCoordinates
-    nuisance: AbstractCoordinates
-    n_reported: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of both."""
-        return self.reported.names + self.nuisance.names
-
-    @property
-    def is_log(self) -> Array:
-        """Of both."""
-        return np.concatenate([self.reported.is_log, self.nuisance.is_log])
+class Beside(Pair, AbstractMatrixCoordinates):
+    """A matrix for the reported modes, beside it a spectrum of nuisance modes on their own."""
 
     def _both(self, first: Array, second: Array) -> Array:
         n, m = len(first), len(second)
@@ -163,15 +149,15 @@ class Beside(AbstractMatrixCoordinates):
 
     def values(self, phi: Array) -> Array:
         """Block diagonal."""
-        k = len(self.reported.names)
-        return self._both(self.reported.values(phi[:k]), self.nuisance.values(phi[k:]))
+        a, b = self._split(phi)
+        return self._both(self.reported.values(a), self.nuisance.values(b))
 
     def jacobian(self, phi: Array) -> Array:
         """Block diagonal."""
-        k = len(self.reported.names)
-        one, two = self.reported.jacobian(phi[:k]), self.nuisance.jacobian(phi[k:])
+        a, b = self._split(phi)
+        one, two = self.reported.jacobian(a), self.nuisance.jacobian(b)
         one = np.concatenate([one, np.zeros((*one.shape[:2], two.shape[1]))], axis=2)
-        two = np.concatenate([np.zeros((len(two), k)), two], axis=1)
+        two = np.concatenate([np.zeros((len(two), len(a))), two], axis=1)
         return self._both(one, two)
 
     def start(self, matrix: Array) -> Array:
