@@ -52,6 +52,11 @@ def test_exit_codes_of_the_process(shell):
     assert shell("simulate", "heat").returncode == 2
 
 
+def hear_interrupts():
+    """Tests that a shell put into the background would pass on that Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("name", ["big.nc", "big.zarr"])
 def test_interrupt_leaves_nothing_behind(folder, name):
@@ -60,6 +65,7 @@ def test_interrupt_leaves_nothing_behind(folder, name):
     process = subprocess.Popen(
         [sys.executable, "-c", code, *args],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=hear_interrupts,
     )  # fmt: skip
     process.stdout.readline()  # imports are done, work begins
     time.sleep(0.3)
@@ -109,8 +115,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_interrupts_are_held_back_and_never_lost():
     run = subprocess.run(
-        [sys.executable, "-c", INTERRUPTS], capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, "-c", INTERRUPTS], capture_output=True, text=True, timeout=60,
+        preexec_fn=hear_interrupts,
+    )  # fmt: skip
     assert run.stderr == ""
     assert " ".join(run.stdout.split()) == "held checked held twice held ended lost again"
 
