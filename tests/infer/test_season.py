@@ -9,6 +9,7 @@ import xarray as xr
 import spdelaw as sl
 from spdelaw.errors import InputError
 from spdelaw.evaluate import law_distance
+from spdelaw.law import chaos_posterior
 
 WEIGHTS = np.array([2.2, 1.0, 0.3, 0.5])
 N = 3
@@ -112,3 +113,11 @@ def test_bad_seasons(fields, truth):
         sl.fit(fields, truth.domain, N, season=season, noise="dense")
     with pytest.raises(InputError, match="seasons"):
         sl.fit(fields, truth.domain, N, season=season, initial="stationary")
+
+
+def test_what_has_no_seasons_yet_refuses_them(law, fields, truth):
+    with pytest.raises(InputError, match="do not change in time"):
+        chaos_posterior(law, fields[:2])
+    coupled = sl.SpectralSPDE(truth.domain, N, np.diag(truth.eigenvalues), noise=np.ones(N))
+    with pytest.raises(InputError, match="no seasons"):
+        law.kl_divergence(coupled)

@@ -20,8 +20,9 @@ def estimate(
     observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings
 ) -> Fitted:
     """Maximum-likelihood estimate by whichever way the data allow."""
-    plain = settings.season is None  # whose sums over steps do not depend on the season
-    if plain and not np.any(settings.known_variance) and settings.noise_word != "estimate":
+    # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
+    timeless = settings.season is None
+    if timeless and not np.any(settings.known_variance) and settings.noise_word != "estimate":
         fitted = by_statistics(observed, domain, n_modes, settings)
         if fitted is not None:
             return fitted

@@ -51,6 +51,11 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
+    if law.forcing is not None or law.equation.season is not None:
+        raise InputError(
+            "law", expected="a law whose drift and noise do not change in time",
+            got="one with a forcing or with seasons", fix="use law.reconstruct(data)",
+        )  # fmt: skip
     fields, values, times, basis, places = seen(law, data)
     if times.ndim == 2:
         raise DataError(

@@ -227,10 +227,11 @@ class Law:
         """
         t = self.times if times is None else check_times(times)
         n, truth = self.n_modes, other.equation if isinstance(other, Law) else other
-        if (truth.is_coupled or self.equation.is_coupled) and (truth.forcing or self.forcing):
+        both = (truth, self.equation)
+        if any(e.is_coupled for e in both) and any(e.forcing or e.season for e in both):
             raise InputError(
-                "other", expected="two laws without forcing, where one couples its modes",
-                got="a forced one", fix="compare law.bare with truth.unforced",
+                "other", expected="no forcing and no seasons, where one law couples its modes",
+                got="a law with one of them", fix="compare laws of modes on their own",
             )  # fmt: skip
         reference, own = reported(truth, n), reported(self.equation, n)
         gap = truth.forced_mean(t)[:, :n] - self.equation.forced_mean(t)[:, :n]

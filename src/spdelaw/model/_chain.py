@@ -180,14 +180,8 @@ def _dense_compiled(solve: Callable, gram: Array, vector: Array, prior: Prior) -
     vectors = np.array(vector)
     vectors[0] += prior.mean / prior.variance
     mean, variance, lag, first, logs = solve(gram, vectors, own, d)
-    return Posterior(
-        mean=mean,
-        variance=variance,
-        lag_covariance=lag,
-        gram_trace=_gram_trace(variance, lag, prior),
-        first_covariance=first,
-        log_determinant=logs - prior_log_determinant(prior),
-    )
+    trace = _gram_trace(variance, lag, prior)
+    return Posterior(mean, variance, lag, trace, first, logs - prior_log_determinant(prior))
 
 
 def _dense_numpy(gram: Array, vector: Array, prior: Prior) -> Posterior:
@@ -202,14 +196,8 @@ def _dense_numpy(gram: Array, vector: Array, prior: Prior) -> Posterior:
             following = sweep.coupling[t] * mean[t + 1]
         # Within the same loop, while this step's block is still in cache.
         mean[t] = apply(sweep.inverse[t], sweep.vector[t] + following)
-    return Posterior(
-        mean=mean,
-        variance=variance,
-        lag_covariance=lag,
-        gram_trace=_gram_trace(variance, lag, prior),
-        first_covariance=covariance,
-        log_determinant=sweep.log_determinant,
-    )
+    trace = _gram_trace(variance, lag, prior)
+    return Posterior(mean, variance, lag, trace, covariance, sweep.log_determinant)
 
 
 def _gram_trace(variance: Array, lag: Array, prior: Prior) -> Array:
