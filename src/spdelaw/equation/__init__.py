@@ -1,6 +1,7 @@
 """WHAT: the equation, its spectra, its initial state and its closed-form moments."""
 
 from spdelaw.equation import catalogue
+from spdelaw.equation._checks import check_times
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._matrix_transition import (
@@ -12,7 +13,7 @@ from spdelaw.equation._matrix_transition import (
 )
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
-from spdelaw.equation._spde import SpectralSPDE, check_times
+from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
     Matern,

@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.equation._checks import check_part, check_times
+from spdelaw.equation._description import arguments, describe, in_words
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._matrices import (
@@ -17,15 +18,12 @@ from spdelaw.equation._matrices import (
     coupled_covariance,
     coupled_mean,
     coupled_variance,
-    is_matrix,
 )
 from spdelaw.equation._matrix_transition import stationary_covariance
 from spdelaw.equation._resolve import frozen, resolve
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import (
-    AbstractSpectrum,
     OperatorFormula,
-    spectrum_from_dict,
 )
 from spdelaw.equation._transition import mode_variance
 from spdelaw.errors import EquationError
@@ -95,8 +93,8 @@ class SpectralSPDE:
         n = self.domain.check_modes(self.n_modes)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
         found = resolve(self.domain, n, self.drift, self.noise, self.initial)
-        _check_part("forcing", self.forcing, Forcing, found.coupling)
-        _check_part("season", self.season, Season, found.coupling)
+        check_part("forcing", self.forcing, Forcing, found.coupling)
+        check_part("season", self.season, Season, found.coupling)
         if self.season is not None and found.initial_kind == "stationary":
             raise EquationError(
                 "initial", expected="a state to start from, where the noise has seasons",
@@ -289,44 +287,13 @@ class SpectralSPDE:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain description (JSON types only) that `from_dict` turns back into an equal one."""
-        return {
-            "domain": self.domain.to_dict(),
-            "n_modes": int(self.n_modes),
-            "drift": _describe(self.drift),
-            "noise": _describe(self.noise),
-            "initial": {
-                "kind": self.initial_kind,
-                "mean": self.initial_mean.tolist(),
-                "variance": (
-                    self.initial_variance if self.coupling is None else self.coupling.initial
-                ).tolist(),
-            },
-            "times": self.times.tolist(),
-            "n_points": int(self.n_points),
-            "initial_time": float(self.initial_time),
-            "label": self.label,
-            **({} if self.forcing is None else {"forcing": self.forcing.to_dict()}),
-            **({} if self.season is None else {"season": self.season.to_dict()}),
-        }
+        return describe(self)
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> SpectralSPDE:
         """Equation from the plain description of `to_dict`."""
         try:
-            d = dict(description)
-            state = d.pop("initial")
-            initial: Any = {
-                "stationary": "stationary",
-                "gaussian": Gaussian(state["mean"], state["variance"]),
-                "deterministic": state["mean"],
-            }[state["kind"]]
-            domain = domain_from_dict(d.pop("domain"))
-            if "forcing" in d:
-                d["forcing"] = Forcing(**d["forcing"])
-            if "season" in d:
-                d["season"] = Season(**d["season"])
-            drift, noise = _undescribe(d.pop("drift")), _undescribe(d.pop("noise"))
-            return cls(domain=domain, drift=drift, noise=noise, initial=initial, **d)
+            return cls(**arguments(description))
         except (KeyError, TypeError, AttributeError) as error:
             raise EquationError(
                 "equation", expected="the plain description of SpectralSPDE.to_dict()",
@@ -343,69 +310,4 @@ class SpectralSPDE:
 
     def __repr__(self) -> str:
         """One line a part."""
-        name = f" ({self.label})" if self.label else ""
-        return "\n".join(
-            [
-                f"SpectralSPDE{name}: dX = A X dt + dW, {self.n_modes} modes on {self.domain}",
-                f"  lambda  {_shorten(self.eigenvalues)}  {_formula(self.drift)}",
-                f"  q       {_shorten(self.noise_variance)}  {_formula(self.noise)}",
-                *(["  modes coupled; see drift_matrix and noise_covariance"] * self.is_coupled),
-                f"  X(0)    {self.initial_kind}, mean {_shorten(self.initial_mean)}",
-                *(["  forced; see forcing"] * (self.forcing is not None)),
-                *(["  noise with seasons; see season"] * (self.season is not None)),
-            ]
-        )
-
-
-def _check_part(what: str, given: Any, kind: type, coupling: Coupling | None) -> None:
-    """Refuse anything but ``kind`` or None, and parts that coupled modes cannot have."""
-    if given is None:
-        return
-    if not isinstance(given, kind):
-        raise EquationError(
-            what, expected=f"a {kind.__name__}", got=type(given).__name__,
-            fix=f"build it with sl.{kind.__name__}(...)",
-        )  # fmt: skip
-    if coupling is not None:
-        raise EquationError(
-            what, expected="modes that are not coupled, where there is one",
-            got="a drift or a noise given as a matrix", fix=f"give spectra, or leave {what} out",
-        )  # fmt: skip
-
-
-def check_times(times: Any) -> Array:
-    """Times as float64, strictly increasing, or raise `EquationError`."""
-    try:
-        t = np.atleast_1d(np.asarray(times, dtype=float))
-    except (TypeError, ValueError) as error:
-        raise EquationError(
-            "times", expected="numbers", got=repr(times), fix="np.linspace(0, 1, 201)"
-        ) from error
-    if t.ndim != 1 or t.size == 0 or not np.isfinite(t).all() or (np.diff(t) <= 0).any():
-        raise EquationError(
-            "times", expected="a strictly increasing vector of finite times",
-            got=f"shape {t.shape}" if t.ndim != 1 or t.size == 0 else "unsorted, repeated or NaN",
-            fix="np.unique(times), or np.linspace(0, 1, 201)",
-        )  # fmt: skip
-    return t
-
-
-def _describe(given: Any) -> dict[str, Any]:
-    if isinstance(given, AbstractSpectrum):
-        return given.to_dict()
-    return {"values": np.asarray(given, dtype=float).tolist()}
-
-
-def _undescribe(description: dict[str, Any]) -> Any:
-    return description["values"] if "values" in description else spectrum_from_dict(description)
-
-
-def _formula(given: Any) -> str:
-    if is_matrix(given):
-        return "of a matrix"
-    return repr(given) if isinstance(given, AbstractSpectrum) else ""
-
-
-def _shorten(v: Array) -> str:
-    head = ", ".join(f"{x:.4g}" for x in v[:4])
-    return f"[{head}{', ...' if len(v) > 4 else ''}]"
+        return in_words(self)

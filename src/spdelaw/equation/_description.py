@@ -1,0 +1,91 @@
+"""An equation in plain types, for files, and in words, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.equation._forcing import Forcing
+from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._matrices import is_matrix
+from spdelaw.equation._season import Season
+from spdelaw.equation._spectra import AbstractSpectrum, spectrum_from_dict
+
+if TYPE_CHECKING:
+    from spdelaw.equation._spde import SpectralSPDE
+
+Array = np.ndarray
+
+
+def describe(e: SpectralSPDE) -> dict[str, Any]:
+    """JSON types that `arguments` turns back."""
+    spread = e.initial_variance if e.coupling is None else e.coupling.initial
+    out = {
+        "domain": e.domain.to_dict(),
+        "n_modes": int(e.n_modes),
+        "drift": _plain(e.drift),
+        "noise": _plain(e.noise),
+        "initial": {
+            "kind": e.initial_kind, "mean": e.initial_mean.tolist(), "variance": spread.tolist(),
+        },
+        "times": e.times.tolist(),
+        "n_points": int(e.n_points),
+        "initial_time": float(e.initial_time),
+        "label": e.label,
+    }  # fmt: skip
+    for name, part in (("forcing", e.forcing), ("season", e.season)):
+        if part is not None:
+            out[name] = part.to_dict()
+    return out
+
+
+def arguments(description: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `SpectralSPDE` from the result of `describe`."""
+    d = dict(description)
+    state = d.pop("initial")
+    d["initial"] = {
+        "stationary": "stationary",
+        "gaussian": Gaussian(state["mean"], state["variance"]),
+        "deterministic": state["mean"],
+    }[state["kind"]]
+    d["domain"] = domain_from_dict(d["domain"])
+    for name in ("drift", "noise"):
+        d[name] = d[name]["values"] if "values" in d[name] else spectrum_from_dict(d[name])
+    for name, kind in (("forcing", Forcing), ("season", Season)):
+        if name in d:
+            d[name] = kind(**d[name])
+    return d
+
+
+def in_words(e: SpectralSPDE) -> str:
+    """One line a part."""
+    name = f" ({e.label})" if e.label else ""
+    lines = [
+        f"SpectralSPDE{name}: dX = A X dt + dW, {e.n_modes} modes on {e.domain}",
+        f"  lambda  {_shorten(e.eigenvalues)}  {_formula(e.drift)}",
+        f"  q       {_shorten(e.noise_variance)}  {_formula(e.noise)}",
+        *(["  modes coupled; see drift_matrix and noise_covariance"] * e.is_coupled),
+        f"  X(0)    {e.initial_kind}, mean {_shorten(e.initial_mean)}",
+        *(["  forced; see forcing"] * (e.forcing is not None)),
+        *(["  noise with seasons; see season"] * (e.season is not None)),
+    ]
+    return "\n".join(lines)
+
+
+def _plain(given: Any) -> dict[str, Any]:
+    if isinstance(given, AbstractSpectrum):
+        return given.to_dict()
+    return {"values": np.asarray(given, dtype=float).tolist()}
+
+
+def _formula(given: Any) -> str:
+    if is_matrix(given):
+        return "of a matrix"
+    return repr(given) if isinstance(given, AbstractSpectrum) else ""
+
+
+def _shorten(v: Array) -> str:
+    head = ", ".join(f"{x:.4g}" for x in v[:4])
+    return f"[{head}{', ...' if len(v) > 4 else ''}]"
