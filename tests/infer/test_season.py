@@ -68,6 +68,17 @@ def test_samples_have_the_season(law, truth):
     assert expected[:, 0].max() > 2.0 * expected[:, 0].min()
 
 
+def test_derived_quantities_are_means_over_a_period(law):
+    """The mean over a period of ``dP/dt = -2 Lambda P + q w(t)`` has the noise q."""
+    late = 60.0 + (np.arange(400) + 0.5) / 400  # long after the start is forgotten
+    averaged = law.equation.variance(late).values[:, :N].mean(0)
+    covariance = law.stationary_covariance().sel(statistic="estimate").values
+    np.testing.assert_allclose(np.diag(covariance), averaged, rtol=1e-4)
+    frequencies = np.sinh(np.linspace(-10.0, 10.0, 2001))
+    power = law.power_spectrum(frequencies).sel(statistic="estimate").values
+    np.testing.assert_allclose(np.trapezoid(power, frequencies, axis=0), averaged, rtol=1e-3)
+
+
 def test_forecast_deviations_follow_the_calendar(law, fields):
     """The same lead time is less certain in the season of strong noise."""
     lead = 0.1

@@ -258,7 +258,10 @@ class Law:
         return eigenmodes(self)
 
     def stationary_covariance(self) -> xr.DataArray:
-        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
+        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic).
+
+        Where the noise has a season, the mean of the covariance over a period.
+        """
         return law_stationary_covariance(self)
 
     def optimal_growth(self, times: Any) -> xr.Dataset:
@@ -273,7 +276,7 @@ class Law:
         """Spectral density of each coefficient; dims (frequency, mode, statistic).
 
         Two-sided, by cycles per unit of time: its integral over all frequencies is the
-        stationary variance.
+        stationary variance. Where the noise has a season, the mean over a period.
         """
         return power_spectrum(self, frequencies)
 
@@ -282,7 +285,7 @@ class Law:
 
         Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
         ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
-        variance is lost.
+        variance is lost. Where the noise has a season, both are means over a period.
         """
         return predictability(self, times)
 
