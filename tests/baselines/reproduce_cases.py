@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from spdelaw.baselines.reproduce import ENTRIES, Profile, Run, _data, _execute, _plan
+from spdelaw.baselines.reproduce import ENTRIES, Profile, Run, _data, _execute, _plan, execute
 
 #: Sizes for 60 paths on 41 x 33 values.
 SETTINGS = {
@@ -14,6 +14,8 @@ SETTINGS = {
     "dlr-net-observed": {"width": 4, "modes_x": 6, "modes_t": 6, "n_layers": 1},
     "sv-nn-independent": {"n_neurons": 4},
 }
+#: Entries that take a second or two.
+CHEAP = ("limits", "exact", "chaos-dropped", "dlr-features", "fno-hidden", "dlr-net-observed")
 TINY = Profile(
     "tiny",
     reference_modes={"a": 8, "b": 12},
@@ -48,3 +50,11 @@ def small_data():
         patch.setattr(_execute, "N_PATHS", 60)
         yield
     _data.make_data.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def records(small_data, tmp_path_factory):
+    """Records of cheap entries, their runs and the folder they are in."""
+    runs = [tiny_run(key, seed=s) for s in range(2) for key in CHEAP if s == 0 or key != CHEAP[-1]]
+    out = tmp_path_factory.mktemp("results")
+    return [execute(run, out) for run in runs], runs, out

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.baselines.reproduce_cases import TINY, small_data, tiny_run  # noqa: F401
+from tests.baselines.reproduce_cases import TINY, records, small_data, tiny_run  # noqa: F401
 
 import spdelaw as sl
 from spdelaw.baselines.reproduce import (
@@ -24,13 +24,10 @@ from spdelaw.baselines.reproduce._distribution import of_equation, of_law
 from spdelaw.baselines.reproduce._paper import PAPER
 from spdelaw.baselines.reproduce._records import record_path
 from spdelaw.baselines.reproduce._scores import energy_score, predictive_scores
-from spdelaw.baselines.reproduce._tables import to_markdown
+from spdelaw.baselines.reproduce._sheets import to_markdown
 from spdelaw.errors import FileError
 from spdelaw.evaluate import mean_predictor
 from spdelaw.infer.amortized import TrainingInterrupted
-
-CHEAP = ("limits", "exact", "chaos-dropped", "dlr-features", "fno-hidden", "dlr-net-observed")
-
 
 # ------------------------------------------------------------------ the plan
 
@@ -145,14 +142,7 @@ def test_the_true_law_scores_best():
 # ------------------------------------------------------------------ records
 
 
-@pytest.fixture(scope="module")
-def records(small_data, tmp_path_factory):  # noqa: F811
-    runs = [tiny_run(key, seed=s) for s in range(2) for key in CHEAP if s == 0 or key != CHEAP[-1]]
-    out = tmp_path_factory.mktemp("results")
-    return [execute(run, out) for run in runs], runs, out
-
-
-def test_records_become_tables_and_figures(records):
+def test_records_become_tables_and_figures(records):  # noqa: F811
     found, runs, out = records
     assert read_records(out, runs) == found
     rows = tables(found)["b"]
@@ -181,7 +171,7 @@ def test_records_become_tables_and_figures(records):
     assert all(file.stat().st_size > 5000 for file in files)
 
 
-def test_a_record_says_all_that_is_needed_to_repeat_it(records):
+def test_a_record_says_all_that_is_needed_to_repeat_it(records):  # noqa: F811
     record = next(r for r in records[0] if r["entry"] == "dlr-net-observed")
     assert record["configuration"]["protocol"]["batch_size"] == 8
     assert record["configuration"]["data"]["scheme"] == "semi_implicit"
@@ -192,7 +182,7 @@ def test_a_record_says_all_that_is_needed_to_repeat_it(records):
     assert not list((records[2] / "runs" / "tiny").iterdir())  # checkpoints are not kept
 
 
-def test_limits_hold(records):
+def test_limits_hold(records):  # noqa: F811
     found = {(r["entry"], r["seed"]): r["scores"] for r in records[0]}
     for seed in (0, 1):
         limits, exact = found["limits", seed], found["exact", seed]
@@ -201,7 +191,7 @@ def test_limits_hold(records):
         assert truncated > 0.8 * limits["floor"]["relative_l2"]
 
 
-def test_a_record_of_other_settings_is_not_taken(records):
+def test_a_record_of_other_settings_is_not_taken(records):  # noqa: F811
     out = records[2]
     assert find_record(out, tiny_run("exact")) is not None
     other = dataclasses.replace(TINY, reference_modes={"a": 8, "b": 9})

@@ -20,7 +20,7 @@ def test_what_is_known_does_not_run_again(run, run_json, folder, small_data):  #
     again = run_json(*args)
     assert [r["was_known"] for r in again["runs"]] == [True] * 3
     names = {path.name for path in (folder / "results" / "quick").iterdir()}
-    assert {"tables.md", "tables.json", "b-variance.png", "b-noise.pdf"} <= names
+    assert {"report.html", "tables.md", "tables.json", "b-variance.png", "b-noise.pdf"} <= names
     listed = run_json("reproduce", "--list", "--regime", "b", "--out", "results")["runs"]
     assert {r["entry"] for r in listed if r["state"] == "done"} == {"exact"}
     record = json.loads((folder / "results/records/quick/b-exact-0.json").read_text())

@@ -12,7 +12,7 @@ from spdelaw.cli import _options
 from spdelaw.cli._demo import make_folder
 from spdelaw.cli._options import one_of
 from spdelaw.cli._output import Output
-from spdelaw.report import require_figures
+from spdelaw.report import require_figures, require_report
 
 if TYPE_CHECKING:
     from spdelaw.baselines.reproduce import Run
@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Run the paper's comparison again: five baselines, the engines, the limits.
 
-    Every run leaves a record, and tables and figures are made of records. Repeat the command to go
-    on: what has a record does not run again, and a training goes on from its checkpoint.
+    Every run leaves a record; the page, the tables and the figures are made of records. Repeat the
+    command to go on: what has a record does not run again, a training goes on from its checkpoint.
     """
     start, output = time.perf_counter(), Output(json, quiet)
     one_of("--regime", regime, REGIMES)
@@ -60,14 +60,17 @@ def command(
         _list(runs, out, output)
         return
     require_figures()
+    require_report()
     make_folder(out)
     done = [_run(run, out, i + 1, len(runs), output) for i, run in enumerate(runs)]
-    words = f"--regime {regime} --profile {profile}" + (f" --only {only}" if only else "")
+    words = f"spdelaw reproduce --regime {regime} --profile {profile}"
+    words += f" --only {only}" if only else ""
     everything = reproduce.read_records(
         out, reproduce.plan("ab", reproduce.PROFILES[profile])
     )  # a run of one regime keeps the tables of the other
     folder = make_folder(out / profile)
-    files = reproduce.write_tables(folder, everything, f"spdelaw reproduce {words}")
+    files = [reproduce.write_page(folder, everything, words)]
+    files += reproduce.write_tables(folder, everything, words)
     files += reproduce.draw_figures(folder, everything)
     seconds = time.perf_counter() - start
     output.line("\nWritten:\n" + "\n".join(f"  {file}" for file in files))

@@ -1,4 +1,4 @@
-"""The paper's comparison, done again: runs, records, and tables and figures made of records."""
+"""The paper's comparison, done again: runs, records, and what is made of records."""
 
 from spdelaw.baselines.reproduce._entries import ENTRIES, Entry
 from spdelaw.baselines.reproduce._execute import execute
@@ -10,6 +10,7 @@ from spdelaw.baselines.reproduce._figures import (
     plot_noise_amplitudes,
     plot_variance_over_time,
 )
+from spdelaw.baselines.reproduce._page import write_page
 from spdelaw.baselines.reproduce._plan import PROFILES, Profile, Run, plan
 from spdelaw.baselines.reproduce._records import find_record, read_records
 from spdelaw.baselines.reproduce._tables import tables, write_tables
@@ -31,5 +32,6 @@ __all__ = [
     "plot_variance_over_time",
     "read_records",
     "tables",
+    "write_page",
     "write_tables",
 ]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spdelaw.baselines.reproduce._curves import bars, laws, modes, moments, truths
+from spdelaw.baselines.reproduce._plan import N_MODES
 from spdelaw.report._style import COLUMN, GREY, figure_of, new_figure, save_figure, style
 
 if TYPE_CHECKING:
@@ -26,25 +28,22 @@ LOOK = {
     "amortized-structured": ("#009E73", "D"),
 }
 OTHER = ("#CC79A7", "P")
-#: How far beyond the truth a figure reaches, as a factor.
-BEYOND = 30.0
+TRUTH: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": "law of the data"}
 
 
 def plot_variance_over_time(records: list[Record], ax: Axes | None = None) -> Figure:
     """Draw the spatially averaged variance, observation noise included (paper, Appendix A)."""
     with style():
         ax = new_figure(COLUMN, 0.9 * COLUMN).add_subplot() if ax is None else ax
-        for records_of_one, (colour, _), label in _laws(records):
-            mean, std = _moments(records_of_one, "averaged_variance")
-            time = records_of_one[0]["curves"]["time"]
+        for entry, group, label in laws(records):
+            colour, _ = LOOK.get(entry, OTHER)
+            mean, std = moments(group, "averaged_variance")
+            time = group[0]["curves"]["time"]
             ax.fill_between(time, mean - std, mean + std, color=colour, alpha=0.25, linewidth=0)
             ax.plot(time, mean, color=colour, label=label)
-        for truth in _truths(records)[:1]:
-            mean, _ = _moments(truth, "averaged_variance")
-            time = truth[0]["curves"]["time"]
-            ax.plot(
-                time, mean, color="black", linestyle="--", linewidth=1.1, label="law of the data"
-            )
+        if truth := truths(records):
+            mean, _ = moments(truth, "averaged_variance")
+            ax.plot(truth[0]["curves"]["time"], mean, "--", **TRUTH)
         ax.set(xlabel="time", ylabel="spatially averaged variance")
         ax.set_ylim(bottom=0.0)
         _legend_above(ax)
@@ -67,8 +66,8 @@ def plot_noise_amplitudes(records: list[Record], ax: Axes | None = None) -> Figu
     with style():
         axes = figure.axes[0] if ax is None else ax
         axes.set_xscale("log")
-        n = len(_truths(records)[0][0]["curves"]["eigenvalues"]) if _truths(records) else 8
-        axes.set_xticks(range(1, n + 1), [str(i) for i in range(1, n + 1)])
+        numbers = range(1, N_MODES + 1)
+        axes.set_xticks(numbers, [str(n) for n in numbers])
         axes.set_xticks([], minor=True)
     return figure
 
@@ -89,7 +88,7 @@ def draw_figures(
     files = []
     for regime in sorted({r["regime"] for r in records}):
         own = [r for r in records if r["regime"] == regime]
-        if not any(True for _ in _laws(own)):
+        if not any(True for _ in laws(own)):
             continue
         for name, plot in FIGURES.items():
             figure = plot(own)
@@ -101,68 +100,31 @@ def _plot_by_mode(records: list[Record], curve: str, label: str, ax: Axes | None
     with style():
         if ax is None:
             ax = new_figure(COLUMN, COLUMN).add_subplot()
-        groups, frame = list(_laws(records)), _frame(records, curve)
-        for i, (group, (colour, marker), name) in enumerate(groups):
-            mean, std = _moments(group, curve)
-            mean = np.clip(mean, *frame)
-            at = _side_by_side(_modes(mean), i - 0.5 * (len(groups) - 1), curve)
-            # On a logarithmic axis a bar must not reach zero.
-            reach = np.stack([np.minimum(std, 0.999 * mean), std])
+        groups = list(laws(records))
+        for i, (entry, group, name) in enumerate(groups):
+            colour, marker = LOOK.get(entry, OTHER)
+            mean, reach = bars(records, group, curve)
+            at = _side_by_side(modes(mean), i - 0.5 * (len(groups) - 1), curve)
             ax.errorbar(
                 at, mean, yerr=reach, color=colour, fmt=marker, markersize=3.6,
                 elinewidth=1.1, capsize=2.0, label=name, zorder=3,
             )  # fmt: skip
-        for truth in _truths(records):
-            mean, _ = _moments(truth, curve)
-            ax.plot(_modes(mean), mean, "--", color="black", linewidth=1.1, label="law of the data")
+        if truth := truths(records):
+            mean, _ = moments(truth, curve)
+            ax.plot(modes(mean), mean, "--", **TRUTH)
             exact = truth[0]["curves"].get(f"equation_{curve}")
             if exact is not None:
-                ax.plot(_modes(mean), exact, ":", color=GREY, linewidth=1.1, label="equation")
+                ax.plot(modes(mean), exact, ":", color=GREY, linewidth=1.1, label="equation")
         ax.set(yscale="log", xlabel="mode n", ylabel=label)
         ax.locator_params(axis="x", integer=True)
         _legend_above(ax)
     return figure_of(ax)
 
 
-def _laws(records: list[Record]) -> Any:
-    """Records of each law, with its look and label, in their order."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        if record["kind"] == "law":
-            groups.setdefault(record["entry"], []).append(record)
-    for entry, group in groups.items():
-        short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
-        yield group, LOOK.get(entry, OTHER), group[0]["label"].removeprefix("spdelaw, ") + short
-
-
-def _frame(records: list[Record], curve: str) -> tuple[float, float]:
-    """Values that are shown: a point beyond, such as a rate of zero, is drawn at the edge."""
-    truths = [_moments(truth, curve)[0] for truth in _truths(records)]
-    if not truths:
-        return 0.0, np.inf
-    return float(truths[0].min()) / BEYOND, float(truths[0].max()) * BEYOND
-
-
 def _legend_above(ax: Axes) -> None:
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, labelspacing=0.2)
-
-
-def _modes(values: Array) -> Array:
-    return np.arange(1.0, len(values) + 1)
 
 
 def _side_by_side(mode: Array, place: float, curve: str) -> Array:
     """Points of several systems beside one another, on a linear or a logarithmic axis."""
     return mode * (1.0 + 0.02 * place) if curve == "noise_variance" else mode + 0.08 * place
-
-
-def _truths(records: list[Record]) -> list[list[Record]]:
-    found = [r for r in records if r["kind"] == "reference"]
-    return [found] if found else []
-
-
-def _moments(group: list[Record], curve: str) -> tuple[Array, Array]:
-    """Mean and standard deviation over seeds; zero spread for a single one."""
-    values = np.array([r["curves"][curve] for r in group], dtype=float)
-    std = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-    return values.mean(0), std

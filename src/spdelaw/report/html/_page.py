@@ -92,14 +92,18 @@ def _table(table: Table) -> str:
         return ""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     header = f"<thead><tr>{head}</tr></thead>" if any(table.header) else ""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in table.rows
-    )
+    rows = "".join(_row(row, len(table.header)) for row in table.rows)
     kind = "" if any(table.header) else ' class="facts"'
     body = f'<div class="scroll"><table{kind}>{header}<tbody>{rows}</tbody></table></div>'
+    body += f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     if table.folded:
         return f"<details><summary>{escape(table.caption)}</summary>{body}</details>"
     return f"<h3>{escape(table.caption)}</h3>{body}"
+
+
+def _row(cells: Sequence[str], width: int) -> str:
+    if len(cells) == 1:
+        heading = f'<th scope="rowgroup" colspan="{width}">{escape(cells[0])}</th>'
+        return f'<tr class="group">{heading}</tr>'
+    rest = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{rest}</tr>'

@@ -15,14 +15,16 @@ class Table:
     Attributes:
         caption: what the table says.
         header: names of the columns.
-        rows: cells of text.
+        rows: cells of text; a row of one cell is a heading over those that follow.
         folded: hidden until it is opened.
+        note: how to read it, shown below.
     """
 
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     folded: bool = False
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
