@@ -209,7 +209,10 @@ def test_sv_nn_is_its_formula():
 
 
 def test_spectral_convolution_agrees_with_neuraloperator():
-    neuralop = pytest.importorskip("neuralop.layers.spectral_convolution")
+    neuralop = pytest.importorskip(
+        "neuralop.layers.spectral_convolution",
+        reason="pip install --no-deps neuraloperator tensorly tensorly-torch opt_einsum",
+    )
     ours = SpectralConvolution(4, 5, 6)
     theirs = neuralop.SpectralConv(4, 4, (10, 10), bias=False)
     weight = torch.cat([ours.high(), ours.low()], 2)  # theirs are in the order of fftshift
