@@ -46,6 +46,14 @@ SHELL: Any = typer.main.get_command(app)
 HANG = 60
 #: Inputs that one process runs before it hands back its counts.
 PART = 250
+#: Laws to mutate, by name, with the settings of their fit: each has parts that others do not.
+LAWS: dict[str, dict[str, Any]] = {
+    "good": {},
+    "forced": {"forcing": sl.Forcing([0.0, 0.5, 1.0], [[1.0, 0.0], [2.0, 0.5], [0.0, 1.0]])},
+    "seasonal": {"season": sl.Season(0.5, 2)},
+    "coupled": {"drift": "dense", "noise": "dense"},
+    "stationary": {"initial": "stationary"},
+}
 CONFIG = """modes: 2
 domain: interval
 bounds: [0, 3.2]
@@ -58,13 +66,16 @@ seed: 3
 detrend: true
 out: a.law
 """
+FORECAST = ["--until", "2", "--steps", "3", "--out", "f.nc"]
 COMMANDS = (
     ["info", "data.nc"], ["show", "good.law"], ["fit", "data.nc", "--modes", "1", "--out", "a.law"],
+    ["fit", "data.nc", "--modes", "1", "--season", "0.5", "2", "--out", "a.law"],
+    ["fit", "data.nc", "--modes", "1", "--forcing", "data.nc", "--out", "a.law"],
     ["sample", "good.law", "--paths", "2", "--out", "s.nc"],
     ["reconstruct", "good.law", "data.nc", "--out", "r.nc"],
-    ["forecast", "good.law", "data.nc", "--until", "2", "--steps", "3", "--out", "f.nc"],
-    ["evaluate", "good.law", "data.nc"], ["simulate", "heat", "--paths", "2", "--steps", "3",
-                                          "--modes", "2", "--out", "new.nc"],
+    ["forecast", "good.law", "data.nc", *FORECAST],
+    ["forecast", "seasonal.law", "data.nc", *FORECAST], ["evaluate", "good.law", "data.nc"],
+    ["simulate", "heat", "--paths", "2", "--steps", "3", "--modes", "2", "--out", "new.nc"],
     ["dataset", "equatorial-pacific", "--out", "d.nc"], ["--version"], ["fit", "--help"],
 )  # fmt: skip
 
@@ -104,14 +115,14 @@ def make_seeds(folder: Path) -> None:
     """Small valid files to mutate."""
     data = sl.simulate(EQUATION, 4, TIMES, GRID, seed=0)
     sl.write(data, folder / "data.nc")
-    law = sl.fit(data, EQUATION.domain, 2)
-    law.save(folder / "good.law")
+    for name, settings in LAWS.items():
+        sl.fit(data, EQUATION.domain, 2, **settings).save(folder / f"{name}.law")
     (folder / "fit.yaml").write_text(CONFIG)
 
 
 def law_directory(rng: random.Random, folder: Path) -> None:
     """A law with one file mutated; often with the digest made right, so that it is parsed."""
-    good, bad = folder / "good.law", folder / "bad.law"
+    good, bad = folder / f"{rng.choice(list(LAWS))}.law", folder / "bad.law"
     bad.mkdir(exist_ok=True)
     text, arrays = (good / "law.json").read_bytes(), (good / "arrays.safetensors").read_bytes()
     kind = rng.randrange(4)

@@ -11,6 +11,7 @@ from spdelaw.errors import (
     DomainError,
     InputError,
 )
+from spdelaw.infer import _optimise
 from spdelaw.infer._optimise import maximise
 
 FIELDS = small(6)
@@ -149,6 +150,27 @@ def test_no_maximum_is_an_error_with_advice(slope):
         maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
     for word in ("fewer modes", "fix or tie", "prior", "unit of time"):
         assert word in found.value.fix
+
+
+@pytest.mark.parametrize(("short", "fine"), [(0.01, True), (0.07, True), (0.2, False)])
+def test_a_search_that_ends_short_says_by_how_much(monkeypatch, short, fine):
+    """A tenth of a standard error is no reason to lose a fit, more is."""
+    fields = FIELDS + 0.1 * np.random.default_rng(0).standard_normal(FIELDS.shape)
+    polish = _optimise._polish
+
+    def moved(objective, x, scale, curvature):
+        x, _, _, information = polish(objective, x, scale, curvature)
+        x = x + short * np.eye(len(x))[0] / np.sqrt(information[0, 0])
+        return x, *objective(x), information
+
+    monkeypatch.setattr(_optimise, "_polish", moved)
+    if not fine:
+        with pytest.raises(ConvergenceError, match="more could be gained"):
+            sl.fit(fields, INTERVAL, 2)
+        return
+    law = sl.fit(fields, INTERVAL, 2)
+    said = [note for note in law.info["warnings"] if f"{short} standard errors short" in note]
+    assert len(said) == (short > 0.05)
 
 
 def test_refused_input_is_left_as_it_was():

@@ -44,10 +44,11 @@ def assemble(fitted: Fitted, observed: Observed, domain: AbstractDomain, setting
         observed.span,
         bool(report.undetermined),
     )
-    notes = [*fitted.notes, *report.sentences, *([hint] if hint else [])]
-    if report.sentences or hint:
-        warnings.warn("; ".join([*report.sentences, *([hint] if hint else [])]),
-                      IdentifiabilityWarning, stacklevel=4)  # fmt: skip
+    short = fitted.solution.optimum.note
+    found = [*report.sentences, *([hint] if hint else [])]
+    notes = [*fitted.notes, *found, *([short] if short else [])]
+    if found:
+        warnings.warn("; ".join(found), IdentifiabilityWarning, stacklevel=4)
     table = parameters_dataset(
         quantities(fitted, state), settings.level, {"initial_state": state.initial_kind}
     )
