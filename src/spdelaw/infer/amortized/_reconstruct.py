@@ -17,7 +17,8 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
     """Field of the encoder's posterior: ``mean`` and ``std``, dims (path, time, x).
 
     The errors against the data are in ``attrs``: ``relative_l2``, the mean over paths of
-    ``|X_hat - X| / |X|``, and ``rmse``, pooled; both without the first time (paper, section 3.3).
+    ``|X_hat - X| / |X|``, and ``rmse``, pooled; both without the first time (paper, section 3.3),
+    at which the field is the learned initial state and not fitted to the path.
 
     Args:
         source: a law of ``engine="amortized"``; with ``preset="paper"`` one that was trained with
