@@ -156,3 +156,18 @@ def test_trainings_in_the_readme_are_those_of_the_records():
         record = json.loads((CHECKOUT / f"benchmarks/results/paper_{regime}_0.json").read_text())
         for scores in (record["test"], record["floor"], record["paper"]):
             assert f"{scores['relative_l2']:.4f} / {scores['rmse']:.4f}" in readme
+
+
+def test_full_baselines_in_the_readme_are_those_of_the_committed_run():
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    run = json.loads((CHECKOUT / "docs/reproduce/full/tables.json").read_text(encoding="utf-8"))
+    errors, mean = {}, {}
+    for regime, rows in run["regimes"].items():
+        told = [row for row in rows if row["kind"] == "predictor" and row["task"] == "predict"]
+        errors[regime] = sorted(row["relative_l2"][0] for row in told if row["seeds"] == [0])
+        (limit,) = (row for row in rows if row["system"].startswith("limit: exact mean"))
+        mean[regime] = limit["relative_l2"][limit["seeds"].index(0)]
+    b, (a,) = errors["b"], errors["a"]
+    assert len(b) == 4
+    assert f"{b[0]:.4f} to {b[-1]:.4f} in Regime B (exact mean {mean['b']:.4f})" in readme
+    assert f"SV&NN {a:.4f} in Regime A (exact mean {mean['a']:.4f})" in readme

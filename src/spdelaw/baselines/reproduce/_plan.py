@@ -102,7 +102,7 @@ class Run:
         heavy = 30.0 if (self.regime, self.profile.name) == ("a", "full") else 1.0
         if self.epochs is None:
             return self.entry.seconds * (heavy if self.entry.kind == "law" else 1.0)
-        return self.entry.seconds * self.epochs * share
+        return self.entry.seconds * min(self.epochs, self.entry.ends or self.epochs) * share
 
     @property
     def shortened(self) -> list[str]:
