@@ -32,7 +32,7 @@ def _printed_error(found: Tables) -> Answer | None:
     if not own:
         return None
     reached = {regime: _reaches(row) for regime, row in own.items()}
-    sentences = [_sentence(regime, row, found[regime]) for regime, row in own.items()]
+    sentences = [_beside_paper(regime, row, found[regime]) for regime, row in own.items()]
     if any(row["shortened"] for row in own.values()):
         short, mood = "Not settled here: training was cut short", "fair"
         sentences.append("The profile full trains as long as the paper does.")
@@ -55,7 +55,7 @@ def _regimes(reached: dict[str, bool], which: bool) -> str:
     return " and ".join(f"Regime {r.upper()}" for r, value in reached.items() if value is which)
 
 
-def _sentence(regime: str, row: Row, rows: list[Row]) -> str:
+def _beside_paper(regime: str, row: Row, rows: list[Row]) -> str:
     printed = "{:.4f} ± {:.4f}".format(*row["paper_relative_l2"])
     text = (
         f"Regime {regime.upper()}: {spread(row['relative_l2'])} here after "

@@ -113,7 +113,6 @@ def law_figures(regime: str, records: list[Record]) -> list[Figure]:
     """The paper's four law figures, two and two; none where no system has a law."""
     if not any(True for _ in laws(records)):
         return []
-    # Without the axes' own units, a title says what is drawn.
     return [
         _pair(
             f"moments-{regime}", records, ("averaged_variance", "spatially averaged variance"),
