@@ -23,11 +23,11 @@ from benchmarks._timing import RESULTS, interleaved_medians, table, versions, wr
 import torch  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.evaluate import decoder_floor, law_distance  # isort: skip
+from spdelaw.evaluation import decoder_floor, law_distance  # isort: skip
 from spdelaw.infer._observed import observe  # isort: skip
 from spdelaw.infer.amortized import amortized_reconstruct, make_config  # isort: skip
 from spdelaw.infer.amortized._clock import Clock  # isort: skip
-from spdelaw.infer.amortized._memory import reused_memory  # isort: skip
+from spdelaw.train import reused_memory  # isort: skip
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
 from spdelaw.infer.amortized._paths import as_paths  # isort: skip
 

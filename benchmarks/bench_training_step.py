@@ -24,7 +24,7 @@ from spdelaw.infer._observed import observe  # isort: skip
 from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
 from spdelaw.infer.amortized._clock import Clock  # isort: skip
-from spdelaw.infer.amortized._memory import reused_memory  # isort: skip
+from spdelaw.train import reused_memory  # isort: skip
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
 from spdelaw.infer.amortized._paths import Paths, as_paths  # isort: skip
 from spdelaw.model.encoder import MultiTimeAttention  # isort: skip

@@ -296,7 +296,7 @@ def kill_training(n: int, rng: random.Random, folder: Path) -> tuple[int, bool]:
     """Training: kills in a run of many checkpoints; failures, and whether the end is bit-equal."""
     import torch
 
-    from spdelaw.infer.amortized._checkpoint import read_checkpoint
+    from spdelaw.train import read_checkpoint
 
     torch.set_num_threads(1)
     data = sl.simulate(EQUATION, 40, TIMES, GRID, seed=0)

@@ -29,13 +29,13 @@ import torch  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.data.atomic import replace_file  # isort: skip
-from spdelaw.evaluate import decoder_floor  # isort: skip
+from spdelaw.evaluation import decoder_floor  # isort: skip
 from spdelaw.infer.amortized import (  # isort: skip
     Progress,
     TrainingInterrupted,
     amortized_reconstruct,
 )
-from spdelaw.infer.amortized._checkpoint import read_checkpoint  # isort: skip
+from spdelaw.train import read_checkpoint  # isort: skip
 
 ERRORS = ("relative_l2", "rmse")
 RUNS = Path(__file__).with_name("runs")

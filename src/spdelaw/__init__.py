@@ -31,10 +31,10 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluate import Scorecard, evaluate, leave_future_out
+from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
 from spdelaw.infer import Learner, LogNormal, Normal, fit, update
 from spdelaw.law import Law, load
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 __all__ = [
     "AbstractDomain",

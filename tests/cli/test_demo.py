@@ -11,7 +11,7 @@ from spdelaw.cli import _demo_law, app
 from spdelaw.cli._demo_law import Learned
 from spdelaw.cli._regimes import REGIMES, Errors, mean_predictor
 from spdelaw.report import Verdict
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 pytest.importorskip("matplotlib")
 

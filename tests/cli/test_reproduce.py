@@ -2,7 +2,7 @@
 
 import json
 
-from tests.baselines.reproduce_cases import small_data  # noqa: F401
+from tests.paper.reproduce_cases import small_data  # noqa: F401
 
 
 def test_list_runs_nothing(run_json, folder):

@@ -9,7 +9,7 @@ import pytest
 import spdelaw as sl
 from spdelaw.chaos import CosineBasis, chaos_coordinates
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
-from spdelaw.evaluate import decoder_floor, relative_l2, rmse
+from spdelaw.evaluation import decoder_floor, relative_l2, rmse
 from spdelaw.infer import _chaos_truncated as truncated
 from spdelaw.infer._observed import observe
 from spdelaw.infer._problem import solve

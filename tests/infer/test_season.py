@@ -8,7 +8,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.evaluate import law_distance
+from spdelaw.evaluation import law_distance
 from spdelaw.law import chaos_posterior
 
 WEIGHTS = np.array([2.2, 1.0, 0.3, 0.5])

@@ -23,7 +23,7 @@ from spdelaw.cli._output import Output
 from spdelaw.cli._regimes import REGIMES, Errors, Regime, mean_predictor
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import FileError, InputError
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 EXAMPLES = """**Example**
 

@@ -15,11 +15,11 @@ from spdelaw.cli._demo_law import N_MODES
 from spdelaw.cli._output import Output
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.evaluate import decoder_floor, law_distance
+from spdelaw.evaluation import decoder_floor, law_distance
 from spdelaw.infer import fit
 from spdelaw.infer.amortized import amortized_reconstruct
 from spdelaw.law import Law, chaos_posterior, relative_l2
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 #: Functions of time, and new paths that are reconstructed.
 N_TIME, NEW_PATHS = 16, 50

@@ -14,10 +14,10 @@ from spdelaw import report
 from spdelaw.cli._output import Output
 from spdelaw.data import mask
 from spdelaw.equation import SpectralSPDE
-from spdelaw.evaluate import law_distance, parameter_errors
+from spdelaw.evaluation import law_distance, parameter_errors
 from spdelaw.infer import fit
 from spdelaw.law import Law
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 #: Modes to report; Regime B has 50.
 N_MODES = 8

@@ -14,7 +14,7 @@ from spdelaw.cli._law_file import load_law
 from spdelaw.cli._output import Output
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
-from spdelaw.evaluate import evaluate
+from spdelaw.evaluation import evaluate
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**

@@ -15,7 +15,7 @@ from spdelaw.cli._output import Output
 from spdelaw.report import require_figures, require_report
 
 if TYPE_CHECKING:
-    from spdelaw.baselines.reproduce import Run
+    from spdelaw.paper.reproduce import Run
 
 EXAMPLES = """**Examples**
 
@@ -50,7 +50,7 @@ def command(
     """
     start, output = time.perf_counter(), Output(json, quiet)
     one_of("--regime", regime, REGIMES)
-    from spdelaw.baselines import reproduce  # torch takes seconds to load
+    from spdelaw.paper import reproduce  # torch takes seconds to load
 
     one_of("--profile", profile, tuple(reproduce.PROFILES))
     letters = "ab" if regime == "all" else regime
@@ -88,7 +88,7 @@ def _chosen(runs: list[Run], only: str) -> list[Run]:
 
 
 def _run(run: Run, out: Path, number: int, total: int, output: Output) -> dict[str, Any]:
-    from spdelaw.baselines.reproduce import execute, find_record
+    from spdelaw.paper.reproduce import execute, find_record
 
     record, start = find_record(out, run), time.perf_counter()
     known = record is not None
@@ -104,7 +104,7 @@ def _run(run: Run, out: Path, number: int, total: int, output: Output) -> dict[s
 
 
 def _list(runs: list[Run], out: Path, output: Output) -> None:
-    from spdelaw.baselines.reproduce import find_record
+    from spdelaw.paper.reproduce import find_record
 
     states = [_state(run, out, find_record(out, run)) for run in runs]
     rows = [

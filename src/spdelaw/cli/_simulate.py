@@ -22,7 +22,7 @@ from spdelaw.data.atomic import replace_directory
 from spdelaw.equation import SpectralSPDE
 from spdelaw.equation.catalogue import EQUATIONS
 from spdelaw.errors import EquationError, InputError
-from spdelaw.simulate import SCHEMES, simulate
+from spdelaw.simulation import SCHEMES, simulate
 
 EXAMPLES = """**Examples**
 

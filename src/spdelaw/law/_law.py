@@ -37,7 +37,7 @@ from spdelaw.law._store import write_law
 from spdelaw.law._text import describe
 from spdelaw.law._user_units import to_clock, to_law, to_user
 from spdelaw.model import AnyParameters, Collapsed, Statistics, evaluate_likelihood
-from spdelaw.simulate import simulate
+from spdelaw.simulation import simulate
 
 Array = np.ndarray
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.equation import SpectralSPDE
-from spdelaw.evaluate import check_model
+from spdelaw.evaluation import check_model
 from spdelaw.law import Law, register_accessor
 from spdelaw.law._user_units import to_clock
 from spdelaw.report._energy_of_law import plot_law_energy

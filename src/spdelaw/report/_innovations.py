@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from spdelaw.errors import DataError
-from spdelaw.evaluate import ModelCheck
+from spdelaw.evaluation import ModelCheck
 from spdelaw.report._estimates import Z95
 from spdelaw.report._style import CLOSED_FORM, COLUMN, SAMPLE, new_figure, style
 
@@ -50,7 +50,7 @@ def plot_innovations(check: ModelCheck) -> Figure:
     """Draw the probabilities of the innovations and their correlation in time.
 
     Args:
-        check: what `spdelaw.evaluate.check_model` found, or ``scorecard.check``.
+        check: what `spdelaw.evaluation.check_model` found, or ``scorecard.check``.
 
     Example:
         >>> import spdelaw as sl

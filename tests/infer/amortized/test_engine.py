@@ -8,7 +8,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError, MissingExtraError
-from spdelaw.evaluate import relative_l2, rmse
+from spdelaw.evaluation import relative_l2, rmse
 from spdelaw.infer.amortized import amortized_reconstruct
 
 from .amortized_cases import DOMAIN, EQUATION, GRID, SMALL, TIMES, fields, own_times, with_gaps

@@ -5,10 +5,10 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.evaluate import decoder_floor
+from spdelaw.evaluation import decoder_floor
 from spdelaw.infer._problem import solve
 from spdelaw.infer.amortized import TrainingInterrupted, amortized_reconstruct
-from spdelaw.infer.amortized._checkpoint import read_checkpoint
+from spdelaw.train import read_checkpoint
 
 from .amortized_cases import DOMAIN, EQUATION, GRID, TIMES, fields, own_times, with_gaps
 

@@ -15,8 +15,7 @@ import torch
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, FileError, InputError
 from spdelaw.infer.amortized import AmortizedConfig, TrainingInterrupted, make_config
-from spdelaw.infer.amortized._checkpoint import read_checkpoint
-from spdelaw.infer.amortized._train import rate_factor
+from spdelaw.train import rate_factor, read_checkpoint
 
 from .amortized_cases import DOMAIN, SMALL, fields, with_gaps
 

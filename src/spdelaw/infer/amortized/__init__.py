@@ -5,9 +5,8 @@
 
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig, make_config
 from spdelaw.infer.amortized._engine import fit_amortized
-from spdelaw.infer.amortized._progress import Progress
 from spdelaw.infer.amortized._reconstruct import amortized_reconstruct
-from spdelaw.infer.amortized._train import TrainingInterrupted
+from spdelaw.train import Progress, TrainingInterrupted
 
 __all__ = [
     "AmortizedConfig",

@@ -14,10 +14,9 @@ from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer._settings import Settings
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig, make_config
 from spdelaw.infer.amortized._job import Job
-from spdelaw.infer.amortized._progress import reporter, with_tensorboard
 from spdelaw.infer.amortized._structured import fit_structured
-from spdelaw.infer.amortized._train import HOLD_OUT, stream
 from spdelaw.law import Law
+from spdelaw.train import HOLD_OUT, reporter, stream, with_tensorboard
 
 Array = np.ndarray
 

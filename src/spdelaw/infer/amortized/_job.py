@@ -12,9 +12,8 @@ from spdelaw.data import fingerprint
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._settings import Settings
-from spdelaw.infer.amortized._checkpoint import Snapshot
 from spdelaw.infer.amortized._clock import Clock
-from spdelaw.infer.amortized._progress import Report
+from spdelaw.train import Report, Snapshot
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,9 +16,9 @@ from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_l
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.infer.amortized._train import train
 from spdelaw.law import Law, Quantity, parameters_dataset
 from spdelaw.model import Parameters
+from spdelaw.train import train
 
 Array = np.ndarray
 

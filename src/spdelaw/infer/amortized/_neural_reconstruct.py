@@ -14,12 +14,12 @@ from spdelaw.errors import DataError
 from spdelaw.infer._observed import observe
 from spdelaw.infer.amortized._assess import path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._checkpoint import read_checkpoint
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.infer.amortized._torch_run import load_weights
 from spdelaw.law._clock import own_rows
+from spdelaw.train import read_checkpoint
+from spdelaw.train.torch_run import load_weights
 
 
 @torch.no_grad()

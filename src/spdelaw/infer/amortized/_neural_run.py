@@ -14,8 +14,8 @@ from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
 from spdelaw.infer.amortized._elbo import elbo
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.infer.amortized._torch_run import TorchRun
-from spdelaw.infer.amortized._train import NOISE, ORDER, WEIGHTS, stream
+from spdelaw.train import NOISE, ORDER, WEIGHTS, stream
+from spdelaw.train.torch_run import TorchRun
 
 
 def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:

@@ -16,10 +16,9 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._problem import FreeVector, Problem, log_posterior
-from spdelaw.infer.amortized._checkpoint import Snapshot
 from spdelaw.infer.amortized._config import StructuredConfig
-from spdelaw.infer.amortized._train import ORDER, Run, stream
 from spdelaw.model import Collapsed, Evaluation, Parameters
+from spdelaw.train import ORDER, Run, Snapshot, stream
 
 Array = np.ndarray
 

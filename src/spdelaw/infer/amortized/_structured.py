@@ -24,9 +24,9 @@ from spdelaw.infer.amortized._assess_exact import latent_use
 from spdelaw.infer.amortized._decode import decode
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._stochastic import StructuredRun
-from spdelaw.infer.amortized._train import train
 from spdelaw.law import Law
 from spdelaw.model import Collapsed, Evaluation, Parameters, collapse, evaluate_likelihood
+from spdelaw.train import train
 
 Array = np.ndarray
 

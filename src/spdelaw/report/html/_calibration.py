@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from spdelaw.evaluate import predict_tier
+from spdelaw.evaluation import predict_tier
 from spdelaw.report._innovations import correlations, pit_histogram
 from spdelaw.report.html._figure import Figure, axis, band, layout, packed, panel_title
 from spdelaw.report.html._material import TIERS, Material

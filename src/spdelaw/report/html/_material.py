@@ -14,7 +14,7 @@ from spdelaw.data import describe
 from spdelaw.domain import Places
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import InputError
-from spdelaw.evaluate import Scorecard, evaluate
+from spdelaw.evaluation import Scorecard, evaluate
 from spdelaw.law import Law
 from spdelaw.report._one_path import one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of

@@ -1,0 +1,39 @@
+"""JUDGE: trajectories, the law, calibration, and whether the model fits."""
+
+from spdelaw.evaluation._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluation._decoder_floor import decoder_floor
+from spdelaw.evaluation._law_distance import law_distance, parameter_errors
+from spdelaw.evaluation._leave_future_out import leave_future_out
+from spdelaw.evaluation._scorecard import Scorecard, evaluate
+from spdelaw.evaluation._tiers import (
+    TIERS,
+    Predicted,
+    TierScore,
+    mean_predictor,
+    predict_tier,
+    projection_floor,
+)
+from spdelaw.evaluation._trajectory import coverage, gaussian_crps
+from spdelaw.law import relative_l2, rmse
+
+__all__ = [
+    "TIERS",
+    "ModelCheck",
+    "Predicted",
+    "Scorecard",
+    "TierScore",
+    "check_model",
+    "coverage",
+    "decoder_floor",
+    "evaluate",
+    "gaussian_crps",
+    "law_distance",
+    "leave_future_out",
+    "mean_predictor",
+    "parameter_errors",
+    "predict_tier",
+    "projection_floor",
+    "relative_l2",
+    "rmse",
+    "standard_innovations",
+]

@@ -1,0 +1,180 @@
+"""One card: trajectory errors by tier, distance of the law, and whether the model fits."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.equation import SpectralSPDE
+from spdelaw.errors import InputError
+from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
+from spdelaw.evaluation._law_distance import law_distance
+from spdelaw.evaluation._tiers import (
+    TIERS,
+    TierScore,
+    mean_predictor,
+    projection_floor,
+    score_tier,
+)
+from spdelaw.law import Law
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Scorecard:
+    """Result of `evaluate`.
+
+    Attributes:
+        tiers: scores by task.
+        limits: for a tier, where it is known, the score of the best possible method: the
+            projection on the modes for "reconstruct", the exact mean of the truth for "predict".
+        check: tests of the model on these data.
+        distance: the law against the truth, where that was given.
+        n_paths: paths that were scored.
+        level: of the intervals behind ``coverage``.
+    """
+
+    tiers: dict[str, TierScore]
+    limits: dict[str, TierScore]
+    check: ModelCheck
+    distance: dict[str, Any] | None
+    n_paths: int
+    level: float
+
+    @property
+    def verdict(self) -> str:
+        """Does the model fit these data, in one line."""
+        return self.check.verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, ready for JSON; numbers that do not exist are None."""
+        tiers = {
+            tier: {
+                **_numbers(score),
+                "limit": _numbers(self.limits[tier]) if tier in self.limits else None,
+            }
+            for tier, score in self.tiers.items()
+        }
+        return {
+            "n_paths": self.n_paths,
+            "level": self.level,
+            "tiers": tiers,
+            "model_check": _plain(describe_check(self.check)),
+            "law": _plain(self.distance),
+            "verdict": self.verdict,
+        }
+
+    def to_dataset(self) -> xr.Dataset:
+        """Scores over ``tier`` as a table."""
+        names = TierScore._fields
+        data = {n: ("tier", [getattr(s, n) for s in self.tiers.values()]) for n in names}
+        return xr.Dataset(data, coords={"tier": list(self.tiers)})
+
+    def __repr__(self) -> str:
+        """A table for people."""
+        head = (
+            f"{'tier':<12} {'rel L2':>9} {'RMSE':>9} {'CRPS':>9} {'coverage':>9}   limit (rel L2)"
+        )
+        lines = [f"Scorecard of {self.n_paths} paths, {100 * self.level:g} % intervals", head]
+        for tier, s in self.tiers.items():
+            limit = f"{self.limits[tier].relative_l2:.4f}" if tier in self.limits else ""
+            lines.append(
+                f"{tier:<12} {s.relative_l2:>9.4f} {s.rmse:>9.4f} {s.crps:>9.4f} "
+                f"{s.coverage:>9.3f}   {limit}"
+            )
+        if self.distance is not None:
+            d = self.distance
+            lines.append(
+                f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
+                f"largest error {d['largest_z']:.2f} standard errors"
+                + (f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else "")
+            )
+        return "\n".join([*lines, self.verdict])
+
+
+def evaluate(
+    law: Law,
+    data: Any,
+    truth: SpectralSPDE | None = None,
+    *,
+    tiers: tuple[str, ...] = TIERS,
+    max_paths: int = 200,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Scorecard:
+    """Judge a law on data, best on data it has not seen.
+
+    Where the law prepares its data, all scores are those of the prepared fields.
+
+    Args:
+        law: the law.
+        data: fields with at least two times; NaN for missing.
+        truth: the equation behind simulated data, for the distance of the laws.
+        tiers: tasks to score, of "reconstruct", "predict", "forecast" and "gaps".
+        max_paths: score at most this many paths.
+        seed: of the values held out by "gaps".
+        level: of the intervals.
+
+    Returns:
+        A `Scorecard`; print it, or take `Scorecard.to_dict`.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> equation = sl.catalogue.heat(n_modes=3)
+        >>> train, test = sl.split(sl.simulate(equation, 120, seed=0), (0.8, 0.2), seed=0)
+        >>> law = sl.fit(train, domain=sl.Interval(0, np.pi), n_modes=3)
+        >>> sl.evaluate(law, test, truth=equation).verdict
+        'the model fits: no departure found in the innovations (joint false-alarm rate 1 %)'
+    """
+    unknown = [t for t in tiers if t not in TIERS]
+    if unknown:
+        raise InputError(
+            "tiers", expected=f"names of {TIERS}", got=repr(unknown[0]), fix="leave tiers out"
+        )
+    if truth is not None and not isinstance(truth, SpectralSPDE):
+        raise InputError(
+            "truth", expected="the equation that made the data", got=type(truth).__name__,
+            fix="pass truth=sl.catalogue.heat(...)",
+        )  # fmt: skip
+    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    distance = None if truth is None else law_distance(law, truth)
+    if truth is not None and law.forcing is not None:
+        truth = truth.unforced  # as the fields now are
+    law = law.bare
+    scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
+    return Scorecard(
+        scores,
+        _limits(law, fields, truth, tiers),
+        check_model(law, fields),
+        distance,
+        fields.sizes["path"],
+        level,
+    )
+
+
+def _limits(
+    law: Law, fields: xr.DataArray, truth: SpectralSPDE | None, tiers: tuple[str, ...]
+) -> dict[str, TierScore]:
+    limits = {}
+    noisy = bool(np.any(law.state.observation_variance))
+    if "reconstruct" in tiers and not noisy:
+        limits["reconstruct"] = projection_floor(fields, law)
+    if "predict" in tiers and truth is not None and "path_time" not in fields.coords:
+        limits["predict"] = mean_predictor(fields, truth)
+    return limits
+
+
+def _numbers(score: TierScore) -> dict[str, float | None]:
+    return {k: float(v) if np.isfinite(v) else None for k, v in score._asdict().items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value

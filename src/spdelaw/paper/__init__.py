@@ -1,0 +1,1 @@
+"""THE PAPER: its baselines, its comparison, its regimes. Uses public names only."""

@@ -1,0 +1,49 @@
+"""LOOP: what any training needs: epochs, rates, checkpoints, progress, interruptions.
+
+`spdelaw.train.torch_run` holds what trainings in torch share and is imported only where torch is.
+"""
+
+from spdelaw.train._checkpoint import (
+    Snapshot,
+    find_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from spdelaw.train._event_file import EventFile
+from spdelaw.train._loop import (
+    HOLD_OUT,
+    NOISE,
+    ORDER,
+    WEIGHTS,
+    Run,
+    Schedule,
+    TrainingInterrupted,
+    rate_factor,
+    stream,
+    train,
+)
+from spdelaw.train._memory import reused_memory
+from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
+
+__all__ = [
+    "HOLD_OUT",
+    "NOISE",
+    "ORDER",
+    "WEIGHTS",
+    "EventFile",
+    "Progress",
+    "Report",
+    "Run",
+    "Schedule",
+    "Snapshot",
+    "TrainingInterrupted",
+    "find_checkpoint",
+    "rate_factor",
+    "read_checkpoint",
+    "reporter",
+    "reused_memory",
+    "stream",
+    "train",
+    "with_tensorboard",
+    "write_checkpoint",
+]

@@ -1,0 +1,130 @@
+"""Training of whatever learns: epochs, warm-up and cosine, checkpoints and interruptions."""
+
+from __future__ import annotations
+
+import abc
+import math
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from spdelaw.train._checkpoint import Snapshot, find_checkpoint, write_checkpoint
+from spdelaw.train._memory import reused_memory
+from spdelaw.train._progress import Progress, Report
+
+#: Names of the random streams of a run.
+WEIGHTS, ORDER, NOISE, HOLD_OUT = range(4)
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C during training; says what was saved and how to go on."""
+
+
+class Schedule(Protocol):
+    """How long, how fast, and how often it is saved."""
+
+    epochs: int
+    warmup_epochs: int
+    checkpoint_every: int
+
+
+class Run(abc.ABC):
+    """Something that learns epoch by epoch and can be put back to any of them."""
+
+    config: Any
+    snapshot: Snapshot
+
+    @abc.abstractmethod
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot."""
+
+    @abc.abstractmethod
+    def epoch(self, epoch: int) -> float:
+        """One pass over the data; mean loss."""
+
+    @abc.abstractmethod
+    def finish(self, epoch: int, loss: float, seconds: float) -> None:
+        """Score the epoch and replace the snapshot."""
+
+    def rate(self, epoch: int) -> float:
+        """Factor of the learning rates in an epoch."""
+        return rate_factor(epoch, self.config)
+
+    def is_over(self) -> bool:
+        """Whether the last epoch is done."""
+        return self.snapshot.epoch >= self.config.epochs
+
+
+def rate_factor(epoch: int, config: Schedule) -> float:
+    """Linear warm-up to 1, then half a cosine to 0; ``epoch`` counts from 0.
+
+    Example:
+        >>> from spdelaw.infer.amortized import AmortizedConfig
+        >>> config = AmortizedConfig(epochs=110, warmup_epochs=10)
+        >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109)]
+        [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    warm = config.warmup_epochs
+    if epoch < warm:
+        return (epoch + 1) / warm
+    return 0.5 * (1.0 + math.cos(math.pi * (epoch - warm) / (config.epochs - warm)))
+
+
+def stream(seed: int, *name: int) -> int:
+    """Seed of the random stream with this name, 64 bits."""
+    return int(np.random.SeedSequence(seed, spawn_key=name).generate_state(1, np.uint64)[0])
+
+
+def train(
+    run: Run, *, identity: dict[str, Any], checkpoint: Path | None, report: Report
+) -> Snapshot:
+    """Take a run to its end, or go on with it.
+
+    Args:
+        run: what learns.
+        identity: what a checkpoint has to agree on before it is gone on with.
+        checkpoint: folder, or None.
+        report: called after every epoch.
+
+    Raises:
+        ConvergenceError: something is not finite.
+        TrainingInterrupted: Ctrl-C; the last whole epoch is saved.
+    """
+    if checkpoint is not None and (found := find_checkpoint(checkpoint, identity)) is not None:
+        run.restore(found)
+    start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
+    before, saved = run.snapshot.seconds, run.snapshot.epoch
+    try:
+        with reused_memory():
+            while not run.is_over():
+                epoch = run.snapshot.epoch
+                rate, loss = run.rate(epoch), run.epoch(epoch)
+                seconds = time.perf_counter() - start
+                run.finish(epoch, loss, before + seconds)
+                if checkpoint is not None and (epoch + 1) % run.config.checkpoint_every == 0:
+                    write_checkpoint(checkpoint, run.snapshot, identity)
+                    saved = run.snapshot.epoch
+                loss, _, relative_l2 = run.snapshot.history[-1]
+                left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
+                report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
+    except KeyboardInterrupt as error:
+        raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
+    if checkpoint is not None and saved < run.snapshot.epoch:
+        write_checkpoint(checkpoint, run.snapshot, identity)
+    return run.snapshot
+
+
+def _interrupted(
+    snapshot: Snapshot, epochs: int, checkpoint: Path | None, identity: dict[str, Any]
+) -> TrainingInterrupted:
+    where = f"stopped after epoch {snapshot.epoch} of {epochs}"
+    if checkpoint is None:
+        return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")
+    if snapshot.epoch == 0:
+        return TrainingInterrupted(f"{where}; there was nothing to save yet")
+    write_checkpoint(checkpoint, snapshot, identity)
+    return TrainingInterrupted(
+        f"{where}; saved in {checkpoint}. To go on, repeat the call with the same checkpoint"
+    )

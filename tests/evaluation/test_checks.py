@@ -1,0 +1,85 @@
+"""Model checks: quiet on the right model at the stated rate, loud on wrong ones."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import spdelaw as sl
+from spdelaw.evaluation import check_model, standard_innovations
+
+GRID = np.linspace(0, np.pi, 12)
+TIMES = np.linspace(0, 1, 61)
+
+
+def simulate(n_paths, seed, **settings):
+    return sl.simulate(sl.catalogue.heat(4), n_paths, TIMES, GRID, seed=seed, **settings)
+
+
+@pytest.fixture(scope="module")
+def law():
+    return sl.fit(simulate(200, 0), sl.Interval(0, np.pi), 4)
+
+
+def test_false_alarms_come_at_the_stated_rate(law):
+    """At most 1 %: of 60 data sets more than 5 alarms have probability below 1e-4."""
+    alarms = sum(not check_model(law, simulate(40, seed)).fits for seed in range(100, 160))
+    assert alarms <= stats.binom.isf(1e-4, 60, 0.01)
+
+
+@pytest.mark.parametrize("observation_std", [0.0, 0.05])
+def test_innovations_are_standard_normal_and_white(observation_std):
+    """Under the true parameters, at false-alarm rate 1e-4 (Bonferroni)."""
+    data = simulate(60, 7, observation_std=observation_std)
+    law = sl.fit(simulate(400, 8, observation_std=observation_std), sl.Interval(0, np.pi), 4)
+    z, unit = standard_innovations(law, data)
+    assert unit == "mode"
+    seen = z[:, 1:]
+    assert np.isfinite(seen).all()
+    n = seen[..., 0].size
+    bound = stats.norm.isf(1e-4 / 24) * 1.2  # 1.2: the parameters are estimated
+    assert np.abs(seen.mean((0, 1))).max() < bound / np.sqrt(n)
+    assert np.abs((seen**2).mean((0, 1)) - 1).max() < bound * np.sqrt(2 / n)
+    lag = (seen[:, 1:] * seen[:, :-1]).mean((0, 1))
+    assert np.abs(lag).max() < bound / np.sqrt(n)
+
+
+def test_gappy_innovations_are_standard_too():
+    data = sl.mask(simulate(60, 9, observation_std=0.05), "random", fraction=0.3, seed=0)
+    law = sl.fit(simulate(300, 8, observation_std=0.05), sl.Interval(0, np.pi), 4)
+    z, _ = standard_innovations(law, data)
+    seen = z[:, 1:][np.isfinite(z[:, 1:])]
+    assert seen.size > 0.5 * z[:, 1:].size
+    assert abs((seen**2).mean() - 1) < stats.norm.isf(0.5e-4) * np.sqrt(2 / seen.size) * 1.3
+
+
+def test_wrong_drift_is_seen(law):
+    wrong = sl.simulate(sl.catalogue.heat(4, nu=3.0), 100, TIMES, GRID, seed=3)
+    check = check_model(law, wrong)
+    assert not check.fits
+    assert "does not fit" in check.verdict
+
+
+def test_wrong_noise_is_seen(law):
+    wrong = sl.simulate(sl.catalogue.heat(4, noise=sl.PowerLaw(2.01, 1.5)), 50, TIMES, GRID, seed=3)
+    assert "mode 1 variance" in check_model(law, wrong).rejected
+
+
+def test_heavy_tails_are_seen(law):
+    """The right second moments with Student noise of five degrees of freedom."""
+    e, rng = sl.catalogue.heat(4), np.random.default_rng(0)
+    dt = np.diff(TIMES)[:, None]
+    a = np.exp(-e.eigenvalues * dt)
+    omega = e.noise_variance * (1 - a**2) / (2 * e.eigenvalues)
+    c = np.tile(e.initial_mean, (100, len(TIMES), 1))
+    for t in range(len(TIMES) - 1):
+        shock = rng.standard_t(5, size=(100, 4)) / np.sqrt(5 / 3)
+        c[:, t + 1] = a[t] * c[:, t] + np.sqrt(omega[t]) * shock
+    fields = sl.as_fields(e.domain.synthesise(c, GRID), times=TIMES, points=GRID)
+    check = check_model(law, fields)
+    assert any("normality" in name for name in check.rejected)
+    assert not any("variance" in name for name in check.rejected)
+
+
+def test_unmodelled_observation_noise_is_seen(law):
+    found = check_model(law, simulate(50, 5, observation_std=0.05)).rejected
+    assert any("whiteness" in name or "variance" in name for name in found)
