@@ -15,6 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 ORDER = (
     "_version",
     "errors",
+    "checks",
     "domain",
     "equation",
     "simulation",
