@@ -61,4 +61,6 @@ def instance(what: str, value: Any, kind: type[T], fix: str) -> T:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return math.isfinite(float(value))
