@@ -13,7 +13,7 @@ from spdelaw.domain._graph import Graph
 from spdelaw.domain._interval import Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
-from spdelaw.domain._places import Places
+from spdelaw.domain._places import Places, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
 from spdelaw.domain._sphere import Sphere
@@ -36,6 +36,7 @@ __all__ = [
     "Sphere",
     "Turn",
     "from_dict",
+    "places_of_fields",
 ]
 
 #: Domains by the name under which files and the shell know them.
