@@ -10,7 +10,7 @@ from spdelaw.domain._box import Box
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
 from spdelaw.domain._graph import Graph
-from spdelaw.domain._interval import Interval
+from spdelaw.domain._interval import Boundary, Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places, places_of_fields
@@ -24,6 +24,7 @@ __all__ = [
     "DOMAINS",
     "AbstractDomain",
     "Analysis",
+    "Boundary",
     "Box",
     "Disk",
     "Empirical",
