@@ -117,8 +117,8 @@ def make(
     )
 
 
-def near(equation: sl.SpectralSPDE, **changes) -> tuple[Linear, InitialState]:
-    """Dynamics and start close to those of an equation."""
+def near(equation: sl.SpectralSPDE) -> tuple[Linear, InitialState]:
+    """Dynamics and start close to those of an equation; a start that is one point stays it."""
     d, start = equation.dynamics, equation.initial_state
     off = OFF[: d.n_modes]
     drift = d.drift * (off if d.drift.ndim == 1 else np.sqrt(np.outer(off, off)))
@@ -126,7 +126,7 @@ def near(equation: sl.SpectralSPDE, **changes) -> tuple[Linear, InitialState]:
     own = Linear(drift, noise, d.season, d.forcing, d.origin)
     if start.kind == "stationary":
         return own, start._replace(covariance=operators.stationary_covariance(drift, noise))
-    return own, start._replace(mean=start.mean * off)
+    return own, start if start.kind == "deterministic" else start._replace(mean=start.mean * off)
 
 
 @cache
