@@ -121,7 +121,7 @@ def near(equation: sl.SpectralSPDE) -> tuple[Linear, InitialState]:
     """Dynamics and start close to those of an equation; a start that is one point stays it."""
     d, start = equation.dynamics, equation.initial_state
     off = OFF[: d.n_modes]
-    drift = d.drift * (off if d.drift.ndim == 1 else np.sqrt(np.outer(off, off)))
+    drift = d.drift * (off if d.drift.ndim == 1 else 1.07)
     noise = d.noise * (off[::-1] if d.noise.ndim == 1 else np.sqrt(np.outer(off, off)))
     own = Linear(drift, noise, d.season, d.forcing, d.origin)
     if start.kind == "stationary":

@@ -360,7 +360,9 @@ def test_divergence_with_seasons_and_forcing_of_every_operator(structure, parts)
     if parts != "forcing":
         more["season"] = sl.Season(0.5, [1.5, 0.5])
     if parts != "season":
-        more["forcing"] = sl.Forcing([0.0, 0.5, 1.0], [[1.0, 0.0, 2.0], [0.0, -1.0, 1.0], [0, 0, 0]])
+        more["forcing"] = sl.Forcing(
+            [0.0, 0.5, 1.0], [[1.0, 0.0, 2.0], [0.0, -1.0, 1.0], [0, 0, 0]]
+        )
     one = one._replace(**more)
     truth = sl.SpectralSPDE(
         INTERVAL, 3, one.drift, noise=one.noise, times=t, **more,

@@ -54,7 +54,9 @@ def assert_same(one, other):
         for key, value in pairs[0].items():
             same_bits(value, pairs[1][key])
     assert one.info == other.info
-    assert json.dumps(dict(one.info), sort_keys=True) == json.dumps(dict(other.info), sort_keys=True)
+    assert json.dumps(dict(one.info), sort_keys=True) == json.dumps(
+        dict(other.info), sort_keys=True
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)

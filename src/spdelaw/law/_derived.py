@@ -175,19 +175,11 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
     values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
     columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
     roots = (law.coordinates["jacobian"].values @ columns).T
-    return (
-        drift,
-        noise,
-        *(
-            np.stack(
-                [operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part]
-            )
-            for a, part in (
-                (d.drift, roots[:, : d.drift.size]),
-                (d.noise, roots[:, d.drift.size :]),
-            )
-        ),
+    drifts, noises = (
+        np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])
+        for a, part in ((d.drift, roots[:, : d.drift.size]), (d.noise, roots[:, d.drift.size :]))
     )
+    return drift, noise, drifts, noises
 
 
 def _with_intervals(law: Law, function: Function, positive: bool | Array) -> Array:

@@ -137,6 +137,10 @@ class Law:
         d = self.dynamics.unforced if isinstance(self.dynamics, Linear) else self.dynamics
         return dataclasses.replace(self, preparation=None, dynamics=d)
 
+    def with_info(self, **entries: Any) -> Law:
+        """The same law with more, or other, entries in its provenance."""
+        return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
+
     def prepared(self, data: Any) -> xr.DataArray:
         """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
         return to_law(self, data)
