@@ -1,7 +1,8 @@
 """Dynamics that the package does not know: all that a law does, without a line in ``law/``.
 
-The toy is a particle in a double well, ``dc = (a c - b c^3) dt + s dW``, one mode, by Euler steps; its
-moments are those of a Gaussian, with ``E c^3 = m^3 + 3 m v`` and ``Cov(c, c^3) = 3 v (m^2 + v)``.
+The toy is a particle in a double well, ``dc = (a c - b c^3) dt + s dW``, one mode, by Euler steps;
+its moments are those of a Gaussian, with ``E c^3 = m^3 + 3 m v`` and
+``Cov(c, c^3) = 3 v (m^2 + v)``.
 """
 
 from typing import ClassVar
