@@ -1,0 +1,80 @@
+"""Where a search starts, and how large its first steps are: from moment estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._parametrisation import Parametrisation
+
+Array = np.ndarray
+
+#: Least variance of a starting initial covariance, relative to the energy of its mode.
+LEAST = 1e-6
+#: Least information that a coordinate is supposed to have: on a logarithm, on another number.
+LEAST_OF_LOG, LEAST_OF_NUMBER = 1.0, 1e-2
+
+
+def starting_vector(
+    parametrisation: Parametrisation,
+    moments: MomentEstimates,
+    observation_variance: float,
+    mean: Array,
+    spread: Array,
+) -> Array:
+    """Full vector near moment estimates; ``mean`` and ``spread`` are those of the first states."""
+    floor = LEAST * moments.energy + 1e-300
+    if operators.is_diagonal(spread):
+        spread = np.maximum(spread, floor)
+    else:
+        spread = spread + np.diag(floor)
+    season = parametrisation.season
+    near = {
+        "drift": moments.drift,
+        "noise": moments.noise,
+        "season": np.ones(0 if season is None else season.n_parts),
+        "observation": np.asarray(observation_variance),
+        "initial_variance": spread,
+        "initial_mean": mean,
+    }
+    parts = parametrisation.parts
+    return np.concatenate([part.start(near[name]) for name, part in parts.items()])
+
+
+def starting_scale(
+    parametrisation: Parametrisation,
+    full: Array,
+    energy: Array,
+    n_paths: int,
+    n_steps: int,
+    span: float,
+    count: float,
+) -> Array:
+    """Rough standard errors of the coordinates from the information of noise-free paths.
+
+    The information on ``Lambda_ij`` is about ``E c_j^2 span / q_i`` per path, that on ``Q_ij`` half
+    the number of transitions over ``q_i q_j``, that on the observation noise twice ``count``.
+    """
+    values = parametrisation.values(full)
+    q, transitions = operators.diagonal(values["noise"]), 0.5 * max(n_paths * n_steps, 2)
+    information = {
+        "drift": n_paths * span * energy / q[:, None],
+        "noise": transitions / np.outer(q, q),
+    }
+    if "initial_variance" in values:
+        own = operators.diagonal(values["initial_variance"])
+        information["initial_variance"] = 0.5 * max(n_paths, 2) / np.outer(own, own)
+    scale = np.ones(len(full))
+    for part, on_matrix in information.items():
+        on = operators.like(values[part], on_matrix)
+        total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
+        least = np.where(parametrisation.parts[part].is_log, LEAST_OF_LOG, LEAST_OF_NUMBER)
+        scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, least))
+    if "season" in values:
+        # A part sees its share of all transitions, and so does the first, its comparison.
+        seen = len(q) * transitions / len(values["season"])
+        scale[parametrisation.slices["season"]] = np.sqrt(2.0 / seen)
+    if "observation" in values:
+        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(max(2.0 * count, 1.0))
+    return scale
