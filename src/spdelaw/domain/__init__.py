@@ -10,10 +10,10 @@ from spdelaw.domain._box import Box
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
 from spdelaw.domain._graph import Graph
-from spdelaw.domain._interval import Interval
+from spdelaw.domain._interval import Boundary, Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
-from spdelaw.domain._places import Places
+from spdelaw.domain._places import Places, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
 from spdelaw.domain._sphere import Sphere
@@ -24,6 +24,7 @@ __all__ = [
     "DOMAINS",
     "AbstractDomain",
     "Analysis",
+    "Boundary",
     "Box",
     "Disk",
     "Empirical",
@@ -36,6 +37,7 @@ __all__ = [
     "Sphere",
     "Turn",
     "from_dict",
+    "places_of_fields",
 ]
 
 #: Domains by the name under which files and the shell know them.

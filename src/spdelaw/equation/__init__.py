@@ -1,16 +1,13 @@
-"""WHAT: the equation, its spectra, its initial state and its closed-form moments."""
+"""WHAT: the equation, its operators and dynamics, its initial state and closed-form moments."""
 
-from spdelaw.equation import catalogue
+from spdelaw.equation import catalogue, operators
 from spdelaw.equation._checks import check_times
+from spdelaw.equation._decay import decay_mean, decay_mean_slope
+from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._initial import Gaussian
-from spdelaw.equation._matrix_transition import (
-    MatrixTransition,
-    distinct_steps,
-    matrix_transition,
-    stationary_covariance,
-    stationary_pull_back,
-)
+from spdelaw.equation._initial import Gaussian, InitialState
+from spdelaw.equation._initial import Kind as InitialKind
+from spdelaw.equation._linear import Linear
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
 from spdelaw.equation._spde import SpectralSPDE
@@ -21,29 +18,32 @@ from spdelaw.equation._spectra import (
     PowerLaw,
     White,
 )
-from spdelaw.equation._transition import Transition, decay_mean, mode_variance, transition
+from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
     "AbstractSpectrum",
+    "Dynamics",
     "Forcing",
     "Gaussian",
+    "InitialKind",
+    "InitialState",
+    "Linear",
     "Matern",
-    "MatrixTransition",
     "OperatorFormula",
     "PowerLaw",
     "Season",
     "SpectralSPDE",
+    "Step",
     "Transition",
     "White",
     "catalogue",
     "check_times",
     "decay_mean",
+    "decay_mean_slope",
     "distinct_steps",
-    "matrix_transition",
-    "mode_variance",
+    "dynamics_from_dict",
+    "operators",
     "rotating_pairs",
-    "stationary_covariance",
-    "stationary_pull_back",
     "transition",
     "whole_pairs",
 ]

@@ -65,7 +65,7 @@ def extended_clocks(
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Clocks of observed and wanted times, values on them, and where the wanted ones are.
 
-    One for all paths that share a clock, else one a path. A wanted time that is an observed one
+    One for all paths that share a clock, else one per path. A wanted time that is an observed one
     but for rounding is that one: two states a rounding apart would have no transition.
     """
     parts = (

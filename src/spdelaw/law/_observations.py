@@ -1,4 +1,4 @@
-"""Data under a law as arrays, and results as labelled fields."""
+"""Observations under a law as arrays, and results as labelled fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spdelaw.domain import Places
 from spdelaw.errors import DataError
 from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._states import FieldMoments
-from spdelaw.model import AnyParameters
+from spdelaw.model import StateSpace
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -22,8 +22,8 @@ Array = np.ndarray
 VARIANCE_FLOOR = 1e-10
 
 
-class Seen(NamedTuple):
-    """Data under a law as arrays.
+class Observations(NamedTuple):
+    """Data under a law as arrays, less the response to its forcing.
 
     Attributes:
         fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
@@ -31,6 +31,7 @@ class Seen(NamedTuple):
         times: (T,) or (P, T).
         basis: all modes at the points, (M, N).
         places: points and labels of the data as they came.
+        weights: precision per point where the noise was learned point by point, else None.
     """
 
     fields: xr.DataArray
@@ -38,59 +39,66 @@ class Seen(NamedTuple):
     times: Array
     basis: Array
     places: Places
+    weights: Array | None
+
+    @property
+    def variance_floor(self) -> float:
+        """Least observation variance with which the filter keeps its digits."""
+        return VARIANCE_FLOOR * float(np.nanmean(self.values**2))
 
 
-def seen(law: Law, data: Any) -> Seen:
+def observe(law: Law, data: Any) -> Observations:
     """Data prepared, on the law's clock and from its first time on."""
     labelled = law.prepared(data)
     places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
-    if "path_time" in fields.coords:
-        values, times = own_clock(fields, float(law.times[0]))
-        return Seen(fields, values, times, _basis(law, places), places)
     # The initial state belongs to the first time of the law, not to that of the data.
-    values, times = shared_clock(fields, float(law.times[0]))
-    if len(times) < 2:
+    clock = own_clock if "path_time" in fields.coords else shared_clock
+    values, times = clock(fields, float(law.times[0]))
+    if times.shape[-1] < 2:
         raise DataError(
-            "time", expected="at least two times", got=str(len(times)),
+            "time",
+            expected="at least two times",
+            got=str(times.shape[-1]),
             fix="pass the history from its first time on",
-        )  # fmt: skip
-    return Seen(fields, values, times, _basis(law, places), places)
+        )
+    precision = point_weights(law, len(places.points))
+    return Observations(fields, values, times, modes_at(law, places), places, precision)
 
 
-def target(law: Law, data: Seen, grid: Any) -> tuple[Places, Array]:
+def target(law: Law, data: Observations, grid: Any) -> tuple[Places, Array]:
     """Where results are wanted, and the modes there; by default where the data are."""
     if grid is None:
         return data.places, data.basis
     places = law.domain.places(grid)
-    return places, _basis(law, places)
+    return places, modes_at(law, places)
 
 
-def _basis(law: Law, places: Places) -> Array:
-    return law.domain.eigenfunctions(places.points, law.state.n_modes)
+def modes_at(law: Law, places: Places) -> Array:
+    """All modes of a law at some places; (M, N)."""
+    return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
 
 
-def working(law: Law, values: Array) -> AnyParameters:
-    """Parameters for the filter: what the modes leave over acts as observation noise."""
-    floor = VARIANCE_FLOOR * float(np.nanmean(values**2))
-    r = law.state.observation_variance
-    if np.ndim(r):
-        return law.state._replace(observation_variance=np.asarray(1.0))
-    return law.state._replace(
-        observation_variance=np.asarray(max(float(r) + law.unresolved_variance, floor))
-    )
+def noisy_state_space(law: Law, data: Observations) -> StateSpace:
+    """The law without its forcing; all that the modes leave over is observation noise."""
+    r: Any = 1.0
+    if data.weights is None:
+        r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+    return law.bare.state_space._replace(observation_variance=np.asarray(r))
 
 
-def weights(law: Law, n_points: int) -> Array | None:
-    """Precision of each point, where the noise was learned point by point."""
-    r = law.state.observation_variance
-    if np.ndim(r) == 0:
+def point_weights(law: Law, n_points: int) -> Array | None:
+    """Precision per point, where the noise was learned point by point."""
+    r = law.observation_variance
+    if r.ndim == 0:
         return None
     if len(r) != n_points:
         raise DataError(
-            "points", expected=f"the {len(r)} points the noise was learned at",
-            got=f"{n_points} points", fix="use the same grid, or fit one noise for all points",
-        )  # fmt: skip
-    return 1.0 / (np.asarray(r) + law.unresolved_variance)
+            "points",
+            expected=f"the {len(r)} points the noise was learned at",
+            got=f"{n_points} points",
+            fix="use the same grid, or fit one noise for all points",
+        )
+    return 1.0 / (r + law.unresolved_variance)
 
 
 def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
@@ -110,5 +118,5 @@ def moments_dataset(
     return xr.Dataset(
         {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},
-        attrs={"observation_std": float(np.sqrt(np.mean(law.state.observation_variance)))},
+        attrs={"observation_std": float(np.sqrt(np.mean(law.observation_variance)))},
     )

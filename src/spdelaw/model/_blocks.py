@@ -1,4 +1,7 @@
-"""Small symmetric matrices, thousands at a time, with the batch on the last axis.
+"""Blocks of a chain, thousands at a time: one algebra for diagonal ones and for matrices.
+
+A block is an array with the batch on its last axis: (N, B) where it is diagonal in the modes,
+(N, N, B) where it is a matrix. Products and sums are diagonal where both parts are.
 
 LAPACK spends microseconds of overhead on each 8 x 8 matrix. With the batch last, one NumPy
 operation updates the same entry of every matrix, which is several times faster up to about
@@ -19,7 +22,9 @@ EINSUM_SIZE = 12
 
 
 def invert(matrices: Array) -> tuple[Array, Array]:
-    """Inverses (N, N, B) and log-determinants (B,) of symmetric positive definite matrices."""
+    """Inverses and log-determinants (B,) of symmetric positive definite blocks."""
+    if matrices.ndim == 2:
+        return 1.0 / matrices, np.log(matrices).sum(0)
     n, _, batch = matrices.shape
     if batch == 1:
         return _invert_one(matrices[..., 0])
@@ -33,9 +38,10 @@ def _invert_one(matrix: Array) -> tuple[Array, Array]:
         raise np.linalg.LinAlgError("matrix is not positive definite")
     logdet = 2.0 * np.log(factor.diagonal()).sum()
     inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    # Only the lower triangle is set.
-    upper = np.tril(inverse, -1).T
-    return (np.tril(inverse) + upper)[..., None], np.array([logdet])
+    # Only the lower triangle is set, and the upper one is still that of the factor.
+    n = len(inverse)
+    upper = np.arange(n)[:, None] < np.arange(n)
+    return np.where(upper, inverse.T, inverse)[..., None], np.array([logdet])
 
 
 def _invert_lapack(matrices: Array) -> tuple[Array, Array]:
@@ -96,20 +102,72 @@ def _write_inverse_of_two(a: Array, out: Array) -> Array:
 
 
 def multiply(a: Array, b: Array) -> Array:
-    """Matrix products (N, N, B) of two stacks."""
-    if a.shape[-1] > 1 and a.shape[0] <= EINSUM_SIZE:
-        return np.einsum("ikb,kjb->ijb", a, b)
-    if a.shape[-1] == 1:
+    """Products ``a b`` of two stacks, either of which may have a batch of one."""
+    if a.ndim == 2:
+        return a * b if b.ndim == 2 else a[:, None] * b
+    if b.ndim == 2:
+        return a * b
+    if a.shape[-1] == b.shape[-1] == 1:
         return (a[..., 0] @ b[..., 0])[..., None]
-    product = np.ascontiguousarray(np.moveaxis(a, -1, 0)) @ np.moveaxis(b, -1, 0)
+    if len(a) <= EINSUM_SIZE:
+        return np.einsum("ikb,kjb->ijb", *_same_batch(a, b))
+    product = _batch_first(a) @ _batch_first(b)
     return np.moveaxis(product, 0, -1)
+
+
+def transpose(a: Array) -> Array:
+    """``a'``."""
+    return a if a.ndim == 2 else np.swapaxes(a, 0, 1)
+
+
+def add(a: Array, b: Array) -> Array:
+    """``a + b``, a new array with the larger batch."""
+    if a.ndim == b.ndim:
+        return a + b
+    matrix, diagonal = (a, b) if a.ndim == 3 else (b, a)
+    batch = max(matrix.shape[-1], diagonal.shape[-1])
+    out = np.empty((*matrix.shape[:2], batch))
+    out[...] = matrix
+    index = np.arange(len(matrix))
+    out[index, index] += diagonal
+    return out
+
+
+def sandwich(d: Array, v: Array) -> Array:
+    """``d v d'`` for a symmetric ``v``."""
+    if d.ndim == 2:
+        return d**2 * v if v.ndim == 2 else (d[:, None] * d) * v
+    return multiply(multiply(d, as_matrix(v)), transpose(d))
+
+
+def as_matrix(x: Array) -> Array:
+    """Diagonal (N, B) to matrix (N, N, B); matrices pass."""
+    if x.ndim == 3:
+        return x
+    out = np.zeros((len(x), *x.shape))
+    out[np.arange(len(x)), np.arange(len(x))] = x
+    return out
+
+
+def diagonal(x: Array) -> Array:
+    """Diagonal (N, B) of either."""
+    return x if x.ndim == 2 else np.einsum("iib->ib", x)
+
+
+def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
+    batch = max(a.shape[-1], b.shape[-1])
+    return tuple(np.broadcast_to(x, (*x.shape[:2], batch)) for x in (a, b))  # type: ignore[return-value]
+
+
+def _batch_first(a: Array) -> Array:
+    return np.ascontiguousarray(np.moveaxis(a, -1, 0))
 
 
 def symmetric_product(a: Array, b: Array) -> Array:
     """``a b'`` (N, N, B) where it is known to be symmetric: three quarters of the work."""
-    n, _, batch = a.shape
-    if batch == 1 or n > EINSUM_SIZE or n < 4:
-        return multiply(a, np.swapaxes(b, 0, 1))
+    if a.ndim == 2 or a.shape[-1] == 1 or len(a) > EINSUM_SIZE or len(a) < 4:
+        return multiply(a, transpose(b))
+    n = len(a)
     half = n // 2
     out = np.empty(a.shape)
     np.einsum("ikb,jkb->ijb", a[:half], b, out=out[:half])
@@ -119,7 +177,9 @@ def symmetric_product(a: Array, b: Array) -> Array:
 
 
 def apply(a: Array, x: Array) -> Array:
-    """Matrix-vector products: ``a`` (N, N, 1 or B) on ``x`` (N, B)."""
+    """``a x`` for columns ``x`` (..., N, P); a batch of one serves all of them."""
+    if a.ndim == 2:
+        return a * x
     if a.shape[-1] == 1:
         return a[..., 0] @ x
-    return np.einsum("ijb,jb->ib", a, x)
+    return np.einsum("ijb,...jb->...ib", a, x)

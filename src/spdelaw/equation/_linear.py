@@ -1,0 +1,142 @@
+"""Linear dynamics: Ornstein-Uhlenbeck modes, coupled or not, forced or not, with seasons or not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.equation._dynamics import Dynamics, Step
+from spdelaw.equation._forcing import Forcing
+from spdelaw.equation._season import Season
+from spdelaw.equation._transition import Transition, distinct_spans, transition
+
+Array = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linear(Dynamics):
+    """``dc = -Lambda c dt + F(t) dt + dW`` with ``Cov dW = w(t) Q dt``.
+
+    Args:
+        drift: ``Lambda``, (N,) or (N, N).
+        noise: ``Q``, (N,) or (N, N).
+        season: ``w``, or None for noise of constant strength.
+        forcing: known ``F``, or None.
+        origin: when the forcing begins to act.
+    """
+
+    drift: Array
+    noise: Array
+    season: Season | None = None
+    forcing: Forcing | None = None
+    origin: float = 0.0
+    name: ClassVar[str] = "linear"
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes N."""
+        return len(self.drift)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether neither drift nor noise couple the modes."""
+        return operators.is_diagonal(self.drift) and operators.is_diagonal(self.noise)
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """Drift, noise and, where there is one, the weights of the season."""
+        season = {} if self.season is None else {"season": self.season.weights}
+        return {"drift": self.drift, "noise": self.noise, **season}
+
+    def over(self, dt: Array, start: Array | None = None) -> Transition:
+        """Transitions of steps of lengths ``dt`` (U,), from ``start`` (U,) on."""
+        return transition(self.drift, self.noise, dt, start, self.season)
+
+    def transitions(self, times: Array) -> tuple[Transition, Array]:
+        """Transitions that occur between ``times`` (T, ...), and which one each step has."""
+        start, dt, which = distinct_spans(times, self.season)
+        return self.over(dt, start), which
+
+    def response(self, times: Array) -> Array:
+        """Mean that the forcing drives, zero without one; (*times.shape, N)."""
+        if self.forcing is None:
+            return np.zeros((*np.shape(times), self.n_modes))
+        return self.forcing.response(self.drift, times, self.origin)
+
+    def response_pull_back(self, times: Array, by: Array) -> Array:
+        """Gradient by the drift from that by the response, (*times.shape, N)."""
+        if self.forcing is None:
+            return np.zeros_like(self.drift)
+        return self.forcing.pull_back(self.drift, times, by, self.origin)
+
+    @property
+    def unforced(self) -> Linear:
+        """The same without its forcing."""
+        return self if self.forcing is None else dataclasses.replace(self, forcing=None)
+
+    def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
+        """``F m + r``, ``F P F' + Omega`` and ``P F'`` with r what the forcing adds."""
+        step = self.over(np.array([dt]), np.array([t]))
+        f, omega = (_one_matrix(x) for x in (step.factor, step.covariance))
+        ends = np.array([t, t + dt])
+        before, after = self.response(ends)
+
+        def pull_back(
+            by_mean: Array, by_covariance: Array, by_cross: Array
+        ) -> tuple[Array, Array, dict[str, Array]]:
+            sym = 0.5 * (by_covariance + by_covariance.T)
+            by_f = np.outer(by_mean, mean - before) + 2.0 * sym @ f @ covariance
+            by_f += by_cross.T @ covariance
+            own = [x[None] if step.factor.ndim == 3 else np.diag(x)[None] for x in (by_f, sym)]
+            found = step.pull_back(*own)
+            by_response = np.stack([-f.T @ by_mean, by_mean])
+            by_drift = found.by_drift + self.response_pull_back(ends, by_response)
+            season = {} if self.season is None else {"season": found.by_season}
+            numbers = {"drift": by_drift, "noise": found.by_noise, **season}
+            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, numbers
+
+        return Step(
+            f @ (mean - before) + after, f @ covariance @ f.T + omega, covariance @ f.T, pull_back
+        )
+
+    def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
+        """``F c + r + sqrt(Omega) z``."""
+        step = self.over(np.array([dt]), np.array([t]))
+        before, after = self.response(np.array([t, t + dt]))
+        z = generator.standard_normal(np.shape(state))
+        noise = operators.apply(operators.root(step.covariance[0]), z)
+        return operators.apply(step.factor[0], state - before) + after + noise
+
+    def leading(self, n: int) -> Linear:
+        """The first modes; what couples them to later ones is cut."""
+        return dataclasses.replace(
+            self,
+            drift=operators.leading(self.drift, n),
+            noise=operators.leading(self.noise, n),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays of the operators; season and forcing by their own descriptions."""
+        parts = {"season": self.season, "forcing": self.forcing}
+        return {
+            "drift": self.drift,
+            "noise": self.noise,
+            "origin": float(self.origin),
+            **{name: part.to_dict() for name, part in parts.items() if part is not None},
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> Linear:
+        """Inverse of `to_dict`."""
+        d = dict(description)
+        for name, kind in (("season", Season), ("forcing", Forcing)):
+            if name in d:
+                d[name] = kind(**d[name])
+        return cls(np.asarray(d.pop("drift"), float), np.asarray(d.pop("noise"), float), **d)
+
+
+def _one_matrix(stack: Array) -> Array:
+    return stack[0] if stack.ndim == 3 else np.diag(stack[0])

@@ -1,0 +1,174 @@
+"""States given the data of a block: what a likelihood and its score need of them.
+
+Three ways through the same elimination: blocks that are all diagonal, machine code for paths with
+patterns of their own, and the general one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.model._blocks import apply, as_matrix, diagonal
+from spdelaw.model._chain import Prior, along, covariances_backward, sweep
+from spdelaw.model._step_sums import StepSums, grouped
+
+Array = np.ndarray
+
+#: Machine code pays from this many numbers of ``G`` on (a tenth of a second in NumPy) ...
+COMPILED_SIZE = 1_000_000
+#: ... and up to about this many modes; LAPACK on whole matrices is the better way beyond.
+COMPILED_MODES = 48
+
+
+class Posterior(NamedTuple):
+    """Posterior of the free states.
+
+    Attributes:
+        mean: ``E[c_t | y]``, (T, N, P).
+        covariance: ``Cov(c_t | y)``, (T, N, N, B), or its diagonal (T, N, B) where the prior leaves
+            the modes apart and needs no more.
+        cross: ``Cov(c_t, c_{t+1} | y)`` of the steps, likewise.
+        first: ``Cov(c_1 | y)`` in full, (N, N, B), or (N, B) where all blocks are diagonal.
+        gram_trace: ``sum_t tr(G_t Cov(c_t | y))``, (B,).
+        log_determinant: ``log |S| - log |prior precision|``, (B,).
+    """
+
+    mean: Array
+    covariance: Array
+    cross: Array
+    first: Array
+    gram_trace: Array
+    log_determinant: Array
+
+    def scaled(self, r: float) -> Posterior:
+        """Covariances in units of the data, from those in units of the observation variance."""
+        return self._replace(
+            covariance=r * self.covariance, cross=r * self.cross, first=r * self.first
+        )
+
+
+def posterior(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """Posterior of the free states from collapsed observations; see `sweep`."""
+    own_patterns = gram.ndim == 4 and gram.shape[-1] > 1 and prior.precision.ndim == 2
+    if own_patterns and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
+        compiled = _compiled()
+        if compiled is not None:
+            return _by_machine_code(compiled, gram, vector, prior)
+    return _by_elimination(gram, vector, prior)
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    """The compiled kernel, where numba is installed and may compile."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    if getattr(numba.config, "DISABLE_JIT", False):
+        return None
+    from spdelaw.model import _compiled
+
+    return _compiled
+
+
+def _by_machine_code(compiled: ModuleType, gram: Array, vector: Array, prior: Prior) -> Posterior:
+    own, d = prior.own(), along(prior.coupling, prior.free)
+    vectors = np.array(vector)
+    vectors[0] += apply(prior.precision, prior.mean)
+    mean, variance, lag, first, logs = compiled.solve(gram, vectors, own, d)
+    trace = _gram_trace(variance, lag, own, d)
+    return Posterior(mean, variance, lag, first, trace, logs + prior.log_determinant)
+
+
+def _by_elimination(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    found = sweep(gram, vector, prior)
+    n_times, n_modes = gram.shape[:2]
+    shape = (*prior.precision.shape[:-1], found.inverse.shape[-1])
+    narrow = prior.precision.ndim == 2  # the prior's score needs diagonals only
+    covariance, cross = np.empty((n_times, *shape)), np.empty((n_times - 1, *shape))
+    mean, turned = np.empty_like(found.vector), _turned(along(prior.coupling, prior.free))
+    for t, block, between in covariances_backward(found):
+        covariance[t] = diagonal(block) if narrow else block
+        target = found.vector[t]
+        if between is not None:
+            cross[t] = diagonal(between) if narrow else between
+            target = target + apply(turned[t], mean[t + 1])
+        # Within the same loop, while this step's block is still in cache.
+        mean[t] = apply(found.inverse[t], target)
+    trace = _gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
+    return Posterior(mean, covariance, cross, block, trace, found.log_determinant)
+
+
+def _turned(d: Array) -> Array:
+    return d if d.ndim == 3 else np.swapaxes(d, 1, 2)
+
+
+def _gram_trace(covariance: Array, cross: Array, own: Array, d: Array) -> Array:
+    """``sum_t tr(G_t Cov_t)`` without G.
+
+    Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's
+    share, ``tr(own Cov) - 2 tr(D Cov(c_t, c_{t+1}))``.
+    """
+    size = covariance.shape[0] * covariance.shape[1]
+    axes = tuple(range(covariance.ndim - 1))
+    within = (own * covariance).sum(axes)
+    between = (d * (cross if cross.ndim == 3 else np.swapaxes(cross, 1, 2))).sum(axes)
+    return size - within + 2.0 * between
+
+
+# -- sums over paths and steps ----------------------------------------------------------------
+
+
+def over_paths(values: Array, n_paths: int) -> Array:
+    """Sum over the last axis, which is 1 where all paths share the value."""
+    return values.sum(-1) * (n_paths if values.shape[-1] == 1 else 1)
+
+
+def step_sums(mean: Array, post: Posterior, prior: Prior, n_paths: int) -> StepSums:
+    """Expected second moments over the steps of each transition, the fixed first state included.
+
+    ``mean`` (T_all, N, P) has it; its covariance is zero.
+    """
+    covariance, cross = post.covariance, post.cross
+    if prior.n_fixed:
+        zero = np.zeros_like(covariance[:1])
+        covariance, cross = np.concatenate([zero, covariance]), np.concatenate([zero, cross])
+    n_lengths = len(prior.transition.factor)
+    sums = _shared if prior.which.shape[1] == 1 else _per_path
+    square, product = sums(mean, covariance, cross, n_paths)
+    which = prior.which.reshape(-1)
+    count = n_paths if prior.which.shape[1] == 1 else 1.0
+    n_steps = count * np.bincount(which, minlength=n_lengths).astype(float)
+    parts = (square[:-1], product, square[1:])
+    flat = (x.reshape(-1, *x.shape[1 if sums is _shared else 2 :]) for x in parts)
+    return StepSums(n_steps, *(grouped(x, which, n_lengths) for x in flat))
+
+
+def _shared(mean: Array, covariance: Array, cross: Array, n_paths: int) -> tuple[Array, Array]:
+    """``sum_p E c_t c_t'`` and ``sum_p E c_t c_{t+1}'`` on one clock; (T, ...)."""
+    if covariance.ndim == 3:
+        square = np.einsum("tnp,tnp->tn", mean, mean)
+        product = np.einsum("tnp,tnp->tn", mean[:-1], mean[1:])
+    else:
+        turned = np.swapaxes(mean, 1, 2)
+        square, product = mean @ turned, mean[:-1] @ turned[1:]
+    return square + over_paths(covariance, n_paths), product + over_paths(cross, n_paths)
+
+
+def _per_path(mean: Array, covariance: Array, cross: Array, n_paths: int) -> tuple[Array, Array]:
+    """The same path by path, where each has a clock of its own; (T, P, ...)."""
+    if covariance.ndim == 3:
+        square, product = mean**2 + covariance, mean[:-1] * mean[1:] + cross
+        return np.swapaxes(square, 1, 2), np.swapaxes(product, 1, 2)
+    square = np.einsum("tip,tjp->tpij", mean, mean) + np.moveaxis(covariance, -1, 1)
+    product = np.einsum("tip,tjp->tpij", mean[:-1], mean[1:]) + np.moveaxis(cross, -1, 1)
+    return square, product
+
+
+def as_full(block: Array) -> Array:
+    """A block as a matrix (N, N, B)."""
+    return as_matrix(block)
