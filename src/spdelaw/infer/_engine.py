@@ -139,6 +139,11 @@ def _check_options(name: str, engine: Callable[..., Any], options: dict[str, Any
             raise _unknown(option, f"of engine={name!r} ({', '.join(known) or 'none'})")
 
 
+def engine_options(engine: str | Engine) -> list[str] | None:
+    """Names of the options of an engine by name, None where it takes any; none of an object."""
+    return [] if isinstance(engine, Engine) else _options(_find(engine))
+
+
 def _options(engine: Callable[..., Any]) -> list[str] | None:
     """Names of the options of an engine, None where it takes any."""
     parameters = inspect.signature(engine).parameters.values()

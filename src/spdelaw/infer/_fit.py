@@ -60,8 +60,9 @@ def fit(
     Example:
         >>> import numpy as np, spdelaw as sl
         >>> data = sl.simulate(sl.catalogue.heat(n_modes=4), n_paths=200, seed=0)
-        >>> law = sl.fit(data, sl.Interval(0, np.pi), 4, drift="parametric")
-        >>> bool(law.parameters.kappa.sel(statistic="lower") < 0.01)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), 4, initial="deterministic")
+        >>> row = law.parameters.eigenvalue.sel(mode=3)
+        >>> bool(row.sel(statistic="lower") < 9.0 < row.sel(statistic="upper"))
         True
     """
     _check_domain(domain)

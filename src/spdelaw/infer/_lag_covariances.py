@@ -28,9 +28,7 @@ LEAST_NOISE = 1e-3
 PAIRS = 5
 
 
-def from_pair_sums(
-    s: Statistics, moments: MomentEstimates, drift: bool = True
-) -> MomentEstimates:
+def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) -> MomentEstimates:
     """Estimates from complete, noise-free paths: steps of the length that occurs most."""
     sums = s.pairs
     if sums is None:

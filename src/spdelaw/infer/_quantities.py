@@ -89,7 +89,9 @@ def operators_jacobian(found: Estimate) -> Array:
     coupled, p = not found.state_space.linear.is_diagonal, len(found.full)
     rows = []
     for part in ("drift", "noise"):
-        columns = np.moveaxis(np.nan_to_num(found.parametrisation.jacobian(part, found.full)), -1, 0)
+        columns = np.moveaxis(
+            np.nan_to_num(found.parametrisation.jacobian(part, found.full)), -1, 0
+        )
         if coupled:
             columns = np.stack([operators.as_matrix(column) for column in columns])
         flat = columns.reshape(len(columns), -1).T
