@@ -71,7 +71,7 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     start = starting_vector(free, moments, variance, first, np.zeros(n))
     span, n_steps = float(np.ptp(times, axis=-1).max()), times.shape[-1] - 1
     scale = starting_scale(
-        free, start, moments.energy, collapsed.n_paths, n_steps, span, collapsed.n_values
+        free, start, moments, collapsed.n_paths, n_steps, span, collapsed.n_values
     )
     try:
         posterior = log_posterior(

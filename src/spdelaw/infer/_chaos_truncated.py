@@ -144,7 +144,7 @@ def _posed(
     scale = starting_scale(
         parametrisation,
         begin,
-        moments.energy,
+        moments,
         collapsed.n_paths,
         n_steps,
         observed.span,

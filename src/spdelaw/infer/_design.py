@@ -222,7 +222,7 @@ def _tied(
     start[3:5] = [np.log(power), 2.0]
     guess = _all_modes(tied, start)
     n_steps, span = len(times) - 1, float(np.ptp(times))
-    scale = starting_scale(tied, start, guess.energy, collapsed.n_paths, n_steps, span, 1.0)
+    scale = starting_scale(tied, start, guess, collapsed.n_paths, n_steps, span, 1.0)
     posterior = log_posterior(
         tied, lambda p: evaluate_likelihood(collapsed, p), start, scale, {2: 0.0}, []
     )

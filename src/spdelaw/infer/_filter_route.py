@@ -79,7 +79,8 @@ def pose(
     bare = collapsed
     if model.forcing is not None:  # the response at a first guess, then a better one
         driven = Linear(moments.drift, moments.noise, None, model.forcing, design.origin)
-        bare = without_response(collapsed, driven)
+        blocks = (without_response(block, driven) for block in collapsed.blocks)
+        bare = collapsed._replace(blocks=tuple(blocks))
         moments, guess, energy = _moments(bare, spare, design)
     units = np.sqrt(moments.noise)
     if model.couples:

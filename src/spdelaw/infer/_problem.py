@@ -91,7 +91,7 @@ class Problem:
         scale = starting_scale(
             parametrisation,
             start,
-            self.moments.energy,
+            self.moments,
             data.n_paths,
             n_steps,
             design.span,

@@ -41,7 +41,7 @@ def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
     std = np.sqrt(observation_variance)
     error = fit.point_error
     if error is None:
-        error = std * _errors(found, "observation", 1).reshape(std.shape or ())
+        error = std * _errors(found, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
     return out | _tied(found)
 

@@ -12,8 +12,8 @@ Array = np.ndarray
 
 #: Least variance of a starting initial covariance, relative to the energy of its mode.
 LEAST = 1e-6
-#: Least information that a coordinate is supposed to have: on a logarithm, on another number.
-LEAST_OF_LOG, LEAST_OF_NUMBER = 1.0, 1e-2
+#: Least information that a coordinate is supposed to have.
+LEAST_KNOWN = 1e-2
 
 
 def starting_vector(
@@ -25,10 +25,8 @@ def starting_vector(
 ) -> Array:
     """Full vector near moment estimates; ``mean`` and ``spread`` are those of the first states."""
     floor = LEAST * moments.energy + 1e-300
-    if operators.is_diagonal(spread):
-        spread = np.maximum(spread, floor)
-    else:
-        spread = spread + np.diag(floor)
+    diagonal = operators.is_diagonal(spread)
+    spread = np.maximum(spread, floor) if diagonal else spread + np.diag(floor)
     season = parametrisation.season
     near = {
         "drift": moments.drift,
@@ -45,7 +43,7 @@ def starting_vector(
 def starting_scale(
     parametrisation: Parametrisation,
     full: Array,
-    energy: Array,
+    moments: MomentEstimates,
     n_paths: int,
     n_steps: int,
     span: float,
@@ -57,20 +55,21 @@ def starting_scale(
     the number of transitions over ``q_i q_j``, that on the observation noise twice ``count``.
     """
     values = parametrisation.values(full)
-    q, transitions = operators.diagonal(values["noise"]), 0.5 * max(n_paths * n_steps, 2)
-    information = {
-        "drift": n_paths * span * energy / q[:, None],
-        "noise": transitions / np.outer(q, q),
-    }
-    if "initial_variance" in values:
-        own = operators.diagonal(values["initial_variance"])
-        information["initial_variance"] = 0.5 * max(n_paths, 2) / np.outer(own, own)
+    q, transitions = operators.diagonal(moments.noise), 0.5 * max(n_paths * n_steps, 2)
+    information = {"drift": n_paths * span * moments.energy / q[:, None]}
+    if operators.is_diagonal(values["drift"]):
+        # On a logarithm, and never less than a unit: a slow mode in a short record tells nothing.
+        lam = operators.diagonal(moments.drift)
+        known = np.maximum(np.diagonal(information["drift"]) * lam**2, 1.0)
+        information["drift"] = known / values["drift"] ** 2
+    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(n_paths, 2))):
+        if part in values:
+            own = operators.diagonal(values[part])
+            information[part] = operators.like(values[part], seen / np.outer(own, own))
     scale = np.ones(len(full))
-    for part, on_matrix in information.items():
-        on = operators.like(values[part], on_matrix)
+    for part, on in information.items():
         total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
-        least = np.where(parametrisation.parts[part].is_log, LEAST_OF_LOG, LEAST_OF_NUMBER)
-        scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, least))
+        scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_KNOWN))
     if "season" in values:
         # A part sees its share of all transitions, and so does the first, its comparison.
         seen = len(q) * transitions / len(values["season"])

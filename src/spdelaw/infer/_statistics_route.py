@@ -25,7 +25,6 @@ from spdelaw.model import (
     collect,
     evaluate_statistics,
     white_noise_z,
-    without_response,
 )
 
 Array = np.ndarray
@@ -82,8 +81,7 @@ def by_statistics(
 
 def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
     """Whether a score test at a noise-free estimate shows observation noise."""
-    state_space = found.estimate.state_space
-    z = white_noise_z(without_response(s, state_space.dynamics), state_space, gram)
+    z = white_noise_z(s, found.estimate.state_space, gram)
     return Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
 
 
@@ -93,10 +91,10 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, n_modes: int, model: M
     bare, origin, moments = s, float(s.times[0]), from_statistics(s)
     if model.forcing is not None:  # the response at a first guess, then a better one
         driven = Linear(moments.drift, moments.noise, None, model.forcing, origin)
-        bare = without_response(s, driven)
+        bare = s.shifted(driven.response(s.times))
         moments = from_statistics(bare)
     mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
-    kind = initial_state(model, spread, SAME_START * moments.energy, s.n_paths)
+    kind = initial_state(model, spread, SAME_START * moments, s.n_paths)
     units = np.sqrt(moments.noise)
     if model.couples:
         moments = from_pair_sums(bare, moments, model.couples_drift)
@@ -121,7 +119,7 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, n_modes: int, model: M
         lambda p: evaluate_statistics(s, p),
         start,
         starting_scale(
-            parametrisation, start, moments.energy, s.n_paths, n_steps, span, s.n_values
+            parametrisation, start, moments, s.n_paths, n_steps, span, s.n_values
         ),
         fixed_values(parametrisation, model.fixed),
         prior_terms(parametrisation, model.priors),
