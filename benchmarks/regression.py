@@ -244,42 +244,53 @@ def _score(case: ScoreCase) -> dict[str, Any]:
     No public function gives them: this one, and no other here, knows names from the inside.
     """
     from spdelaw import model
+    from spdelaw.equation import InitialState, Linear
     from spdelaw.model._collapse import decoupled_block
 
     data, n = case.data, case.n_modes
     phi = data.domain.eigenfunctions(data.points, n)
     (drift, noise), r = case.spectra, np.asarray(0.012)
     mean, spread = 0.9 / np.arange(1, n + 1), np.full(n, 0.2 * (case.initial == "gaussian"))
-    p: Any = model.Parameters(drift, noise, mean, spread, r, case.initial, case.season)
-    if case.is_coupled:
-        p = model.CoupledParameters(drift, noise, mean, np.diag(spread), r, case.initial)
+    forcing = case.forcing if case.is_forced else None
+    dynamics = Linear(drift, noise, case.season, forcing, float(np.min(data.times)))
+    spread = np.diag(spread) if case.is_coupled else spread
+    space = model.StateSpace(dynamics, InitialState(case.initial, mean, spread), r)
     if case.way == "statistics":
         back = np.linalg.pinv(phi)
         s = model.collect([data.values], data.times, back, phi, pairs=case.is_coupled)
-        found: Any = model.evaluate_statistics(s, p)
-        if case.is_forced:
-            found = model.evaluate_forced_statistics(s, p, case.forcing)
+        found = _by_name(model.evaluate_statistics(s, space), case)
         # Of a state that is known, sums over complete paths say nothing.
         void = {"initial_information"} if case.initial == "deterministic" else set()
-        return {key: value for key, value in found._asdict().items() if key not in void}
+        return {key: value for key, value in found.items() if key not in void}
     weights = 0.5 + 0.1 * np.arange(len(phi)) if case.has_weights else None
     seen = model.collapse(data.values, data.times, phi, weights)
     if case.way in ("chaos", "latents"):
         chaos = model.ChaosModel(6, float(np.max(data.times)), case.tail)
         if case.way == "latents":
-            return model.chaos_latents(seen, p, chaos)[0]._asdict()
-        return model.evaluate_chaos(seen, p, chaos)._asdict()
+            return model.chaos_latents(seen, space, chaos)[0]._asdict()
+        return _by_name(model.evaluate_chaos(seen, space, chaos), case)
     if case.way == "rotated":
         seen = model.rotate(seen)
     if case.way == "decoupled":
         paths = np.arange(len(data.values))
         block = decoupled_block(data.values, data.times, phi, np.ones(len(phi)), paths)
         seen = model.Collapsed((block,), len(paths), n, True)
-    if case.is_forced:
-        start = float(data.times.min())
-        found = model.evaluate_forced(seen, p, case.forcing, start, use_misfit=case.use_misfit)
-        return found._asdict()
-    return model.evaluate_likelihood(seen, p, use_misfit=case.use_misfit)._asdict()
+    return _by_name(model.evaluate_likelihood(seen, space, use_misfit=case.use_misfit), case)
+
+
+#: Gradients of version 0.1, by its names: of modes apart, and of coupled ones.
+APART = {"by_drift": "by_eigenvalue", "by_noise": "by_noise_variance",
+         "by_initial_covariance": "by_initial_variance"}  # fmt: skip
+COUPLED = {"by_noise": "by_noise_covariance"}
+
+
+def _by_name(found: Any, case: ScoreCase) -> dict[str, Any]:
+    """An evaluation under the names that the reference has."""
+    names = COUPLED if case.is_coupled else APART
+    named = {names.get(key, key): value for key, value in found._asdict().items()}
+    if case.is_coupled:  # seasons of coupled modes are new
+        del named["by_season"]
+    return named
 
 
 if __name__ == "__main__":

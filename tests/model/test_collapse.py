@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.model.cases import PATTERNS, basis, make
 
-from spdelaw.model import Parameters, _collapse, collapse, evaluate_likelihood
+from spdelaw.model import _collapse, collapse, evaluate_likelihood, linear_state_space
 
 IDENTITY_TOLERANCE = 1e-11
 
@@ -122,7 +122,7 @@ def test_decoupled_likelihood_is_exact_for_a_single_mode(monkeypatch):
     """With one mode there is no correlation between modes to leave out."""
     values, times, phi, w = gappy_case(n_modes=1)
     values[1, 1, 2:] = 0.0
-    parameters = Parameters(
+    parameters = linear_state_space(
         np.array([2.0]), np.array([0.7]), np.array([0.1]), np.array([0.4]), np.asarray(0.3),
         "gaussian",
     )  # fmt: skip

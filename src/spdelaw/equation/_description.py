@@ -8,8 +8,8 @@ import numpy as np
 
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._given import is_matrix
+from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import AbstractSpectrum, spectrum_from_dict
 

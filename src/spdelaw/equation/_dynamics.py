@@ -65,6 +65,10 @@ class Dynamics(abc.ABC):
     def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
         """A draw of the state after a step, from states (..., N)."""
 
+    def response(self, times: Array) -> Array:
+        """Mean that a known forcing adds to the state, zero without one; (*times.shape, N)."""
+        return np.zeros((*np.shape(times), self.n_modes))
+
     @abc.abstractmethod
     def leading(self, n: int) -> Dynamics:
         """Law of the first ``n`` modes alone."""

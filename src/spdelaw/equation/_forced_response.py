@@ -4,8 +4,8 @@ Between two knots ``m' = -Lambda m + f + s g`` with constant f and slope g, so a
 
     m(h) = E m + h P1 f + h^2 P2 g,    E = e^(-Lambda h),  P1 = p1(Lambda h),  P2 = p2(Lambda h),
 
-with ``p1(x) = (1 - e^-x) / x`` and ``p2(x) = (x - 1 + e^-x) / x^2``: closed forms for a diagonal drift,
-and for a matrix the upper blocks of ``exp(h [[-Lambda, 1, 0], [0, 0, 1], [0, 0, 0]])``.
+with ``p1(x) = (1 - e^-x) / x`` and ``p2(x) = (x - 1 + e^-x) / x^2``: closed forms for a diagonal
+drift, and for a matrix the upper blocks of ``exp(h [[-Lambda, 1, 0], [0, 0, 1], [0, 0, 0]])``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exact transitions of modes that drift or noise couple, and how a gradient goes back through them.
 
-``F = e^(-Lambda dt)`` and ``Omega = int_0^dt e^(-Lambda s) Q e^(-Lambda' s) ds`` are power series in
-a step h = dt / 2^k so short that a dozen terms reach rounding, and are then doubled k times (Van Loan
-1978, section III):
+``F = e^(-Lambda dt)`` and ``Omega = int_0^dt e^(-Lambda s) Q e^(-Lambda' s) ds`` are power series
+in a step h = dt / 2^k so short that a dozen terms reach rounding, and are then doubled k times (Van
+Loan 1978, section III):
 
     F_2h = F_h F_h,    Omega_2h = Omega_h + F_h Omega_h F_h'.
 

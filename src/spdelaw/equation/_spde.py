@@ -131,7 +131,7 @@ class SpectralSPDE:
 
     @property
     def initial_kind(self) -> str:
-        """ "deterministic", "gaussian" or "stationary"."""
+        """Word for the initial state: "deterministic", "gaussian" or "stationary"."""
         return self.initial_state.kind
 
     @property
@@ -158,7 +158,9 @@ class SpectralSPDE:
         """
         t = self._times(times)
         factor = self._from_start(t).factor
-        m = operators.apply_each(factor, np.broadcast_to(self.initial_mean, (1, len(t), self.n_modes)))
+        m = operators.apply_each(
+            factor, np.broadcast_to(self.initial_mean, (1, len(t), self.n_modes))
+        )
         m = m[0] + self.forced_mean(t)
         if grid is None:
             return self._per_mode(m, t)

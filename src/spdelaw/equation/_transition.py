@@ -5,8 +5,8 @@ Over a step from ``t`` to ``t + dt`` the state is Gaussian,
     c(t + dt) = F c(t) + N(0, Omega),   F = e^(-Lambda dt),
     Omega = int_0^dt w(t + dt - s) e^(-Lambda s) Q e^(-Lambda' s) ds.
 
-Diagonal operators have closed forms, matrices go to `_matrix_transition`. Steps of equal length, and
-of equal phase where the noise has seasons, share one transition.
+Diagonal operators have closed forms, matrices go to `_matrix_transition`. Steps of equal length,
+and of equal phase where the noise has seasons, share one transition.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def distinct_steps(dt: Array) -> tuple[Array, Array]:
 
 
 def distinct_spans(times: Array, season: Season | None) -> tuple[Array, Array, Array]:
-    """Starts and lengths (U,) of the steps between ``times`` (T, ...) that differ, and which is which.
+    """Starts and lengths (U,) of the steps between ``times`` (T, ...), and which each step has.
 
     Without seasons only the length of a step counts.
     """

@@ -1,7 +1,7 @@
 """Operators on the modes and their verbs: one algebra for diagonal ones and for matrices.
 
-A drift ``Lambda``, a noise covariance ``Q`` or an initial covariance ``V0`` is an array: (N,) where it
-is diagonal in the modes, (N, N) where it couples them. Results are diagonal wherever all
+A drift ``Lambda``, a noise covariance ``Q`` or an initial covariance ``V0`` is an array: (N,) where
+it is diagonal in the modes, (N, N) where it couples them. Results are diagonal wherever all
 operators that enter are.
 """
 

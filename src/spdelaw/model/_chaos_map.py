@@ -24,8 +24,8 @@ from spdelaw.chaos import (
     zero_order,
 )
 from spdelaw.chaos.checks import check_count
-from spdelaw.errors import InputError
 from spdelaw.equation import decay_mean_slope
+from spdelaw.errors import InputError
 from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray

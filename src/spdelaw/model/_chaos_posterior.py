@@ -43,7 +43,9 @@ class Posterior(NamedTuple):
     covariance: Array
 
 
-def chaos_latents(collapsed: Collapsed, state_space: StateSpace, model: ChaosModel) -> list[Latents]:
+def chaos_latents(
+    collapsed: Collapsed, state_space: StateSpace, model: ChaosModel
+) -> list[Latents]:
     """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
     return [
         _of_pattern(one, state_space, model)

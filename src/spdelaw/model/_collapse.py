@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from spdelaw.model._batched import invert
+from spdelaw.model._blocks import invert
 
 Array = np.ndarray
 

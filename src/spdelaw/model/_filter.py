@@ -8,14 +8,13 @@ and ``Dynamics.moments`` carries it to the next time. The log density of a row i
 
     -1/2 [ n log(2 pi r) + log|1 + G P / r| + misfit / r + e' (G^-1 r + P)^-1 e ],   e = c_hat - m,
 
-whose last two terms need no inverse of G: ``e' G e / r - e' G P+ G e / r^2``. For linear dynamics this
-is the likelihood of `evaluate_likelihood` in another order of summation; for others it is that of the
-Gaussian closure which their moments are.
+whose last two terms need no inverse of G: ``e' G e / r - e' G P+ G e / r^2``. For linear dynamics
+this is the likelihood of `evaluate_likelihood` in another order of summation; for others it is that
+of the Gaussian closure which their moments are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +79,8 @@ def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filt
     """Filter one path of a block."""
     dynamics, r = state_space.dynamics, float(state_space.observation_variance)
     times = block.times[:, 0 if block.times.shape[1] == 1 else path]
-    m, p = state_space.initial.mean, operators.as_matrix(state_space.initial.covariance)
+    m = state_space.initial.mean + dynamics.response(times[:1])[0]
+    p = operators.as_matrix(state_space.initial.covariance)
     logs, after, before, steps = [], [], [], []
     for t, row in enumerate(rows_of_path(block, path, r)):
         if t:
@@ -120,18 +120,10 @@ def rts_smoother(filtered: Filtered) -> tuple[Array, Array]:
     return mean, covariance
 
 
-def over_block(
-    block: Block, state_space: StateSpace, function: Callable[[Filtered], Array]
-) -> list[Array]:
-    """A function of each path's filter, path by path."""
-    return [
-        function(forward_filter(block, state_space, path)) for path in range(len(block.paths))
-    ]
-
-
 def filter_log_likelihood(block: Block, state_space: StateSpace) -> Array:
     """Log-likelihood of each path of a block; (P,)."""
-    return np.array(over_block(block, state_space, lambda f: f.log_likelihood.sum()))
+    paths = range(len(block.paths))
+    return np.array([forward_filter(block, state_space, p).log_likelihood.sum() for p in paths])
 
 
 def smooth_block(block: Block, state_space: StateSpace) -> Smoothed:

@@ -1,6 +1,6 @@
 """The response to a known forcing, taken off the data, and its share of the score.
 
-    d log p / d Lambda = (score of the unforced state) + sum_t (d log p / d m(t)) (d m(t) / d Lambda)
+d log p / d Lambda = (score of the unforced state) + sum_t (d log p / d m(t)) (d m(t) / d Lambda)
 """
 
 from __future__ import annotations

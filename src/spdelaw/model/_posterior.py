@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._blocks import apply, as_matrix, diagonal
+from spdelaw.model._blocks import apply, diagonal
 from spdelaw.model._chain import Prior, along, covariances_backward, sweep
 from spdelaw.model._step_sums import StepSums, grouped
 
@@ -86,7 +86,7 @@ def _by_machine_code(compiled: ModuleType, gram: Array, vector: Array, prior: Pr
 
 def _by_elimination(gram: Array, vector: Array, prior: Prior) -> Posterior:
     found = sweep(gram, vector, prior)
-    n_times, n_modes = gram.shape[:2]
+    n_times = len(gram)
     shape = (*prior.precision.shape[:-1], found.inverse.shape[-1])
     narrow = prior.precision.ndim == 2  # the prior's score needs diagonals only
     covariance, cross = np.empty((n_times, *shape)), np.empty((n_times - 1, *shape))
@@ -167,8 +167,3 @@ def _per_path(mean: Array, covariance: Array, cross: Array, n_paths: int) -> tup
     square = np.einsum("tip,tjp->tpij", mean, mean) + np.moveaxis(covariance, -1, 1)
     product = np.einsum("tip,tjp->tpij", mean[:-1], mean[1:]) + np.moveaxis(cross, -1, 1)
     return square, product
-
-
-def as_full(block: Array) -> Array:
-    """A block as a matrix (N, N, B)."""
-    return as_matrix(block)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spdelaw.model._batched import EINSUM_SIZE, LAPACK_SIZE, apply, invert, multiply
+from spdelaw.model._blocks import EINSUM_SIZE, LAPACK_SIZE, apply, invert, multiply
 
 TOLERANCE = 1e-11
 
