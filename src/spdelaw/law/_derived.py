@@ -1,8 +1,8 @@
 """What follows from drift and noise: life times, growth, spectra, predictability.
 
-All of ``dc = -Lambda c dt + dW`` on the reported modes of a linear law, with intervals by the delta
-method: a function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the columns R_k are
-a root of the joint covariance of all their numbers.
+All of ``dc = -Lambda c dt + dW`` on the reported modes of a linear law, with intervals by the
+delta method: a function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the
+columns R_k are a root of the joint covariance of all their numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOST = 0.5
 
 
 def eigenmodes(law: Law) -> xr.Dataset:
-    """Decay and turn of the eigenmodes of the drift, one row per real one or pair of complex ones."""
+    """Decay and turn of the eigenmodes of the drift, a row per real one or complex pair."""
     drift, _, roots, _ = _numbers(law)
     values, right = np.linalg.eig(drift)
     left = np.linalg.inv(right)
@@ -175,9 +175,18 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
     values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
     columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
     roots = (law.coordinates["jacobian"].values @ columns).T
-    return drift, noise, *(
-        np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])
-        for a, part in ((d.drift, roots[:, : d.drift.size]), (d.noise, roots[:, d.drift.size :]))
+    return (
+        drift,
+        noise,
+        *(
+            np.stack(
+                [operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part]
+            )
+            for a, part in (
+                (d.drift, roots[:, : d.drift.size]),
+                (d.noise, roots[:, d.drift.size :]),
+            )
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """A law as a plain document and a set of arrays, and back.
 
-A description is nested. An array in it goes under its dotted name to the arrays, and the rest is JSON.
+A description is nested. An array in it goes under its dotted name to the arrays, and the rest is
+JSON.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from spdelaw.errors import InputError
 from spdelaw.law import _citation, _derived, _export, _predict
 from spdelaw.law._divergence import Markov, kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._likelihood import Density, log_density
+from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._states import batches
@@ -172,17 +171,13 @@ class Law:
         values no density. ``attrs["count"]`` is how many.
         """
         own = observe(self, data)
-        found = self._density(own)
-        of = {"of": found.of.kind, "count": found.of.count}
-        path = own.fields["path"]
-        return xr.DataArray(found.log_likelihood, dims="path", coords={"path": path}, attrs=of)
-
-    def _density(self, own: Any) -> Density:
         blocks = batches(own.values, own.times, own.basis, own.weights)
-        space, unresolved, floor = self.bare.state_space, self.unresolved_variance, own.variance_floor
-        if own.weights is not None:
-            space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
-        return log_density(blocks, len(own.values), space, unresolved, floor)
+        space, unresolved = self.bare.state_space, self.unresolved_variance
+        if own.weights is not None:  # they hold all the noise there is
+            space, unresolved = space.with_noise(1.0), 0.0
+        found, of = log_density(blocks, len(own.values), space, unresolved, own.variance_floor)
+        attrs = {"of": of.kind, "count": of.count}
+        return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 
     def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
@@ -299,8 +294,8 @@ class Law:
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
-        ``mode`` is missing for parameters that belong to no mode; the number of a point stands there
-        for an observation noise per point.
+        ``mode`` is missing for parameters that belong to no mode; for an observation noise per
+        point it is the number of the point. Laws with matrices have a column ``mode_2``.
         """
         return _export.to_pandas(self.parameters)
 

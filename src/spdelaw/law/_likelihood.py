@@ -1,7 +1,7 @@
 """One meaning of a log-likelihood: the log density of a named set of numbers.
 
-The numbers are all observed values. In a row with n values whose modes ``Phi`` have rank k, the values
-are k coordinates in the span of the modes and n - k outside it,
+The numbers are all observed values. In a row with n values whose modes ``Phi`` have rank k, the
+values are k coordinates in the span of the modes and n - k outside it,
 
     log p(y) = log p(y in the span)  -  1/2 [ (n - k) log(2 pi s) + |y outside|^2 / s ],
 
@@ -9,15 +9,15 @@ where s is the variance of what the modes leave over: the observation noise and,
 finer modes add. In the coefficients ``c_hat`` of the modes, ``y = Phi c_hat`` in the span, so that
 ``log p(c_hat) = log p(y in the span) + 1/2 log |Phi' Phi|``.
 
-Fields that lie in their modes without any noise have no density. Then the numbers are the coefficients,
-and a start that is one known point, the same in all paths, is not among them. With noise, however small,
-the coordinates of such a start are numbers like those outside the modes.
+Fields that lie in their modes without any noise have no density. Then the numbers are the
+coefficients, and a start that is one known point, the same in all paths, is not among them. With
+noise, however small, the coordinates of such a start are numbers like those outside the modes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -57,11 +57,6 @@ class Numbers(NamedTuple):
     kind: Kind
     count: int
     fingerprint: str = ""
-
-    @classmethod
-    def of(cls, entries: Mapping[str, Any]) -> Numbers:
-        """From the entry ``log_likelihood_of`` of a law's provenance."""
-        return cls(**entries)
 
 
 class Density(NamedTuple):

@@ -43,8 +43,9 @@ class Observations(NamedTuple):
 
     @property
     def variance_floor(self) -> float:
-        """Least observation variance with which the filter keeps its digits."""
-        return VARIANCE_FLOOR * float(np.nanmean(self.values**2))
+        """Least observation variance with which the filter keeps its digits; weights have it."""
+        known = self.weights is not None
+        return 0.0 if known else VARIANCE_FLOOR * float(np.nanmean(self.values**2))
 
 
 def observe(law: Law, data: Any) -> Observations:

@@ -39,7 +39,9 @@ def sample(
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
     if isinstance(law.dynamics, Linear) and std.ndim == 0:
-        result = simulate(bare.equation, n_paths, times, points, seed=seed, observation_std=float(std))
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=float(std)
+        )
     else:
         paths = _linear_paths if isinstance(law.dynamics, Linear) else _other_paths
         result = _with_noise(law, paths(bare, n_paths, times, points, seed), points, std, seed)
@@ -64,7 +66,11 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
     _check_not_before(law, t)
     places = law.domain.places(points)
     states = draw_paths(
-        law.state_space, float(law.times[0]), t, whole("n_paths", n_paths, 1), whole("seed", seed, 0)
+        law.state_space,
+        float(law.times[0]),
+        t,
+        whole("n_paths", n_paths, 1),
+        whole("seed", seed, 0),
     )
     values = places.unflatten(states @ modes_at(law, places).T)
     coords = {"path": np.arange(n_paths), "time": t, **places.coords}

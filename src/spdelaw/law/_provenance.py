@@ -7,15 +7,9 @@ beyond the typed fields is kept in ``extra`` and reads the same way.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-NUMBER = (int, float)
-
-
-def _entry(kind: Any, of: Any = object, default: Any = None) -> Any:
-    """Field of ``kind`` in a file; lists and tables have entries ``of`` a kind as well."""
-    return dataclasses.field(default=default, metadata={"kind": kind, "of": of})
+from typing import Any, get_args, get_origin, get_type_hints
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -42,32 +36,32 @@ class Provenance(Mapping[str, Any]):
         extra: whatever else an engine reports.
     """
 
-    engine: str = _entry(str, default="")
-    n_paths: int = _entry(int, default=0)
-    log_likelihood: float = _entry(NUMBER, default=float("nan"))
-    log_likelihood_of: dict[str, Any] | None = _entry(dict)
-    route: str | None = _entry(str)
-    n_times: int | None = _entry(int)
-    n_points: int | None = _entry(int)
-    n_observed: float | None = _entry(NUMBER)
-    n_parameters: float | None = _entry(NUMBER)
-    n_law_parameters: float | None = _entry(NUMBER)
-    n_nuisance: int | None = _entry(int)
-    initial_state: str | None = _entry(str)
-    drift: str | None = _entry(str)
-    noise: str | None = _entry(str)
-    n_time: int | None = _entry(int)
-    tail: str | None = _entry(str)
-    horizon: float | None = _entry(NUMBER)
-    version: str | None = _entry(str)
-    versions: dict[str, str] | None = _entry(dict, of=str)
-    warnings: list[str] | None = _entry(list, of=str)
-    preparation: list[str] | None = _entry(list, of=str)
-    seconds: dict[str, float] | None = _entry(dict, of=NUMBER)
-    convergence: dict[str, float] | None = _entry(dict, of=NUMBER)
-    identifiability: dict[str, Any] | None = _entry(dict)
-    time: dict[str, str] | None = _entry(dict, of=str)
-    data: dict[str, str] | None = _entry(dict, of=str)
+    engine: str = ""
+    n_paths: int = 0
+    log_likelihood: float = math.nan
+    log_likelihood_of: dict[str, Any] | None = None
+    route: str | None = None
+    n_times: int | None = None
+    n_points: int | None = None
+    n_observed: float | None = None
+    n_parameters: float | None = None
+    n_law_parameters: float | None = None
+    n_nuisance: int | None = None
+    initial_state: str | None = None
+    drift: str | None = None
+    noise: str | None = None
+    n_time: int | None = None
+    tail: str | None = None
+    horizon: float | None = None
+    version: str | None = None
+    versions: dict[str, str] | None = None
+    warnings: list[str] | None = None
+    preparation: list[str] | None = None
+    seconds: dict[str, float] | None = None
+    convergence: dict[str, float] | None = None
+    identifiability: dict[str, Any] | None = None
+    time: dict[str, str] | None = None
+    data: dict[str, str] | None = None
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -101,8 +95,8 @@ class Provenance(Mapping[str, Any]):
         return repr(dict(self))
 
 
-#: Typed fields by name.
-FIELDS = {f.name: f.metadata for f in dataclasses.fields(Provenance) if f.name != "extra"}
+#: Names of the typed fields.
+FIELDS = tuple(f.name for f in dataclasses.fields(Provenance) if f.name != "extra")
 #: Entries without which a file is no law.
 NEEDED = ("engine", "n_paths", "log_likelihood")
 
@@ -111,14 +105,22 @@ def check_entries(entries: Any) -> None:
     """Raise ValueError with the first entry of a file that is not of the type of its field."""
     if not isinstance(entries, dict) or any(name not in entries for name in NEEDED):
         raise ValueError(f"expected info about {', '.join(NEEDED)}")
-    for name, field in FIELDS.items():
-        if name not in entries:
-            continue
-        value = entries[name]
-        parts = value.values() if isinstance(value, dict) else value if field["kind"] is list else ()
-        if not _is(value, field["kind"]) or not all(_is(part, field["of"]) for part in parts):
+    hints = get_type_hints(Provenance)
+    for name in FIELDS:
+        if name in entries and not _is(entries[name], hints[name]):
             raise ValueError(f"expected info about {name} of another type")
 
 
-def _is(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and (kind is object or not isinstance(value, bool))
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value of a file is what a type says; whole numbers are numbers, truths are not."""
+    kind, of = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if kind is dict:
+        return isinstance(value, dict) and all(_is(part, of[1]) for part in value.values())
+    if kind is list:
+        return isinstance(value, list) and all(_is(part, of[0]) for part in value)
+    if of:  # a union with None
+        return any(_is(value, each) for each in of)
+    wanted = (int, float) if hint is float else hint
+    return isinstance(value, wanted) and not isinstance(value, bool)

@@ -103,8 +103,8 @@ def _sample_states(
     """Draws of the states of any dynamics given a block; (n_samples, T, N, P).
 
     Backwards from the last observed row by the Gaussian closure,
-    ``c_t | c_{t+1} ~ N(m_t + J (c_{t+1} - m^-_{t+1}), P_t - J P^-_{t+1} J')``, and on from there by the
-    dynamics themselves.
+    ``c_t | c_{t+1} ~ N(m_t + J (c_{t+1} - m^-_{t+1}), P_t - J P^-_{t+1} J')``, and on from there by
+    the dynamics themselves.
     """
     n_times, n_modes = block.estimate.shape[:2]
     out = np.empty((n_samples, n_times, n_modes, len(block.paths)))

@@ -5,7 +5,13 @@ from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse
-from spdelaw.model._filter import Filtered, filter_log_likelihood, forward_filter, rts_smoother
+from spdelaw.model._filter import (
+    Filtered,
+    filter_log_likelihood,
+    forward_filter,
+    rts_smoother,
+    smooth_block,
+)
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
@@ -55,6 +61,7 @@ __all__ = [
     "rotate",
     "rts_smoother",
     "sample_states",
+    "smooth_block",
     "smooth_states",
     "white_noise_z",
     "without_response",

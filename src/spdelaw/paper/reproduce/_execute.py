@@ -149,7 +149,7 @@ def _reconstruction(law: Law, test: xr.DataArray) -> dict[str, float]:
     if law.info.get("tail") == "dropped":
         return point_scores(chaos_posterior(law, test)["reconstruct_truncated"].values, test.values)
     found = amortized_reconstruct(law, test) if preset else law.reconstruct(test)
-    std = np.sqrt(found["std"].values ** 2 + law.state.observation_variance)
+    std = np.sqrt(found["std"].values ** 2 + law.observation_variance)
     return gaussian_scores(found["mean"].values, std, test.values)
 
 

@@ -62,7 +62,7 @@ def _innovations(z: Array, unit: str) -> Figure:
     return Figure(
         "innovations",
         "Left: histogram of the innovations' probabilities, with the band that chance allows. "
-        f"Right: their correlation in time, one line a {unit}, with its 95 % band.",
+        f"Right: their correlation in time, one line per {unit}, with its 95 % band.",
         traces, figure_layout, 360,
     )  # fmt: skip
 
