@@ -10,7 +10,6 @@ import numpy as np
 import scipy
 
 from spdelaw._version import __version__
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
@@ -23,9 +22,7 @@ from spdelaw.law import Law, coordinates_dataset, parameters_dataset
 Array = np.ndarray
 
 
-def assemble(
-    fit: Fit, observed: Observed, domain: AbstractDomain, model: Model, level: float
-) -> Law:
+def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
@@ -44,7 +41,7 @@ def assemble(
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
     return Law(
-        domain=domain,
+        domain=observed.domain,
         n_modes=fit.n_modes,
         parameters=parameters_dataset(quantities(fit, variance), level, {"initial_state": kind}),
         dynamics=state_space.dynamics,

@@ -82,10 +82,10 @@ class Chaos(Engine):
         chaos = ChaosModel(self.n_time, observed.span, self.tail)  # type: ignore[arg-type]
         loss: dict[str, Any] = {"truncation_loss": 0.0, "truncation_loss_of": "fields"}
         if self.tail == "modelled":
-            found = maximum_likelihood(observed, domain, n_modes, model, self.threads)
+            found = maximum_likelihood(observed, n_modes, model, self.threads)
         else:
-            found, loss = fit_truncated(observed, domain, n_modes, model, chaos)
-        law = assemble(found, observed, domain, model, run["level"])
+            found, loss = fit_truncated(observed, n_modes, model, chaos)
+        law = assemble(found, observed, model, run["level"])
         facts = {
             "engine": self.name,
             "tail": self.tail,

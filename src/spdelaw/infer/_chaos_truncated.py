@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._design import point_weights
 from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._filter_route import n_states
@@ -26,7 +24,7 @@ from spdelaw.infer._moment_estimates import from_coefficients, mean_gram
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
-from spdelaw.infer._start import starting_scale, starting_vector
+from spdelaw.infer._start import SampleSize, starting_vector
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.model import (
     ChaosModel,
@@ -84,80 +82,56 @@ def check_truncated(model: Model, bootstrap: int) -> None:
 
 
 def fit_truncated(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, chaos: ChaosModel
+    observed: Observed, n_modes: int, model: Model, chaos: ChaosModel
 ) -> tuple[Fit, dict[str, Any]]:
     """Estimate, and the log-likelihood per path that the truncation costs."""
     clock = time.perf_counter()
     known, weights = model.known_variance, None
     if isinstance(known, np.ndarray):
         weights, known = point_weights(known, len(observed.points)), 1.0
-    basis = domain.eigenfunctions(observed.points, n_modes)
-    collapsed = collapse(observed.load(), observed.times, basis, weights)
+    collapsed = collapse(observed.load(), observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
-    posed = _posed(collapsed, observed, domain, n_modes, model, chaos, known)
-    found = _estimate(posed(_guarded(lambda p: evaluate_chaos(collapsed, p, chaos)), None))
-    fit = Fit(
-        found,
-        n_modes,
-        "chaos",
-        collapsed.n_values,
-        0.0,
-        notes=(BIASED.format(chaos.n_time),),
-        seconds={"read": read - clock, "maximise": time.perf_counter() - read},
-    )
+    posed = _posed(collapsed, observed, model, chaos, known)
+    found = _estimate(posed(lambda p: evaluate_chaos(collapsed, p, chaos), None))
+    seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
+    notes = (BIASED.format(chaos.n_time),)
+    fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
     outside = _outside_variance(collapsed)
     energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
+    gain: float | None
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
-        exact = posed(_guarded(lambda p: evaluate_likelihood(collapsed, p)), outside)
-        gain = _estimate(exact, polish=False).log_likelihood - found.log_likelihood
-        return fit, _loss(gain / collapsed.n_paths, "fields")
-    gain = _gain_of_coefficients(fit, collapsed, observed, domain, model, chaos)
-    return fit, _loss(None if gain is None else gain / collapsed.n_paths, "coefficients")
-
-
-def _loss(per_path: float | None, density: str) -> dict[str, Any]:
-    return {"truncation_loss": per_path, "truncation_loss_of": density}
+        exact = posed(lambda p: evaluate_likelihood(collapsed, p), outside)
+        gain, density = _estimate(exact, polish=False).log_likelihood, "fields"
+        gain -= found.log_likelihood
+    else:
+        gain, density = (
+            _gain_of_coefficients(fit, collapsed, observed, model, chaos),
+            "coefficients",
+        )
+    loss = None if gain is None else gain / collapsed.n_paths
+    return fit, {"truncation_loss": loss, "truncation_loss_of": density}
 
 
 def _posed(
-    collapsed: Collapsed,
-    observed: Observed,
-    domain: AbstractDomain,
-    n_modes: int,
-    model: Model,
-    chaos: ChaosModel,
-    known: float | None,
+    collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
 ) -> Posed:
     """Maximisation of a likelihood of the modes, from moments and a projection."""
-    outside, gram = _outside_variance(collapsed), mean_gram(collapsed)
+    outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
     moments = from_coefficients(collapsed, outside)
     mean, spread = first_states(collapsed)
     rounding = NOISE_FREE * float((moments.energy * gram).max())
     noise = APART * max(outside, rounding) / gram
-    kind = str(initial_state(model, spread, noise, collapsed.n_paths).answer)
+    kind = initial_state(model, spread, noise, collapsed.n_paths)
     parametrisation = parametrise(
-        model, domain, n_modes, kind, collapsed.n_paths, np.ones(n_modes), known_variance=known
+        model, observed.domain, n, kind, collapsed.n_paths, np.ones(n), known_variance=known
     )
-    variance = known or _projection_variance(collapsed, moments.drift, chaos)
     n_steps = observed.times.shape[-1] - 1
-    begin = starting_vector(parametrisation, moments, variance, mean, spread)
-    scale = starting_scale(
-        parametrisation,
-        begin,
-        moments,
-        collapsed.n_paths,
-        n_steps,
-        observed.span,
-        collapsed.n_values,
-    )
-    fixed = fixed_values(parametrisation, model.fixed)
-    priors = prior_terms(parametrisation, model.priors)
+    size = SampleSize(collapsed.n_paths, n_steps, observed.span, collapsed.n_values)
 
     def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
-        start = begin
-        if first is not None and known is None:
-            start = starting_vector(parametrisation, moments, first, mean, spread)
-        return log_posterior(parametrisation, evaluate, start, scale, fixed, priors)
+        variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
+        start = starting_vector(parametrisation, moments, variance, mean, spread)
+        return log_posterior(parametrisation, _guarded(evaluate), start, moments, size, model)
 
     return posed
 
@@ -216,15 +190,10 @@ def _estimate(posterior: LogPosterior, *, polish: bool = True) -> Estimate:
 
 
 def _gain_of_coefficients(
-    fit: Fit,
-    collapsed: Collapsed,
-    observed: Observed,
-    domain: AbstractDomain,
-    model: Model,
-    chaos: ChaosModel,
+    fit: Fit, collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel
 ) -> float | None:
     """Untruncated minus truncated log density of coefficients of fields without noise."""
-    statistics = statistics_of(observed, domain, fit.n_modes)
+    statistics = statistics_of(observed, fit.n_modes)
     if statistics is None:
         return None
     found = fit.estimate.state_space
@@ -234,7 +203,7 @@ def _gain_of_coefficients(
         fixed=_of_operators(model.fixed),
         priors=_of_operators(model.priors),
     )
-    whole = fit_statistics(statistics, domain, fit.n_modes, same).estimate.log_likelihood
+    whole = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
     cut = evaluate_chaos(collapsed, found, chaos, density="coefficients").log_likelihood
     return whole - float(cut.sum())
 

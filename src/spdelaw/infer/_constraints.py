@@ -22,8 +22,9 @@ def fixed_values(
     parametrisation: Parametrisation, fixed: Mapping[str, Any] | None
 ) -> dict[int, float]:
     """Positions and coordinate values of fixed parameters."""
-    out: dict[int, float] = {}
     is_log, drift = parametrisation.is_log, parametrisation.slices["drift"]
+    # Nuisance modes follow the Laplacian: their order and their size cannot both be told.
+    out = {i: 0.0 for i, name in enumerate(parametrisation.names) if name == "nuisance_s"}
     for key, value in (fixed or {}).items():
         for position, number in _positions(parametrisation, key, value, "fixed"):
             if np.isnan(number):

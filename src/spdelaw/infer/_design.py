@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError
 from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
-from spdelaw.infer._estimate import Decision
+from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
 from spdelaw.infer._nuisance import (
@@ -23,7 +21,7 @@ from spdelaw.infer._nuisance import (
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import starting_scale
+from spdelaw.infer._start import SampleSize
 from spdelaw.model import Collapsed, collapse, evaluate_likelihood
 
 Array = np.ndarray
@@ -74,6 +72,10 @@ class Design(NamedTuple):
         some = slice(n_paths)
         return self._replace(values=self.values[some], times=self.clock(some))
 
+    def size(self, n_values: float) -> SampleSize:
+        """Of the sample, with the values that speak of the observation noise."""
+        return SampleSize(len(self.values), self.times.shape[-1] - 1, self.span, n_values)
+
     @property
     def origin(self) -> float:
         """First time of all."""
@@ -90,27 +92,21 @@ class Design(NamedTuple):
         return float(np.median(np.diff(self.times, axis=-1)))
 
 
-def make_design(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, notes: list[str]
-) -> Design:
+def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
     """Decide what the filter sees; reasons go to ``notes``."""
-    values, points = observed.load(), observed.points
-    known, weights = model.known_variance, None
+    values, known, weights = observed.load(), model.known_variance, None
     if isinstance(known, np.ndarray):
-        weights, known = point_weights(known, len(points)), 1.0
-    mixes = grid_mixes(points, domain, n_modes) or _has_partial_rows(values)
-    extra = Decision(0, {})
-    if mixes and model.nuisance != 0:
-        reduced = _reduced(observed, domain, n_modes, model, notes)
+        weights, known = point_weights(known, len(observed.points)), 1.0
+    extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
+    if model.nuisance != 0 and (grid_mixes(observed, n_modes) or _has_partial_rows(values)):
+        reduced = _reduced(observed, n_modes, model, notes)
         if reduced is not None:
             return reduced
         if model.nuisance == "auto":
-            extra = needed_nuisance(values, observed.times, points, domain, n_modes)
+            extra = needed_nuisance(observed, n_modes)
             notes.extend(_in_words(extra, n_modes))
-    if model.nuisance != "auto":
-        extra = Decision(int(model.nuisance), {})
-    basis = domain.eigenfunctions(points, n_modes + int(extra.answer))
-    return Design(values, observed.times, basis, int(extra.answer), known, weights, extra)
+    n = int(extra.answer)
+    return Design(values, observed.times, observed.basis(n_modes + n), n, known, weights, extra)
 
 
 def _in_words(extra: Decision, n_modes: int) -> list[str]:
@@ -125,109 +121,87 @@ def _in_words(extra: Decision, n_modes: int) -> list[str]:
     return out
 
 
-def grid_mixes(points: Array, domain: AbstractDomain, n_modes: int) -> bool:
+def grid_mixes(observed: Observed, n_modes: int) -> bool:
     """Whether reported modes overlap on the points with one another or with the next ones.
 
     Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
     than the points can tell apart.
     """
-    phi = domain.eigenfunctions(points, domain.available(min(n_modes + 2, len(points))))
+    phi = observed.basis(observed.domain.available(min(n_modes + 2, len(observed.points))))
     phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
     gram = phi.T @ phi
     off = np.abs(gram - np.diag(np.diag(gram)))[:n_modes].max()
     return bool(off > 1e-9 * np.diag(gram)[:n_modes].max())
 
 
-def _reduced(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, notes: list[str]
-) -> Design | None:
+def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
     """Principal components of complete, noise-free fields, with the modes behind them."""
-    values, times, points = observed.load(), observed.times, observed.points
-    quiet = model.noise_word in ("auto", "none")
-    if times.ndim == 2 or not quiet or np.isnan(values).any():
+    values, times = observed.load(), observed.times
+    if times.ndim == 2 or model.noise_word not in ("auto", "none") or np.isnan(values).any():
         return None
     reduction = principal_components(values)
     if reduction is None:
         return None
-    if model.nuisance == "auto" and modes_hold(values, domain.eigenfunctions(points, n_modes)):
+    if model.nuisance == "auto" and modes_hold(values, observed.basis(n_modes)):
         return None
     keep, variance = reduction
-
-    def basis(total: int) -> Array:
-        return keep.T @ domain.eigenfunctions(points, total)
-
-    components = values @ keep
-    total, first = _total_modes(components, times, basis, domain, n_modes, variance, model)
-    extra = int(total.answer) - n_modes
+    seen = observed._replace(values=values @ keep)
+    decision, first = _total_modes(seen, keep, variance, n_modes, model)
+    extra = int(decision.answer)
     if extra == 0:
         return None
     notes.append(
         f"the grid mixes modes: {keep.shape[1]} principal components of the fields are explained "
         f"by {n_modes} reported and {extra} nuisance modes"
     )
-    decision = Decision(extra, total.compared)
-    seen = basis(n_modes + extra)
-    return Design(components, times, seen, extra, variance, None, decision, first, keep)
+    basis = keep.T @ observed.basis(n_modes + extra)
+    return Design(seen.values, times, basis, extra, variance, None, decision, first, keep)
 
 
 def _total_modes(
-    components: Array,
-    times: Array,
-    basis: Callable[[int], Array],
-    domain: AbstractDomain,
-    n_modes: int,
-    variance: float,
-    model: Model,
+    seen: Observed, keep: Array, variance: float, n_modes: int, model: Model
 ) -> tuple[Decision, MomentEstimates]:
-    """Number of modes by likelihood of a four-number law, and that law of all modes."""
-    sample, thin = components[:SAMPLE_PATHS, ::THIN], times[::THIN]
-    rate, power = of_components(sample, thin)
-    found: dict[int, MomentEstimates] = {}
-    heights: dict[int, float] = {}
+    """Number of nuisance modes by likelihood of a four-number law, and that law of all modes."""
+    domain, sample, times = seen.domain, seen.values[:SAMPLE_PATHS, ::THIN], seen.times[::THIN]
+    rough = of_components(sample, times)
+    found: dict[int, Estimate] = {}
 
     def height(total: int) -> float:
-        collapsed = collapse(sample, thin, basis(total))
-        heights[total], found[total] = _tied(collapsed, thin, domain, variance, rate, power)
-        return heights[total]
+        collapsed = collapse(sample, times, keep.T @ seen.basis(total))
+        found[total] = _tied(collapsed, times, domain.eigenvalues(total), variance, rough)
+        return found[total].log_likelihood
 
     if model.nuisance == "auto":
-        least = domain.available(max(n_modes, components.shape[-1]))
+        least = domain.available(max(n_modes, sample.shape[-1]))
         total = likeliest_total(height, least, domain.available(max(least, MOST_SHARED)))
     else:
         total = n_modes + int(model.nuisance)
         height(total)
-    compared = {f"log_likelihood of {n} modes": value for n, value in sorted(heights.items())}
-    return Decision(total, compared), found[total]
+    compared = {f"log_likelihood of {n} modes": found[n].log_likelihood for n in sorted(found)}
+    best = found[total]
+    return Decision(total - n_modes, compared), _all_modes(best.parametrisation, best.full)
 
 
 def _tied(
-    collapsed: Collapsed,
-    times: Array,
-    domain: AbstractDomain,
-    variance: float,
-    rate: float,
-    power: float,
-) -> tuple[float, MomentEstimates]:
-    """Largest likelihood of ``kappa + nu mu`` with ``scale n^-exponent``, and where it is."""
-    total = collapsed.n_modes
-    mu = domain.eigenvalues(total)
+    collapsed: Collapsed, times: Array, mu: Array, variance: float, rough: tuple[float, float]
+) -> Estimate:
+    """Likeliest ``kappa + nu mu`` with ``scale n^-exponent``, without standard errors."""
+    n, (rate, power) = len(mu), rough
     parts = {
         "drift": OperatorTied(tuple(mu)),
-        "noise": PowerTied(total),
-        "initial_mean": Unbounded("initial_mean", total),
+        "noise": PowerTied(n),
+        "initial_mean": Unbounded("initial_mean", n),
     }
-    tied = Parametrisation(parts, "deterministic", np.zeros(total), variance)
+    tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
     start = np.zeros(len(tied.names))
     start[:3] = np.log([0.5 * rate, 0.5 * rate / max(mu[1], 1e-12), 1.0])
     start[3:5] = [np.log(power), 2.0]
-    guess = _all_modes(tied, start)
-    n_steps, span = len(times) - 1, float(np.ptp(times))
-    scale = starting_scale(tied, start, guess, collapsed.n_paths, n_steps, span, 1.0)
+    size = SampleSize(collapsed.n_paths, len(times) - 1, float(np.ptp(times)), 1.0)
+    guess, model = _all_modes(tied, start), Model(fixed={"s": 1.0})
     posterior = log_posterior(
-        tied, lambda p: evaluate_likelihood(collapsed, p), start, scale, {2: 0.0}, []
+        tied, lambda p: evaluate_likelihood(collapsed, p), start, guess, size, model
     )
-    found = estimate(posterior, polish=False)
-    return found.log_likelihood, _all_modes(tied, found.full)
+    return estimate(posterior, polish=False)
 
 
 def _all_modes(tied: Parametrisation, full: Array) -> MomentEstimates:

@@ -50,20 +50,18 @@ class Exact(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law by whichever way the data allow."""
-        found = maximum_likelihood(observed, domain, n_modes, model, self.threads)
-        return assemble(found, observed, domain, model, run["level"])
+        found = maximum_likelihood(observed, n_modes, model, self.threads)
+        return assemble(found, observed, model, run["level"])
 
 
-def maximum_likelihood(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, threads: int = 1
-) -> Fit:
+def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
     """Maximum-likelihood estimate by whichever way the data allow."""
     if model.noise_word == "per_point":
-        return fit_per_point(observed, domain, n_modes, model, threads=threads)
+        return fit_per_point(observed, n_modes, model, threads)
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
-        found = by_statistics(observed, domain, n_modes, model)
+        found = by_statistics(observed, n_modes, model)
         if found is not None:
             return found
-    return by_filter(observed, domain, n_modes, model, threads=threads)
+    return by_filter(observed, n_modes, model, threads=threads)

@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
 from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
@@ -41,35 +40,23 @@ DECOUPLED = (
 
 
 def by_filter(
-    observed: Observed,
-    domain: AbstractDomain,
-    n_modes: int,
-    model: Model,
-    *,
-    threads: int = 1,
-    polish: bool = True,
+    observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
 ) -> Fit:
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock = time.perf_counter()
-    problem = pose(observed, domain, n_modes, model, threads=threads, polish=polish)
+    problem = pose(observed, n_modes, model, threads=threads, polish=polish)
     read = time.perf_counter()
     found = problem.run()
     return problem.fit(found, {"read": read - clock, "maximise": time.perf_counter() - read})
 
 
 def pose(
-    observed: Observed,
-    domain: AbstractDomain,
-    n_modes: int,
-    model: Model,
-    *,
-    threads: int = 1,
-    polish: bool = True,
+    observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
 ) -> Problem:
     """Collapse the fields and decide what is noise, what is a mode, and where to start."""
     notes: list[str] = []
     check_change_with_gaps(observed.load())
-    design = make_design(observed, domain, n_modes, model, notes)
+    design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
     if collapsed.decoupled:
         notes.append(DECOUPLED)
@@ -94,9 +81,9 @@ def pose(
         kind = initial_state(model, spread, noise, collapsed.n_paths)
         parametrisation = parametrise(
             model,
-            domain,
+            observed.domain,
             n_modes,
-            str(kind.answer),
+            kind,
             collapsed.n_paths,
             units,
             known_variance=None if known is None else known or WORKING_VARIANCE * energy,

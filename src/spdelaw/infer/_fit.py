@@ -75,8 +75,8 @@ def fit(
     prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
     fields = data if prepared is None else prepared.apply(data, domain.dims)
     observed = observe(fields, domain, **adapter)
-    model = with_forcing_on_clock(model, domain, observed)
-    n, notes = _number_of_modes(n_modes, observed, domain, model)
+    model = with_forcing_on_clock(model, observed)
+    n, notes = _number_of_modes(n_modes, observed, model)
     law = engine.learn(observed, domain, n, model, **run)
     if notes:
         said = [*notes, *law.info["warnings"]]
@@ -127,16 +127,14 @@ def _prepared(
     return prepare.learn(data, domain.dims)
 
 
-def _number_of_modes(
-    n_modes: Any, observed: Observed, domain: AbstractDomain, model: Model
-) -> tuple[int, list[str]]:
+def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
     """Modes to report, with what is to be said about them."""
-    notes: list[str] = []
+    domain, notes = observed.domain, list[str]()
     if n_modes == "auto":
-        n_modes, note = choose_modes(observed, domain)
+        n_modes, note = choose_modes(observed)
         notes.append(note)
     n = domain.check_modes(n_modes)
-    _check_size(observed, n, domain)
+    _check_size(observed, n)
     # These refuse structures that the modes cannot have.
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
@@ -145,10 +143,10 @@ def _number_of_modes(
     return n, notes
 
 
-def _check_size(observed: Observed, n_modes: int, domain: AbstractDomain) -> None:
+def _check_size(observed: Observed, n_modes: int) -> None:
     points, n_times = observed.points, observed.times.shape[-1]
     # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = int(np.linalg.matrix_rank(domain.eigenfunctions(points, min(n_modes, len(points)))))
+    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, len(points)))))
     if n_modes > n:
         expected, fix = f"at most {n} modes on these {len(points)} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={fix}")

@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 
 from spdelaw.data import as_fields, on_clock
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Forcing
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 
 
-def with_forcing_on_clock(model: Model, domain: AbstractDomain, observed: Observed) -> Model:
+def with_forcing_on_clock(model: Model, observed: Observed) -> Model:
     """The model with its forcing ready for these data."""
     forcing = model.forcing
     if forcing is None:
         return model
     if not isinstance(forcing, Forcing):
-        forcing = _of_fields(forcing, domain, observed)
+        forcing = _of_fields(forcing, observed)
     forcing.check_reach(float(observed.times.min()), float(observed.times.max()))
     return dataclasses.replace(model, forcing=forcing)
 
 
-def _of_fields(given: Any, domain: AbstractDomain, observed: Observed) -> Forcing:
+def _of_fields(given: Any, observed: Observed) -> Forcing:
+    domain = observed.domain
     labelled = as_fields(given, dims=domain.dims)
     fields = domain.flatten(on_clock(labelled, observed.fields["time"].attrs))
     if fields.sizes["path"] != 1 or "path_time" in fields.coords:

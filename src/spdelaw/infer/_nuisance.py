@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.infer._estimate import Decision
+from spdelaw.infer._observed import Observed
 from spdelaw.model import collapse
 
 Array = np.ndarray
@@ -31,24 +31,21 @@ SAMPLE = 24
 MOST_SHARED, MOST_OWN = 64, 20
 
 
-def needed_nuisance(
-    values: Array, times: Array, points: Array, domain: AbstractDomain, n_modes: int
-) -> Decision:
+def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     """Number of nuisance modes, by the lag-one correlation of what is still left over.
 
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample = np.asarray(values[:SAMPLE])
+    sample, times = np.asarray(observed.values[:SAMPLE]), observed.times
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
-    most = domain.available(most)
+    most = observed.domain.available(most)
     total, correlation = n_modes, 0.0
     for total in _ladder(n_modes, max(most, n_modes)):
-        phi = domain.eigenfunctions(points, total)
-        residual, left = _residual(sample, t, phi)
+        residual, left = _residual(sample, t, observed.basis(total))
         correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
         if correlation < WHITE:
             break

@@ -26,13 +26,19 @@ UNCHANGED = 1e-14
 class Observed(NamedTuple):
     """Fields as arrays: values (P, T, M), times (T,) or (P, T), points (M,) or (M, d).
 
-    ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``.
+    ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``; ``domain``
+    is where they live.
     """
 
     values: Any
     times: Array
     points: Array
     fields: xr.DataArray
+    domain: AbstractDomain
+
+    def basis(self, n_modes: int) -> Array:
+        """Eigenfunctions at the points, (M, N)."""
+        return self.domain.eigenfunctions(self.points, n_modes)
 
     @property
     def n_paths(self) -> int:
@@ -72,9 +78,9 @@ def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
         got = str(fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     if "path_time" in fields.coords:
-        return Observed(*own_clock(fields), points, fields)
+        return Observed(*own_clock(fields), points, fields, domain)
     values = fields.variable._data if fields.chunks is not None else fields.values
-    return Observed(values, fields["time"].values, points, fields)
+    return Observed(values, fields["time"].values, points, fields, domain)
 
 
 def check_change(increment: float, square: float) -> None:

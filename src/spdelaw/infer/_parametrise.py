@@ -19,6 +19,7 @@ from spdelaw.infer._coordinates import (
 )
 from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
 from spdelaw.infer._drift_coordinates import Rotating, Stable
+from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
 from spdelaw.infer._parametrisation import Parametrisation
 
@@ -63,7 +64,7 @@ def parametrise(
     model: Model,
     domain: AbstractDomain,
     n_modes: int,
-    kind: str,
+    initial: Decision,
     n_paths: int,
     units: Array,
     *,
@@ -77,14 +78,14 @@ def parametrise(
         model: what is assumed.
         domain: of the modes.
         n_modes: reported ones.
-        kind: of the initial state.
+        initial: kind of the initial state.
         n_paths: that start from it.
         units: rough standard deviations of the noise of all modes, nuisance included, (N,).
         known_variance: of the observations, None where it is estimated.
         known_mean: of the initial state, None where it is estimated.
         origin: when a forcing begins to act.
     """
-    n, extra = len(units), len(units) - n_modes
+    n, extra, kind = len(units), len(units) - n_modes, str(initial.answer)
     drift = drift_coordinates(model, domain, n_modes, units)
     noise = noise_coordinates(model, n_modes, units)
     if extra:

@@ -14,7 +14,6 @@ import dataclasses
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._filter_route import by_filter
 from spdelaw.infer._model import Model
@@ -29,9 +28,7 @@ TOLERANCE, ROUNDS = 1e-3, 25
 FLOOR = 1e-10
 
 
-def fit_per_point(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, *, threads: int = 1
-) -> Fit:
+def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
     """Estimate with a variance of its own for each point.
 
     The standard errors of the spectra are those given the variances; these rest on all paths
@@ -40,13 +37,13 @@ def fit_per_point(
 
     def given(noise: object, polish: bool) -> Fit:
         known = dataclasses.replace(model, observation_noise=noise)
-        return by_filter(observed, domain, n_modes, known, threads=threads, polish=polish)
+        return by_filter(observed, n_modes, known, threads=threads, polish=polish)
 
     found = given("estimate", False)
     shared = float(found.estimate.state_space.observation_variance)
     variance = np.full(len(observed.points), shared)
     for _ in range(ROUNDS):
-        new = _expected_residual(observed, domain, found, variance)
+        new = _expected_residual(observed, found, variance)
         change = np.abs(np.log(new / variance)).max()
         variance = new
         if change < TOLERANCE:
@@ -58,13 +55,9 @@ def fit_per_point(
     return dataclasses.replace(found, point_variance=variance, point_error=error)
 
 
-def _expected_residual(
-    observed: Observed, domain: AbstractDomain, found: Fit, variance: Array
-) -> Array:
-    state_space = found.estimate.state_space
-    unit = state_space._replace(observation_variance=np.asarray(1.0))
-    basis = domain.eigenfunctions(observed.points, state_space.n_modes)
-    values = observed.load()
+def _expected_residual(observed: Observed, found: Fit, variance: Array) -> Array:
+    unit = found.estimate.state_space.with_noise(1.0)
+    basis, values = observed.basis(unit.n_modes), observed.load()
     moments = smooth_fields(values, observed.times, basis, unit, basis, 1.0 / variance)
     square = np.nanmean((values - moments.mean) ** 2 + moments.variance, axis=(0, 1))
     return np.maximum(square, FLOOR * square.max())

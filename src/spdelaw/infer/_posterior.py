@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import maximise
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._start import SampleSize, starting_scale
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray
@@ -123,13 +127,16 @@ def log_posterior(
     parametrisation: Parametrisation,
     evaluate: Evaluate,
     start: Array,
-    scale: Array,
-    fixed: dict[int, float],
-    priors: list[tuple[int, Any]],
+    moments: MomentEstimates,
+    size: SampleSize,
+    model: Model,
     *,
     separable: bool = False,
 ) -> LogPosterior:
     """Log-posterior around a full vector ``start``; the initial mean takes one Newton step."""
+    scale = starting_scale(parametrisation, start, moments, size)
+    fixed = fixed_values(parametrisation, model.fixed)
+    priors = prior_terms(parametrisation, model.priors)
     base, identity = start.copy(), np.eye(len(start))
     base[list(fixed)] = list(fixed.values())
     where = parametrisation.slices.get("initial_mean", slice(len(start), len(start)))

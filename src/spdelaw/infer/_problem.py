@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._coordinates import OperatorTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
@@ -15,7 +14,6 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
-from spdelaw.infer._start import starting_scale
 from spdelaw.model import Collapsed, Evaluation, StateSpace, evaluate_likelihood, rotate
 
 Array = np.ndarray
@@ -87,27 +85,13 @@ class Problem:
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
 
-        n_steps = design.times.shape[-1] - 1
-        scale = starting_scale(
-            parametrisation,
-            start,
-            self.moments,
-            data.n_paths,
-            n_steps,
-            design.span,
-            self.count,
-        )
-        fixed = fixed_values(parametrisation, self.model.fixed)
-        if design.n_nuisance:
-            fixed[parametrisation.names.index("nuisance_s")] = 0.0
-        priors = prior_terms(parametrisation, self.model.priors)
         return log_posterior(
             parametrisation,
             evaluate,
             start,
-            scale,
-            fixed,
-            priors,
+            self.moments,
+            design.size(self.count),
+            self.model,
             separable=separable and data.is_diagonal,
         )
 

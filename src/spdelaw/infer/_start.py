@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from spdelaw.equation import operators
@@ -40,29 +42,32 @@ def starting_vector(
     return np.concatenate([part.start(near[name]) for name, part in parts.items()])
 
 
+class SampleSize(NamedTuple):
+    """Paths, their steps and longest duration, and values that speak of the observation noise."""
+
+    n_paths: int
+    n_steps: int
+    span: float
+    n_values: float
+
+
 def starting_scale(
-    parametrisation: Parametrisation,
-    full: Array,
-    moments: MomentEstimates,
-    n_paths: int,
-    n_steps: int,
-    span: float,
-    count: float,
+    parametrisation: Parametrisation, full: Array, moments: MomentEstimates, size: SampleSize
 ) -> Array:
     """Rough standard errors of the coordinates from the information of noise-free paths.
 
     The information on ``Lambda_ij`` is about ``E c_j^2 span / q_i`` per path, that on ``Q_ij`` half
-    the number of transitions over ``q_i q_j``, that on the observation noise twice ``count``.
+    the number of transitions over ``q_i q_j``, that on the observation noise twice the number of values.
     """
     values = parametrisation.values(full)
-    q, transitions = operators.diagonal(moments.noise), 0.5 * max(n_paths * n_steps, 2)
-    information = {"drift": n_paths * span * moments.energy / q[:, None]}
+    q, transitions = operators.diagonal(moments.noise), 0.5 * max(size.n_paths * size.n_steps, 2)
+    information = {"drift": size.n_paths * size.span * moments.energy / q[:, None]}
     if operators.is_diagonal(values["drift"]):
         # On a logarithm, and never less than a unit: a slow mode in a short record tells nothing.
         lam = operators.diagonal(moments.drift)
         known = np.maximum(np.diagonal(information["drift"]) * lam**2, 1.0)
         information["drift"] = known / values["drift"] ** 2
-    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(n_paths, 2))):
+    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(size.n_paths, 2))):
         if part in values:
             own = operators.diagonal(values[part])
             information[part] = operators.like(values[part], seen / np.outer(own, own))
@@ -75,5 +80,5 @@ def starting_scale(
         seen = len(q) * transitions / len(values["season"])
         scale[parametrisation.slices["season"]] = np.sqrt(2.0 / seen)
     if "observation" in values:
-        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(max(2.0 * count, 1.0))
+        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(max(2.0 * size.n_values, 1.0))
     return scale

@@ -9,7 +9,6 @@ import numpy as np
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._design import grid_mixes
 from spdelaw.infer._estimate import Decision, Fit
 from spdelaw.infer._first_states import initial_state
@@ -19,13 +18,8 @@ from spdelaw.infer._moment_estimates import from_statistics
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import starting_scale, starting_vector
-from spdelaw.model import (
-    Statistics,
-    collect,
-    evaluate_statistics,
-    white_noise_z,
-)
+from spdelaw.infer._start import SampleSize, starting_vector
+from spdelaw.model import Statistics, collect, evaluate_statistics, white_noise_z
 
 Array = np.ndarray
 
@@ -39,38 +33,33 @@ FEW_VALUES = 100_000
 SAME_START = 1e-12
 
 
-def statistics_of(
-    observed: Observed, domain: AbstractDomain, n_modes: int, *, pairs: bool = False
-) -> Statistics | None:
+def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> Statistics | None:
     """Sufficient statistics in one pass, or None where data are missing or paths differ.
 
     ``pairs`` adds the products of different modes that a law of coupled modes needs.
     """
     if observed.times.ndim == 2:
         return None
-    phi = domain.eigenfunctions(observed.points, n_modes)
+    phi = observed.basis(n_modes)
     if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
         return None
     return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
-def by_statistics(
-    observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
-) -> Fit | None:
+def by_statistics(observed: Observed, n_modes: int, model: Model) -> Fit | None:
     """Estimate from sufficient statistics, or None where they are not enough."""
     clock = time.perf_counter()
-    s = statistics_of(observed, domain, n_modes, pairs=model.couples)
+    s = statistics_of(observed, n_modes, pairs=model.couples)
     if s is None:
         return None
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
     has_more = s.outside > OUTSIDE_TOLERANCE * s.energy
     if model.nuisance != 0:
-        mixes = has_more and grid_mixes(observed.points, domain, n_modes)
+        mixes = has_more and grid_mixes(observed, n_modes)
         if mixes or model.nuisance != "auto":
             return None
     read = time.perf_counter() - clock
-    found = fit_statistics(s, domain, n_modes, model)
-    phi = domain.eigenfunctions(observed.points, n_modes)
+    found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
     noise = noise_by_score(s, found, phi.T @ phi)
     is_doubtful = has_more and s.n_values < FEW_VALUES
     if model.noise_word == "auto" and (noise.answer != "none" or is_doubtful):
@@ -85,7 +74,7 @@ def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
     return Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
 
 
-def fit_statistics(s: Statistics, domain: AbstractDomain, n_modes: int, model: Model) -> Fit:
+def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
     bare, origin, moments = s, float(s.times[0]), from_statistics(s)
@@ -94,43 +83,41 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, n_modes: int, model: M
         bare = s.shifted(driven.response(s.times))
         moments = from_statistics(bare)
     mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
-    kind = initial_state(model, spread, SAME_START * moments, s.n_paths)
+    kind = initial_state(model, spread, SAME_START * moments.energy, s.n_paths)
     units = np.sqrt(moments.noise)
     if model.couples:
         moments = from_pair_sums(bare, moments, model.couples_drift)
     if s.pairs is not None:
         spread = s.pairs.first / s.n_paths
-    known_mean = {"deterministic": mean, "stationary": np.zeros(n_modes)}.get(str(kind.answer))
+    known = {"deterministic": mean, "stationary": np.zeros(s.n_modes)}.get(str(kind.answer))
     parametrisation = parametrise(
         model,
         domain,
-        n_modes,
-        str(kind.answer),
+        s.n_modes,
+        kind,
         s.n_paths,
         units,
         known_variance=0.0,
-        known_mean=known_mean,
+        known_mean=known,
         origin=origin,
     )
     start = starting_vector(parametrisation, moments, 0.0, mean, spread)
-    n_steps, span = len(s.times) - 1, float(np.ptp(s.times))
+    size = SampleSize(s.n_paths, len(s.times) - 1, float(np.ptp(s.times)), s.n_values)
     posterior = log_posterior(
         parametrisation,
         lambda p: evaluate_statistics(s, p),
         start,
-        starting_scale(
-            parametrisation, start, moments, s.n_paths, n_steps, span, s.n_values
-        ),
-        fixed_values(parametrisation, model.fixed),
-        prior_terms(parametrisation, model.priors),
+        moments,
+        size,
+        model,
         separable=parametrisation.state_space(start).is_diagonal,
     )
     found = estimate(posterior)
-    degrees = s.n_values - s.n_paths * len(s.times) * n_modes
+    degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     return Fit(
         found,
-        n_modes,
+        s.n_modes,
         "statistics",
         s.n_values,
         s.outside / degrees if has_more else 0.0,

@@ -53,7 +53,7 @@ def update(
         data, adapter = dataclasses.replace(law, dynamics=law.linear.unforced).prepared(data), {}
     observed = observe(data, law.domain, **adapter)
     pairs = law.statistics.pairs is not None
-    new = statistics_of(observed, law.domain, law.n_modes, pairs=pairs)
+    new = statistics_of(observed, law.n_modes, pairs=pairs)
     if new is None:
         expected, got = "complete fields on one clock", "missing values or own times"
         raise DataError("data", expected=expected, got=got, fix=TOGETHER)
@@ -66,9 +66,9 @@ def update(
         priors=priors,
         forcing=law.forcing,
     )
-    fit = fit_statistics(law.statistics + new, law.domain, law.n_modes, model)
+    fit = fit_statistics(law.statistics + new, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
-    total = assemble(fit, observed, law.domain, model, level)
+    total = assemble(fit, observed, model, level)
     info = {**total.info, "n_paths": fit.statistics.n_paths}  # type: ignore[union-attr]
     kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
     return dataclasses.replace(total, info=info | kept, preparation=law.preparation)

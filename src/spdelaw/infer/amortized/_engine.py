@@ -98,6 +98,5 @@ def _hold_out(
 
 def _some(observed: Observed, which: Array) -> Observed:
     times = observed.times if observed.times.ndim == 1 else observed.times[which]
-    return Observed(
-        observed.load()[which], times, observed.points, observed.fields.isel(path=which)
-    )
+    fields = observed.fields.isel(path=which)
+    return observed._replace(values=observed.load()[which], times=times, fields=fields)

@@ -50,7 +50,7 @@ def untruncated_log_likelihood(
     """
     model = Model(observation_noise="estimate", nuisance=0)
     try:
-        problem = pose(observed, domain, n_modes, model, polish=False)
+        problem = pose(observed, n_modes, model, polish=False)
         collapsed = problem.collapsed
         spare = collapsed.n_values - n_states(collapsed)
         energy = float(np.nanmean(observed.load() ** 2))

@@ -44,7 +44,7 @@ def fit_structured(job: Job) -> Law:
     """Law of the observed fields."""
     clock = time.perf_counter()
     observed, config = job.observed, job.config
-    problem = pose(observed, job.domain, job.n_modes, job.model, threads=job.threads)
+    problem = pose(observed, job.n_modes, job.model, threads=job.threads)
     batches = _batches(problem, config.batch_size)
     run = StructuredRun(
         problem.posterior(), batches, problem.likelihood, config, job.seed, _Scores(job, problem)
@@ -55,7 +55,7 @@ def fit_structured(job: Job) -> Law:
     found, notes = _finished(problem, run)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
     fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
-    law = assemble(fit, observed, job.domain, job.model, job.level)
+    law = assemble(fit, observed, job.model, job.level)
     info = {**law.info, **job.facts(), **_facts(law, job, found), "epochs": snapshot.epoch}
     info["training"] = {**_errors(law, job), **training_curve(snapshot)}
     return dataclasses.replace(law, info=info)
