@@ -92,7 +92,7 @@ def fit_truncated(
     collapsed = collapse(observed.load(), observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
     posed = _posed(collapsed, observed, model, chaos, known)
-    found = _estimate(posed(lambda p: evaluate_chaos(collapsed, p, chaos), None))
+    found = _maximum(posed, lambda p: evaluate_chaos(collapsed, p, chaos))
     seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
     notes = (BIASED.format(chaos.n_time),)
     fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
@@ -100,9 +100,8 @@ def fit_truncated(
     energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
     gain: float | None
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
-        exact = posed(lambda p: evaluate_likelihood(collapsed, p), outside)
-        gain, density = _estimate(exact, polish=False).log_likelihood, "fields"
-        gain -= found.log_likelihood
+        exact = _maximum(posed, lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
+        gain, density = exact.log_likelihood - found.log_likelihood, "fields"
     else:
         gain, density = (
             _gain_of_coefficients(fit, collapsed, observed, model, chaos),
@@ -177,9 +176,11 @@ def _guarded(evaluate: Evaluate) -> Evaluate:
     return guarded
 
 
-def _estimate(posterior: LogPosterior, *, polish: bool = True) -> Estimate:
+def _maximum(
+    posed: Posed, evaluate: Evaluate, first: float | None = None, *, polish: bool = True
+) -> Estimate:
     try:
-        return estimate(posterior, polish=polish)
+        return estimate(posed(evaluate, first), polish=polish)
     except FloatingPointError as error:
         raise ConvergenceError(
             "fit",
