@@ -98,8 +98,7 @@ def make(
         "n_parameters": 6,
         "n_nuisance": dynamics.n_modes - n,
         "log_likelihood": -12.5,
-        "drift": "dense",
-        "noise": "dense",
+        **dict.fromkeys(("drift", "noise"), "diagonal" if space.is_diagonal else "dense"),
         "warnings": [],
         "version": sl.__version__,
         "seconds": {"maximise": 0.5},
@@ -117,16 +116,16 @@ def make(
     )
 
 
-def near(equation: sl.SpectralSPDE, **changes) -> tuple[Linear, InitialState]:
-    """Dynamics and start close to those of an equation."""
+def near(equation: sl.SpectralSPDE) -> tuple[Linear, InitialState]:
+    """Dynamics and start close to those of an equation; a start that is one point stays it."""
     d, start = equation.dynamics, equation.initial_state
     off = OFF[: d.n_modes]
-    drift = d.drift * (off if d.drift.ndim == 1 else np.sqrt(np.outer(off, off)))
+    drift = d.drift * (off if d.drift.ndim == 1 else 1.07)
     noise = d.noise * (off[::-1] if d.noise.ndim == 1 else np.sqrt(np.outer(off, off)))
     own = Linear(drift, noise, d.season, d.forcing, d.origin)
     if start.kind == "stationary":
         return own, start._replace(covariance=operators.stationary_covariance(drift, noise))
-    return own, start._replace(mean=start.mean * off)
+    return own, start if start.kind == "deterministic" else start._replace(mean=start.mean * off)
 
 
 @cache

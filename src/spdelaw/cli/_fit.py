@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 import warnings
 from collections.abc import Iterator
@@ -231,7 +230,7 @@ def command(
 def _with_source(law: Law, file: Path, fields: xr.DataArray) -> Law:
     """Law that knows the file and the content it was learned from."""
     data = {"file": str(file), "fingerprint": fingerprint(fields)}
-    return dataclasses.replace(law, info={**law.info, "data": data})
+    return law.with_info(data=data)
 
 
 @contextlib.contextmanager

@@ -90,12 +90,8 @@ def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
     """
     f = np.atleast_1d(np.asarray(frequencies, dtype=float))
     if f.ndim != 1 or not np.isfinite(f).all():
-        raise InputError(
-            "frequencies",
-            expected="a vector of finite cycles per unit of time",
-            got=f"shape {f.shape}",
-            fix="np.linspace(0, 1, 101)",
-        )
+        expected, fix = "a vector of finite cycles per unit of time", "np.linspace(0, 1, 101)"
+        raise InputError("frequencies", expected=expected, got=f"shape {f.shape}", fix=fix)
 
     def density(drift: Array, noise: Array) -> Array:
         response = np.linalg.inv(2j * np.pi * f[:, None, None] * np.eye(len(drift)) + drift)
@@ -153,12 +149,8 @@ def _limit(drift: Array, noise: Array) -> float:
 def _leads(times: Any) -> Array:
     leads = check_times(times)
     if leads[0] < 0:
-        raise InputError(
-            "times",
-            expected="lead times of at least 0",
-            got=f"{leads[0]:g}",
-            fix="pass np.linspace(0, 10, 101)",
-        )
+        expected, fix = "lead times of at least 0", "pass np.linspace(0, 10, 101)"
+        raise InputError("times", expected=expected, got=f"{leads[0]:g}", fix=fix)
     return leads
 
 
@@ -175,19 +167,11 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
     values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
     columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
     roots = (law.coordinates["jacobian"].values @ columns).T
-    return (
-        drift,
-        noise,
-        *(
-            np.stack(
-                [operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part]
-            )
-            for a, part in (
-                (d.drift, roots[:, : d.drift.size]),
-                (d.noise, roots[:, d.drift.size :]),
-            )
-        ),
+    drifts, noises = (
+        np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])
+        for a, part in ((d.drift, roots[:, : d.drift.size]), (d.noise, roots[:, d.drift.size :]))
     )
+    return drift, noise, drifts, noises
 
 
 def _with_intervals(law: Law, function: Function, positive: bool | Array) -> Array:

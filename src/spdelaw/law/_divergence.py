@@ -14,44 +14,23 @@ Modes on their own are as many laws of one mode each: operators are stacks of ma
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.equation import InitialState, Linear, operators
+from spdelaw.model import StateSpace
 
 Array = np.ndarray
 
 
-class Markov(NamedTuple):
-    """A linear law of the coefficients: its dynamics and where it starts."""
-
-    dynamics: Linear
-    initial: InitialState
-
-    @property
-    def is_diagonal(self) -> bool:
-        """Whether nothing couples the modes."""
-        return self.dynamics.is_diagonal and operators.is_diagonal(self.initial.covariance)
-
-    @property
-    def with_matrices(self) -> Markov:
-        """The same with matrices for all operators."""
-        d, start = self
-        drift, noise, spread = map(operators.as_matrix, (d.drift, d.noise, start.covariance))
-        return Markov(
-            dataclasses.replace(d, drift=drift, noise=noise), start._replace(covariance=spread)
-        )
-
-
-def kl_divergence(first: Markov, second: Markov, times: Array) -> float:
+def kl_divergence(first: StateSpace, second: StateSpace, times: Array) -> float:
     """``KL(first || second)`` per path for states at ``times`` (the first is the initial one)."""
     if not (first.is_diagonal and second.is_diagonal):
-        first, second = first.with_matrices, second.with_matrices
-    (f1, w1), (f2, w2) = _steps(first.dynamics, times), _steps(second.dynamics, times)
+        first, second = _with_matrices(first), _with_matrices(second)
+    (f1, w1), (f2, w2) = _steps(first.linear, times), _steps(second.linear, times)
     column = (*f1.shape[1:-1], 1)
     mean, square = _moments(first.initial, f1, w1)
-    gap = (first.dynamics.response(times) - second.dynamics.response(times)).reshape(-1, *column)
+    gap = (first.linear.response(times) - second.linear.response(times)).reshape(-1, *column)
     e = gap[1:] - f2 @ gap[:-1]
     f = f1 - f2
     mixed = f @ mean @ _turned(e)
@@ -63,6 +42,14 @@ def kl_divergence(first: Markov, second: Markov, times: Array) -> float:
         # they are compared through the first transition, which sees the difference too.
         v1 = v2 = w2[0]
     return _gaussian(w1, w2, outer) + _gaussian(v1, v2, apart @ _turned(apart))
+
+
+def _with_matrices(space: StateSpace) -> StateSpace:
+    """The same law with matrices for all operators."""
+    d, start = space.linear, space.initial
+    drift, noise, spread = map(operators.as_matrix, (d.drift, d.noise, start.covariance))
+    own = dataclasses.replace(d, drift=drift, noise=noise)
+    return space._replace(dynamics=own, initial=start._replace(covariance=spread))
 
 
 def _steps(dynamics: Linear, times: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from spdelaw.equation import (
 )
 from spdelaw.errors import InputError
 from spdelaw.law import _citation, _derived, _export, _predict
-from spdelaw.law._divergence import Markov, kl_divergence
+from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
@@ -137,6 +137,10 @@ class Law:
         d = self.dynamics.unforced if isinstance(self.dynamics, Linear) else self.dynamics
         return dataclasses.replace(self, preparation=None, dynamics=d)
 
+    def with_info(self, **entries: Any) -> Law:
+        """The same law with more, or other, entries in its provenance."""
+        return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
+
     def prepared(self, data: Any) -> xr.DataArray:
         """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
         return to_law(self, data)
@@ -213,20 +217,11 @@ class Law:
         t = self.times if times is None else check_times(times)
         truth = other.equation if isinstance(other, Law) else other
         if truth.n_modes < self.n_modes:
-            raise InputError(
-                "other",
-                expected=f"at least {self.n_modes} modes",
-                got=str(truth.n_modes),
-                fix="compare with an equation that has as many modes",
-            )
-        reference, own = (
-            Markov(dynamics.leading(self.n_modes), initial.leading(self.n_modes))
-            for dynamics, initial in (
-                (truth.dynamics, truth.initial_state),
-                (self.linear, self.initial),
-            )
-        )
-        return kl_divergence(reference, own, t)
+            expected, fix = f"at least {self.n_modes} modes", "compare with one that has as many"
+            raise InputError("other", expected=expected, got=str(truth.n_modes), fix=fix)
+        reference = StateSpace(truth.dynamics, truth.initial_state, np.zeros(()))
+        own = StateSpace(self.linear, self.initial, self.observation_variance)
+        return kl_divergence(reference.leading(self.n_modes), own.leading(self.n_modes), t)
 
     # -- what follows from a linear drift and its noise -------------------------------------
 

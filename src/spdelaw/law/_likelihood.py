@@ -44,7 +44,8 @@ Kind = Literal["values", "coefficients", "components"]
 RANK_TOLERANCE = 1e-13
 
 
-class Numbers(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Numbers:
     """What a log-likelihood is the log density of.
 
     Attributes:
@@ -123,12 +124,9 @@ def statistics_density(
 
 def with_density(law: Law, found: Density, fields: xr.DataArray) -> Law:
     """The law with the log density of the data it was learned from in its provenance."""
-    of = found.of._replace(fingerprint=fingerprint(fields))
-    own = {
-        "log_likelihood": float(np.sum(found.log_likelihood)),
-        "log_likelihood_of": of._asdict(),
-    }
-    return dataclasses.replace(law, info={**law.info, **own})
+    of = dataclasses.replace(found.of, fingerprint=fingerprint(fields))
+    total = float(np.sum(found.log_likelihood))
+    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
 
 
 class _Parts(NamedTuple):

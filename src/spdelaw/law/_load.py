@@ -33,9 +33,5 @@ def load(path: str | Path) -> Law:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, SpdeLawError):
             raise
-        raise FileError(
-            str(path),
-            expected="a complete law",
-            got=f"{type(error).__name__}: {error}",
-            fix="fit again; the directory is damaged",
-        ) from error
+        got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
+        raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error

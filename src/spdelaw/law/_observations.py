@@ -56,12 +56,8 @@ def observe(law: Law, data: Any) -> Observations:
     clock = own_clock if "path_time" in fields.coords else shared_clock
     values, times = clock(fields, float(law.times[0]))
     if times.shape[-1] < 2:
-        raise DataError(
-            "time",
-            expected="at least two times",
-            got=str(times.shape[-1]),
-            fix="pass the history from its first time on",
-        )
+        fix = "pass the history from its first time on"
+        raise DataError("time", expected="at least two times", got=f"{times.shape[-1]}", fix=fix)
     precision = point_weights(law, len(places.points))
     return Observations(fields, values, times, modes_at(law, places), places, precision)
 
@@ -93,12 +89,9 @@ def point_weights(law: Law, n_points: int) -> Array | None:
     if r.ndim == 0:
         return None
     if len(r) != n_points:
-        raise DataError(
-            "points",
-            expected=f"the {len(r)} points the noise was learned at",
-            got=f"{n_points} points",
-            fix="use the same grid, or fit one noise for all points",
-        )
+        expected = f"the {len(r)} points the noise was learned at"
+        fix = "use the same grid, or fit one noise for all points"
+        raise DataError("points", expected=expected, got=f"{n_points} points", fix=fix)
     return 1.0 / (r + law.unresolved_variance)
 
 

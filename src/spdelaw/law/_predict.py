@@ -118,9 +118,5 @@ def forecast(
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:
     first = float(law.times[0]) if first is None else first
     if times[0] < first:
-        raise InputError(
-            "times",
-            expected=f"times from the law's first, {first:g}, on",
-            got=f"{times[0]:g}",
-            fix="the law does not run backwards",
-        )
+        expected, fix = f"times from the law's first, {first:g}, on", "it does not run backwards"
+        raise InputError("times", expected=expected, got=f"{times[0]:g}", fix=fix)

@@ -28,19 +28,11 @@ def write_law(
     """Write description, arrays and the parameter table; old or new, never half."""
     path = Path(path)
     if path.exists() and not (path / "law.json").is_file():
-        raise FileError(
-            str(path),
-            expected="a free name, or a law to replace",
-            got="something else there",
-            fix="choose another name",
-        )
+        expected, fix = "a free name, or a law to replace", "choose another name"
+        raise FileError(str(path), expected=expected, got="something else there", fix=fix)
     if not path.absolute().parent.is_dir():
-        raise FileError(
-            str(path),
-            expected="an existing folder",
-            got=str(path.parent),
-            fix="create the folder first",
-        )
+        expected, fix = "an existing folder", "create the folder first"
+        raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
     tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
@@ -77,12 +69,8 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema not in (SCHEMA, *OLD_SCHEMAS):
-        raise FileError(
-            str(path),
-            expected=f"a law of schema 1 to {SCHEMA}",
-            got=f"schema {schema}",
-            fix="update spdelaw, or fit again",
-        )
+        expected, fix = f"a law of schema 1 to {SCHEMA}", "update spdelaw, or fit again"
+        raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
     if document.get("sha256") != digest:
         raise _unreadable(path, "other contents than were written")
     try:
@@ -112,9 +100,5 @@ def _digest(document: Any, arrays: Path) -> str:
 
 
 def _unreadable(path: Path, got: str) -> FileError:
-    return FileError(
-        str(path),
-        expected="a directory written by law.save()",
-        got=got,
-        fix="check the name; a damaged law has to be fitted again",
-    )
+    fix = "check the name; a damaged law has to be fitted again"
+    return FileError(str(path), expected="a directory written by law.save()", got=got, fix=fix)

@@ -239,8 +239,8 @@ def _curves(law: Distribution, domain: AbstractDomain, points: Array) -> dict[st
         "time": law.times,
         "averaged_variance": std**2 @ spatial_weights(domain, points),
         "energy_at_end": (mean[-1] ** 2 + variance[-1])[:N_MODES],
-        "eigenvalues": law.parameters.eigenvalues[:N_MODES],
-        "noise_variance": law.parameters.noise_variance[:N_MODES],
+        "eigenvalues": law.space.linear.drift[:N_MODES],
+        "noise_variance": law.space.linear.noise[:N_MODES],
     }
 
 

@@ -158,8 +158,9 @@ def gather(
 
 
 def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:
-    known = truth is not None and isinstance(law.dynamics, Linear)
-    return truth if known and truth.n_modes >= law.n_modes else None
+    if truth is None or not isinstance(law.dynamics, Linear):
+        return None
+    return truth if truth.n_modes >= law.n_modes else None
 
 
 def _check_laws(laws: dict[str, Law]) -> None:
