@@ -32,15 +32,31 @@ from spdelaw.equation import (
     catalogue,
 )
 from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
-from spdelaw.infer import Learner, LogNormal, Normal, fit, update
+from spdelaw.infer import (
+    Amortized,
+    Chaos,
+    Engine,
+    Exact,
+    Learner,
+    LogNormal,
+    LowRank,
+    Model,
+    Normal,
+    fit,
+    update,
+)
 from spdelaw.law import Law, load
 from spdelaw.simulation import simulate
 
 __all__ = [
     "AbstractDomain",
+    "Amortized",
     "Box",
+    "Chaos",
     "Disk",
     "Empirical",
+    "Engine",
+    "Exact",
     "Forcing",
     "Gaussian",
     "Graph",
@@ -49,8 +65,10 @@ __all__ = [
     "Learner",
     "Line",
     "LogNormal",
+    "LowRank",
     "Matern",
     "Mesh",
+    "Model",
     "Normal",
     "OperatorFormula",
     "Plane",

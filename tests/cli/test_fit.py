@@ -249,6 +249,6 @@ def test_seasons_of_the_noise(run_json, run, fails, folder):
     document = run_json("fit", "data.nc", *MODES, "--season", 0.5, 2, "--out", "a.law")
     estimate = document["law"]["parameters"]["season"]["estimate"]
     assert estimate == pytest.approx([1.5, 0.5], abs=0.1)
-    assert sl.load("a.law").state.season.period == 0.5
+    assert sl.load("a.law").linear.season.period == 0.5
     assert "season" in run("show", "a.law").stdout
     assert "positive period" in fails("fit", "data.nc", "--season", -1, 2, "--out", "b.law")

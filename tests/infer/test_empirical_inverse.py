@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import linalg
-from tests.equation.test_matrices import stable
+from tests.infer.coupled import stable
 from tests.infer.coupled import WITHIN, assert_recovers
 
 import spdelaw as sl

@@ -6,6 +6,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Iterator
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from spdelaw.cli._target import check_law_target
 from spdelaw.data import fingerprint, read
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
+from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
@@ -56,8 +57,6 @@ spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
-INITIAL = ("auto", "deterministic", "gaussian", "stationary")
-NOISE_WORDS = ("auto", "none", "estimate", "per_point")
 #: Modes in the table; `spdelaw show` has all.
 SHOWN = 12
 
@@ -90,9 +89,11 @@ def command(
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
-        typer.Option(help=f"One of {', '.join(NOISE_WORDS)}, or its known standard deviation."),
+        typer.Option(
+            help=f"One of {', '.join(OBSERVATION_NOISES)}, or its known standard deviation."
+        ),
     ] = "auto",
-    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIAL)}.")] = "auto",
+    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
     drift: Annotated[
         str,
         typer.Option(
@@ -116,7 +117,11 @@ def command(
         typer.Option(help="Period of the noise, in the data's unit of time, and its parts."),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help=f"One of {', '.join(ENGINES)}.", rich_help_panel="Engine")
+        str,
+        typer.Option(
+            help="exact, chaos, amortized, or one of an installed package.",
+            rich_help_panel="Engine",
+        ),
     ] = "exact",
     n_time: Annotated[
         int | None,
@@ -136,6 +141,15 @@ def command(
         Path | None,
         typer.Option(help="Of amortized: folder to resume from.", rich_help_panel="Engine"),
     ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="For data with gaps.", rich_help_panel="Engine")
+    ] = None,
+    engine_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Any other option of the engine, as name=value.", rich_help_panel="Engine"
+        ),
+    ] = None,
     variable: _options.Variable = None,
     along: _prepare.Along = None,
     average: _prepare.Average = None,
@@ -149,7 +163,6 @@ def command(
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
     ] = 0,
-    threads: Annotated[int, typer.Option(help="Threads, for data with gaps.")] = 1,
     seed: _options.Seed = 0,
     config: Config = None,
     force: _options.Force = False,
@@ -172,16 +185,17 @@ def command(
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
             "observation_noise": _observation_noise(observation_noise),
-            "initial": one_of("--initial", initial, INITIAL),
+            "initial": one_of("--initial", initial, INITIALS),
             "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
             "noise_rank": noise_rank,
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
-            "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
-            "engine": one_of("--engine", engine, ENGINES),
+            "level": level, "bootstrap": bootstrap, "seed": seed,
+            "engine": one_of("--engine", engine, engine_names()),
         }  # fmt: skip
         of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
-                     "checkpoint": checkpoint}  # fmt: skip
+                     "checkpoint": checkpoint, "threads": threads}  # fmt: skip
         settings |= {key: value for key, value in of_engine.items() if value is not None}
+        settings |= _engine_options(engine_option or [])
         if season is not None:
             settings["season"] = Season(*season)
         if forcing is not None:
@@ -229,12 +243,27 @@ def _said_once(output: Output) -> Iterator[None]:
 
 
 def _observation_noise(text: str) -> str | float:
-    if text in NOISE_WORDS:
+    if text in OBSERVATION_NOISES:
         return text
     try:
         return float(text)
     except ValueError as error:
         raise InputError(
-            "--observation-noise", expected=f"one of {', '.join(NOISE_WORDS)} or a number",
+            "--observation-noise", expected=f"one of {', '.join(OBSERVATION_NOISES)} or a number",
             got=repr(text), fix="pass --observation-noise auto",
         ) from error  # fmt: skip
+
+
+def _engine_options(texts: list[str]) -> dict[str, Any]:
+    """Options by name; numbers, true and false are read as such, everything else is text."""
+    out: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name.isidentifier() and sign):
+            expected, fix = "name=value", "pass --engine-option epochs=100"
+            raise InputError("--engine-option", expected=expected, got=repr(text), fix=fix)
+        try:
+            out[name] = loads(value)
+        except ValueError:
+            out[name] = value
+    return out

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.infer._layout import Layout
-from spdelaw.infer._problem import Solution
-from spdelaw.model import CoupledParameters
+from spdelaw.equation import operators
+from spdelaw.infer._estimate import Estimate
 
 Array = np.ndarray
 
@@ -24,7 +23,7 @@ FAST, FAST_AND_UNKNOWN = 5.0, 2.0
 INSEPARABLE = 0.98
 
 
-class Report(NamedTuple):
+class Identifiability(NamedTuple):
     """Parameters the data do not determine, pairs they cannot separate, modes without energy."""
 
     undetermined: list[str]
@@ -54,15 +53,13 @@ class Report(NamedTuple):
         return self._asdict()
 
 
-def identifiability(layout: Layout, solution: Solution) -> Report:
+def identifiability(estimate: Estimate, n_modes: int) -> Identifiability:
     """Read the covariance of the coordinates; nuisance parameters are not reported."""
-    covariance = solution.covariance
+    covariance = estimate.covariance
     stderr = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    names, is_log = layout.names, layout.is_log
-    shown = [
-        i for i, name in enumerate(names)
-        if stderr[i] > 0 and not name.startswith(("nuisance", "initial_mean", *ENTRIES))
-    ]  # fmt: skip
+    names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
+    hidden = ("nuisance", "initial_mean", *ENTRIES)
+    shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
     undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNKNOWN]
     known = [i for i in shown if names[i] not in undetermined]
     pairs = [
@@ -71,32 +68,39 @@ def identifiability(layout: Layout, solution: Solution) -> Report:
         for j in known[k + 1 :]
         if abs(covariance[i, j]) > INSEPARABLE * stderr[i] * stderr[j]
     ]
-    found = solution.parameters
-    q = (
-        np.diag(found.noise_covariance)
-        if isinstance(found, CoupledParameters)
-        else found.noise_variance
-    )
+    q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
-    return Report(undetermined, pairs, silent)
+    more = undetermined_eigenmodes(estimate, n_modes)
+    return Identifiability(undetermined + more, pairs, silent)
+
+
+def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
+    """Eigenmodes of a drift matrix whose decay rate the data leave open by a factor of 20."""
+    drift = operators.leading(estimate.state_space.linear.drift, n_modes)
+    if operators.is_diagonal(drift):
+        return []
+    rates, right = np.linalg.eig(drift)
+    roots = estimate.roots("drift")[:n_modes, :n_modes]
+    change = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), roots, right).real
+    error = np.sqrt((change**2).sum(-1))
+    open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
+    return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]
 
 
 def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def time_unit_hint(
-    eigenvalues: Array, dt: float, span: float, some_unknown: bool = False
-) -> str | None:
+def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> str | None:
     """A hint where every mode is much faster than a step or much slower than the record."""
     # White noise has a lag-one correlation of 1 / sqrt(n) by chance, which looks like a decay
-    # of log(n) / 2 a step: where intervals are wide open, less is enough.
-    if (eigenvalues * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
+    # of log(n) / 2 per step: where intervals are wide open, less is enough.
+    if (rates * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
         return (
             f"all modes decay within one time step ({dt:g}): the eigenvalues are lower bounds; "
             "check the unit of time, or observe more often"
         )
-    if (eigenvalues * span < 1e-3).all():
+    if (rates * span < 1e-3).all():
         return (
             f"no mode decays noticeably within the record ({span:g}): check the unit of time, or "
             "observe longer"

@@ -17,7 +17,7 @@ from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
 from spdelaw.law import Law, Quantity, parameters_dataset
-from spdelaw.model import Parameters
+from spdelaw.model import StateSpace, linear_state_space
 from spdelaw.train import train
 
 Array = np.ndarray
@@ -35,40 +35,42 @@ def fit_neural(job: Job) -> Law:
     config, domain, clock = job.config, job.domain, job.clock
     observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
-    model = new_model(basis, config, job.settings.seed)
-    run = NeuralRun(model, paths, held_out, config, job.settings.seed)
+    model = new_model(basis, config, job.seed)
+    run = NeuralRun(model, paths, held_out, config, job.seed)
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
     exact = truncated_log_likelihood(observed, basis, state, config.n_time, clock.horizon)
     return Law(
-        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.settings.level),
-        state=state, times=np.unique(observed.times), points=observed.points,
+        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.level),
+        dynamics=state.dynamics, initial=state.initial,
+        observation_variance=state.observation_variance, times=np.unique(observed.times), points=observed.points,
         unresolved_variance=0.0, info=_info(job, run, found, float(exact.sum())),
     )  # fmt: skip
 
 
-def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
+def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
         lam = torch.exp(model.dynamics.log_eigenvalues).numpy() / clock.horizon
         amplitude = torch.exp(torch.diagonal(model.dynamics.log_factor)).numpy()
         variance = torch.exp(model.log_variance).numpy()
     mean = found.initial_mean.numpy()
-    return Parameters(lam, amplitude**2 / clock.horizon, mean, np.zeros(len(lam)), variance)
+    noise = amplitude**2 / clock.horizon
+    return linear_state_space(lam, noise, mean, np.zeros(len(lam)), variance)
 
 
-def _table(state: Parameters, level: float) -> Any:
+def _table(state: StateSpace, level: float) -> Any:
     def unknown(values: Array, positive: bool) -> Quantity:
         return Quantity(values, np.full(np.shape(values), np.nan), positive)
 
     quantities = {
-        "eigenvalue": unknown(state.eigenvalues, True),
-        "noise_variance": unknown(state.noise_variance, True),
-        "initial_mean": unknown(state.initial_mean, False),
+        "eigenvalue": unknown(state.linear.drift, True),
+        "noise_variance": unknown(state.linear.noise, True),
+        "initial_mean": unknown(state.initial.mean, False),
         "observation_std": unknown(np.sqrt(state.observation_variance), True),
     }
-    return parameters_dataset(quantities, level, {"initial_state": state.initial_kind})
+    return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
 
 
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:

@@ -8,11 +8,13 @@ as it is known.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from spdelaw.equation import distinct_steps
-from spdelaw.infer._starts import Rough
-from spdelaw.model import Collapsed, Statistics
+from spdelaw.equation import distinct_steps, operators
+from spdelaw.infer._moment_estimates import MomentEstimates, determined_rows
+from spdelaw.model import Block, Collapsed, Statistics
 
 Array = np.ndarray
 
@@ -26,84 +28,74 @@ LEAST_NOISE = 1e-3
 PAIRS = 5
 
 
-class CoupledRough(Rough):
-    """Rough estimates of coupled modes: ``drift`` and ``noise_covariance``, (N, N) each."""
-
-    def __init__(self, rough: Rough, drift: Array, noise_covariance: Array) -> None:
-        super().__init__(rough.eigenvalues, rough.noise_variance, rough.noise, rough.energy)
-        self.drift, self.noise_covariance = drift, noise_covariance
-
-
-def coupled_from_statistics(s: Statistics, rough: Rough, diagonal_drift: bool) -> CoupledRough:
-    """Start from complete, noise-free paths: steps of the length that occurs most."""
+def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) -> MomentEstimates:
+    """Estimates from complete, noise-free paths: steps of the length that occurs most."""
     sums = s.pairs
     if sums is None:
-        return _uncoupled(rough)
+        return moments
     u = int(sums.n_steps.argmax())
-    moments = (sums.before[u], sums.cross[u], sums.after[u])
-    span = float(np.ptp(s.times))
-    return _start(rough, moments, sums.n_steps[u], sums.lengths[u], span, diagonal_drift)
+    products = Products(sums.before[u], sums.cross[u], sums.after[u], sums.n_steps[u])
+    return _from_products(moments, products, sums.lengths[u], float(np.ptp(s.times)), drift)
 
 
-def coupled_from_estimates(
-    collapsed: Collapsed, rough: Rough, diagonal_drift: bool
-) -> CoupledRough:
-    """Start from least-squares coefficients of rows that determine them all."""
+def from_coefficient_pairs(
+    collapsed: Collapsed, moments: MomentEstimates, drift: bool = True
+) -> MomentEstimates:
+    """Estimates from least-squares coefficients of rows that determine them all."""
     n = collapsed.n_modes
-    pairs = [_pairs(block.estimate, block.gram, block.times) for block in collapsed.blocks]
+    pairs = [_pairs(block) for block in collapsed.blocks]
     now, then, dt = (np.concatenate(part, axis=-1) for part in zip(*pairs, strict=True))
     if dt.size < PAIRS * n:
-        return _uncoupled(rough)
+        return moments
     lengths, which = distinct_steps(dt)
-    common = np.bincount(which).argmax()
-    close = np.abs(dt - lengths[common]) <= 0.05 * lengths[common]
+    common = lengths[np.bincount(which).argmax()]
+    close = np.abs(dt - common) <= 0.05 * common
     if close.sum() < PAIRS * n:
-        return _uncoupled(rough)
-    now, then = now[:, close], then[:, close]
-    noise = close.sum() * np.diag(np.minimum(rough.noise, 0.8 * np.mean(now**2, axis=1)))
-    moments = (now @ now.T - noise, now @ then.T, then @ then.T - noise)
+        return moments
+    now, then, count = now[:, close], then[:, close], int(close.sum())
+    error = count * np.diag(np.minimum(moments.error, 0.8 * np.mean(now**2, axis=1)))
+    products = Products(now @ now.T - error, now @ then.T, then @ then.T - error, count)
     span = max(float(np.ptp(block.times, axis=0).max()) for block in collapsed.blocks)
-    return _start(rough, moments, close.sum(), lengths[common], span, diagonal_drift)
+    return _from_products(moments, products, common, span, drift)
 
 
-def _uncoupled(rough: Rough) -> CoupledRough:
-    return CoupledRough(rough, np.diag(rough.eigenvalues), np.diag(rough.noise_variance))
+class Products(NamedTuple):
+    """Sums of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
+
+    before: Array
+    cross: Array
+    after: Array
+    count: float
 
 
-def _pairs(estimate: Array, gram: Array, times: Array) -> tuple[Array, Array, Array]:
+def _pairs(block: Block) -> tuple[Array, Array, Array]:
     """Estimates at both ends of a step, (N, pairs) each, and its length, (pairs,)."""
-    diagonal = gram if gram.ndim == 3 else np.einsum("tiib->tib", gram)
-    usable = np.zeros(diagonal[:, 0].shape, bool)
-    if (diagonal > 0).any():
-        usable = (diagonal > 0.2 * np.median(diagonal[diagonal > 0])).all(1)
-    usable = np.broadcast_to(usable, estimate[:, 0].shape)
+    usable = determined_rows(block)
     both = usable[:-1] & usable[1:]
-    dt = np.broadcast_to(np.diff(times, axis=0), both.shape)
-    at = np.moveaxis(estimate, 1, 0)
+    dt = np.broadcast_to(np.diff(block.times, axis=0), both.shape)
+    at = np.moveaxis(block.estimate, 1, 0)
     return at[:, :-1][:, both], at[:, 1:][:, both], dt[both]
 
 
-def _start(
-    rough: Rough, moments: tuple[Array, Array, Array], count: float, dt: float, span: float,
-    diagonal_drift: bool,
-) -> CoupledRough:  # fmt: skip
-    before, cross, after = (m / count for m in moments)
-    if diagonal_drift:
-        drift = np.diag(rough.eigenvalues)
-    else:
-        found = _drift(_positive(before), cross, dt, span)
-        if found is None:
-            return _uncoupled(rough)
-        drift = found
+def _from_products(
+    moments: MomentEstimates, products: Products, dt: float, span: float, ask_drift: bool
+) -> MomentEstimates:
+    before, cross, after = (m / products.count for m in products[:3])
+    drift: Array | None = moments.drift
+    if ask_drift:
+        drift = _drift(_positive(before), cross, dt, span)
+    if drift is None:
+        return moments
     from scipy import linalg
 
-    f = linalg.expm(-dt * drift)
+    a = operators.as_matrix(drift)
+    f = linalg.expm(-dt * a)
     carried = f @ cross
     omega = after - carried - carried.T + f @ before @ f.T
     # Q that gives this covariance of a step: the stationary P = F P F' + Omega.
     p = linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
-    q = drift @ p
-    return CoupledRough(rough, drift, _positive(q + q.T, rough.noise_variance))
+    q = a @ p
+    return moments._replace(drift=drift, noise=_positive(q + q.T, moments.noise))
 
 
 def _drift(before: Array, cross: Array, dt: float, span: float) -> Array | None:

@@ -13,15 +13,15 @@ import functools
 
 import numpy as np
 
-from spdelaw.equation import stationary_covariance
-from spdelaw.infer._coordinates import Pair
-from spdelaw.infer._covariance_coordinates import AbstractMatrixCoordinates, Covariance
+from spdelaw.equation import operators
+from spdelaw.infer._coordinates import AbstractCoordinates
+from spdelaw.infer._covariance_coordinates import Covariance
 
 Array = np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
-class Rotating(AbstractMatrixCoordinates):
+class Rotating(AbstractCoordinates):
     """A normal matrix: pairs of modes that decay and turn, ``[[a, w], [-w, a]]``, others alone."""
 
     n_modes: int
@@ -30,12 +30,10 @@ class Rotating(AbstractMatrixCoordinates):
     @functools.cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Modes that share a decay rate, in order."""
-        second = {b: a for a, b in self.pairs}
+        second = {b for _, b in self.pairs}
         partner = dict(self.pairs)
-        return tuple(
-            (n, partner[n]) if n in partner else (n,)
-            for n in range(self.n_modes) if n not in second
-        )  # fmt: skip
+        first = (n for n in range(self.n_modes) if n not in second)
+        return tuple((n, partner[n]) if n in partner else (n,) for n in first)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,7 +56,7 @@ class Rotating(AbstractMatrixCoordinates):
         return out
 
     def jacobian(self, phi: Array) -> Array:
-        """One or two entries a coordinate."""
+        """One or two entries per coordinate."""
         out = np.zeros((self.n_modes, self.n_modes, len(self.names)))
         for i, group in enumerate(self.groups):
             out[group, group, i] = np.exp(phi[i])
@@ -66,9 +64,9 @@ class Rotating(AbstractMatrixCoordinates):
             out[a, b, i], out[b, a, i] = 1.0, -1.0
         return out
 
-    def start(self, matrix: Array) -> Array:
+    def start(self, operator: Array) -> Array:
         """Means over each pair."""
-        diagonal = np.diag(matrix)
+        matrix, diagonal = operators.as_matrix(operator), operators.diagonal(operator)
         floor = 0.05 * np.abs(diagonal).max()
         decay = [max(float(diagonal[list(group)].mean()), floor) for group in self.groups]
         turn = [0.5 * (matrix[a, b] - matrix[b, a]) for a, b in self.pairs]
@@ -76,7 +74,7 @@ class Rotating(AbstractMatrixCoordinates):
 
 
 @dataclasses.dataclass(frozen=True)
-class Stable(AbstractMatrixCoordinates):
+class Stable(AbstractCoordinates):
     """``D (1/2 + K) M D^-1``: all stable matrices, each once."""
 
     scale: tuple[float, ...]
@@ -128,41 +126,9 @@ class Stable(AbstractMatrixCoordinates):
         by_turn[j, :, at] -= m[i]
         return self._units[..., None] * np.concatenate([by_m, by_turn], axis=2)
 
-    def start(self, matrix: Array) -> Array:
+    def start(self, operator: Array) -> Array:
         """``M^-1`` solves ``Lambda P + P Lambda' = 1``, and ``K = Lambda P - 1/2``."""
-        a = matrix / self._units
-        p = stationary_covariance(a, np.eye(len(a)))
+        a = operators.as_matrix(operator) / self._units
+        p = operators.stationary_covariance(a, np.eye(len(a)))
         turn = a @ p
         return np.concatenate([self._root.start(np.linalg.inv(p)), turn[self._below]])
-
-
-@dataclasses.dataclass(frozen=True)
-class Beside(Pair, AbstractMatrixCoordinates):
-    """A matrix for the reported modes, beside it a spectrum of nuisance modes on their own."""
-
-    def _both(self, first: Array, second: Array) -> Array:
-        n, m = len(first), len(second)
-        out = np.zeros((n + m, n + m, *first.shape[2:]))
-        out[:n, :n] = first
-        out[np.arange(n, n + m), np.arange(n, n + m)] = second
-        return out
-
-    def values(self, phi: Array) -> Array:
-        """Block diagonal."""
-        a, b = self._split(phi)
-        return self._both(self.reported.values(a), self.nuisance.values(b))
-
-    def jacobian(self, phi: Array) -> Array:
-        """Block diagonal."""
-        a, b = self._split(phi)
-        one, two = self.reported.jacobian(a), self.nuisance.jacobian(b)
-        one = np.concatenate([one, np.zeros((*one.shape[:2], two.shape[1]))], axis=2)
-        two = np.concatenate([np.zeros((len(two), len(a))), two], axis=1)
-        return self._both(one, two)
-
-    def start(self, matrix: Array) -> Array:
-        """Starts of both."""
-        k = self.n_reported
-        return np.concatenate(
-            [self.reported.start(matrix[:k, :k]), self.nuisance.start(np.diag(matrix)[k:])]
-        )

@@ -11,9 +11,11 @@ integrated over time gives lambda.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from spdelaw.model import Collapsed, Statistics
+from spdelaw.model import Block, Collapsed, Statistics
 
 Array = np.ndarray
 
@@ -21,23 +23,32 @@ Array = np.ndarray
 LAGS = (1, 2, 3, 4)
 
 
-class Rough:
-    """Rough estimates: ``eigenvalues``, ``noise_variance``, ``noise`` (of c) and energy."""
+class MomentEstimates(NamedTuple):
+    """Method-of-moments estimates.
 
-    def __init__(self, lam: Array, q: Array, rho: Array, energy: Array) -> None:
-        self.eigenvalues, self.noise_variance, self.noise, self.energy = lam, q, rho, energy
+    Attributes:
+        drift: operator, (N,), or (N, N) from lag covariances.
+        noise: covariance of the driving noise, likewise.
+        error: variance of white noise in the coefficients, (N,).
+        energy: mean square of the coefficients without it, (N,).
+    """
+
+    drift: Array
+    noise: Array
+    error: Array
+    energy: Array
 
 
-def from_statistics(s: Statistics) -> Rough:
-    """Rough estimates of noise-free paths from their sums."""
+def from_statistics(s: Statistics) -> MomentEstimates:
+    """Estimates of noise-free paths from their sums."""
     t, n = s.times, s.n_paths
     increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
     q = increments.sum(0) / (n * (t[-1] - t[0]))
     return _decay(t, s.square / n, q, np.zeros(s.n_modes))
 
 
-def from_estimates(collapsed: Collapsed, variance: float) -> Rough:
-    """Rough estimates from the least-squares coefficients of each observed row.
+def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
+    """Estimates from the least-squares coefficients of each observed row.
 
     ``variance`` is a first guess of the observation variance; rows that do not determine all
     modes are left out.
@@ -45,11 +56,9 @@ def from_estimates(collapsed: Collapsed, variance: float) -> Rough:
     n = collapsed.n_modes
     slopes, energies, times = [], [], []
     for block in collapsed.blocks:
-        gram = block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
-        if not (gram > 0).any():
+        if not (gram_diagonal(block) > 0).any():
             continue
-        good = (gram > 0.2 * np.median(gram[gram > 0])).all(1)  # (T, B)
-        good = np.broadcast_to(good, block.estimate[:, 0].shape)
+        good = determined_rows(block)
         c = np.where(good[:, None], block.estimate, np.nan)
         t = np.broadcast_to(block.times, good.shape)
         slopes.append(_increments(c, t))
@@ -62,7 +71,7 @@ def from_estimates(collapsed: Collapsed, variance: float) -> Rough:
     energy = np.maximum(np.mean(energies, axis=0) - rho, 1e-3 * np.mean(energies, axis=0))
     energy = np.maximum(energy, 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
-    return Rough(lam, q, rho, energy)
+    return MomentEstimates(lam, q, rho, energy)
 
 
 def of_components(values: Array, times: Array) -> tuple[float, float]:
@@ -71,15 +80,27 @@ def of_components(values: Array, times: Array) -> tuple[float, float]:
     increments = ((values[:, 1:] - values[:, :-1]) ** 2).mean(0)
     span = times[-1] - times[0]
     q = increments.sum(0) / span
-    rate = _decay(times, energy, q, np.zeros(values.shape[-1])).eigenvalues
+    rate = _decay(times, energy, q, np.zeros(values.shape[-1])).drift
     return float(np.median(rate)), float(q.max() / values.shape[-1])
+
+
+def gram_diagonal(block: Block) -> Array:
+    """Diagonal of the Gram matrix of each row; (T, N, B) or (T, N, 1)."""
+    return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
+
+
+def determined_rows(block: Block) -> Array:
+    """Rows that determine every mode about as well as most rows do; (T, B)."""
+    gram = gram_diagonal(block)
+    least = 0.2 * np.median(gram[gram > 0]) if (gram > 0).any() else np.inf
+    return np.broadcast_to((gram > least).all(1), block.estimate[:, 0].shape)
 
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
     total, rows = np.zeros(collapsed.n_modes), 0
     for block in collapsed.blocks:
-        gram = block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
+        gram = gram_diagonal(block)
         total += gram.sum((0, 2))
         rows += gram.shape[0] * gram.shape[2]
     return np.maximum(total / max(rows, 1), 1e-300)
@@ -116,10 +137,10 @@ def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
     return q, rho
 
 
-def _decay(t: Array, energy: Array, q: Array, rho: Array) -> Rough:
+def _decay(t: Array, energy: Array, q: Array, rho: Array) -> MomentEstimates:
     """``lambda = (q T - [E c^2]_0^T) / (2 int E c^2 dt)``, kept positive."""
     span = t[-1] - t[0]
     integral = np.maximum(np.trapezoid(energy, t, axis=0), 1e-300)
     lam = (q * span - (energy[-1] - energy[0])) / (2.0 * integral)
     floor = 0.05 / span
-    return Rough(np.maximum(lam, floor), np.maximum(q, 1e-300), rho, integral / span)
+    return MomentEstimates(np.maximum(lam, floor), np.maximum(q, 1e-300), rho, integral / span)

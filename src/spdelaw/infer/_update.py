@@ -1,0 +1,74 @@
+"""A law of old and new paths together, without the old data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from spdelaw.checks import instance
+from spdelaw.errors import DataError, InputError
+from spdelaw.infer._assemble import assemble
+from spdelaw.infer._model import Model
+from spdelaw.infer._observed import observe
+from spdelaw.infer._statistics_route import fit_statistics, statistics_of
+from spdelaw.law import Law
+
+TOGETHER = "fit old and new data together"
+
+
+def update(
+    law: Law,
+    data: Any,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None,
+    **adapter: Any,
+) -> Law:
+    """Law of the old and the new paths together, without the old data.
+
+    Possible where the law was learned from complete, noise-free fields: their sufficient
+    statistics are kept in the law and add up.
+
+    Args:
+        law: learned before, by the statistics route.
+        data: new paths on the same times.
+        fixed: as in `spdelaw.Model`; say it again, a law does not remember what was held.
+        priors: likewise.
+        adapter: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=40, seed=0)
+        >>> first = sl.fit(data[:20], domain=sl.Interval(0, np.pi), n_modes=2)
+        >>> sl.update(first, data[20:]).info["n_paths"]
+        40
+    """
+    instance("law", law, Law, "pass what fit or load returned")
+    if law.statistics is None:
+        expected = "a law learned from complete, noise-free fields"
+        got = f"route {law.info.get('route')!r}"
+        raise InputError("law", expected=expected, got=got, fix=TOGETHER)
+    if law.preparation is not None:
+        data, adapter = dataclasses.replace(law, dynamics=law.linear.unforced).prepared(data), {}
+    observed = observe(data, law.domain, **adapter)
+    pairs = law.statistics.pairs is not None
+    new = statistics_of(observed, law.n_modes, pairs=pairs)
+    if new is None:
+        expected, got = "complete fields on one clock", "missing values or own times"
+        raise DataError("data", expected=expected, got=got, fix=TOGETHER)
+    model = Model(
+        drift=law.info["drift"],
+        noise=law.info["noise"],
+        noise_rank=law.info.get("noise_rank", 1),
+        initial=law.initial.kind,
+        fixed=fixed,
+        priors=priors,
+        forcing=law.forcing,
+    )
+    fit = fit_statistics(law.statistics + new, law.domain, model)
+    level = float(law.parameters.attrs["interval_level"])
+    total = assemble(fit, observed, model, level)
+    info = {**total.info, "n_paths": fit.statistics.n_paths}  # type: ignore[union-attr]
+    kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
+    return dataclasses.replace(total, info=info | kept, preparation=law.preparation)
