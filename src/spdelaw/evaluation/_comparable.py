@@ -9,9 +9,9 @@ from spdelaw.law import Law, Numbers
 def check_comparable(*laws: Law) -> Numbers:
     """The numbers that the log-likelihoods of all laws are densities of, or `InputError`.
 
-    A density of values and one of coefficients, or densities of different data, differ by more than
-    the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data that were
-    read in passing, or added by `spdelaw.update`.
+    A density of values and one of coefficients, or densities of different data, differ by more
+    than the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data
+    that were read in passing, or added by `spdelaw.update`.
 
     Example:
         >>> import numpy as np, spdelaw as sl
