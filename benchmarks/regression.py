@@ -43,7 +43,13 @@ LAWS = RESULTS / "regression_0_1_laws.zip"
 
 #: Cases whose log-likelihood became that of other numbers on purpose, with the reason. Then its
 #: constant is free: only differences between paths of one pattern are compared.
-NAMED_CHANGES: dict[str, str] = {}
+_ALL = "density of all values, those outside the modes included"
+_COEFFICIENTS = "density of coefficients: values without noise have none"
+NAMED_CHANGES: dict[str, str] = {
+    **dict.fromkeys(("complete_further_modes", "noisy_further_modes", "empirical"), _ALL),
+    **dict.fromkeys(("nuisance_none", "prepare"), _ALL),
+    **dict.fromkeys(("gaps_noise_free", "noise_none", "season"), _COEFFICIENTS),
+}
 
 #: Numbers kept of a large array, beside two means over all of it.
 KEPT = 6

@@ -59,7 +59,9 @@ def test_jacobian_by_differences(name):
     )
 
 
-@pytest.mark.parametrize("name", ["free", "power", "power_later", "joined_power", "deviation", "contrasts"])
+@pytest.mark.parametrize(
+    "name", ["free", "power", "power_later", "joined_power", "deviation", "contrasts"]
+)
 def test_start_inverts_the_map(name):
     coordinates = MAPS[name]
     phi = point(coordinates)

@@ -237,9 +237,7 @@ def test_units_scale_the_law():
     one = sl.fit(fields, INTERVAL, 3)
     two = sl.fit(1e3 * fields.assign_coords(time=3600.0 * TIMES), INTERVAL, 3)
     np.testing.assert_allclose(two.linear.drift * 3600.0, one.linear.drift, rtol=1e-5)
-    np.testing.assert_allclose(
-        two.linear.noise * 3600.0, 1e6 * one.linear.noise, rtol=1e-5
-    )
+    np.testing.assert_allclose(two.linear.noise * 3600.0, 1e6 * one.linear.noise, rtol=1e-5)
 
 
 def test_noisy_units_scale_the_law():

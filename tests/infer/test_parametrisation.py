@@ -1,7 +1,7 @@
 """The score in the full vector: every structure of drift and noise, seasons, forcing, nuisance.
 
-The log-likelihood that is differenced here is the density of the joint Gaussian itself, built without
-any of the package's recursions.
+The log-likelihood that is differenced here is the density of the joint Gaussian itself, built
+without any of the package's recursions.
 """
 
 import numpy as np
@@ -21,7 +21,9 @@ N = 3
 RING = sl.Interval(0.0, 2.0, "periodic")
 UNITS = np.array([1.0, 0.6, 0.9])
 VALUE_TOLERANCE, SCORE_TOLERANCE = 1e-9, 1e-6
-FORCING = sl.Forcing([0.0, 0.5, 3.0], np.array([[2.0, -1.0, 0.4], [0.3, 1.5, 0.0], [1.0, 0.0, 2.0]]))
+FORCING = sl.Forcing(
+    [0.0, 0.5, 3.0], np.array([[2.0, -1.0, 0.4], [0.3, 1.5, 0.0], [1.0, 0.0, 2.0]])
+)
 WORDS = {
     "diagonal": {},
     "tied": {"drift": "parametric", "noise": "parametric"},

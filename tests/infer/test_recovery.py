@@ -163,9 +163,7 @@ def test_stationary_initial_state(noise):
     law = sl.fit(fields, INTERVAL, 3, initial="stationary", **settings)
     assert_recovers(law, heat())
     assert "initial_variance" not in law.parameters
-    np.testing.assert_allclose(
-        law.initial.covariance, law.linear.noise / (2 * law.linear.drift)
-    )
+    np.testing.assert_allclose(law.initial.covariance, law.linear.noise / (2 * law.linear.drift))
     # Knowing that the start is stationary is information.
     free = sl.fit(fields, INTERVAL, 3, initial="gaussian", **settings)
     errors = [x.parameters.eigenvalue.sel(statistic="stderr").values for x in (law, free)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import warnings
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import scipy
 
 from spdelaw._version import __version__
+from spdelaw.data import fingerprint
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
@@ -17,7 +19,15 @@ from spdelaw.infer._identifiability import identifiability, time_unit_hint
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._quantities import operators_jacobian, quantities
-from spdelaw.law import Law, coordinates_dataset, parameters_dataset
+from spdelaw.law import (
+    Density,
+    Law,
+    Numbers,
+    Provenance,
+    coordinates_dataset,
+    parameters_dataset,
+    statistics_density,
+)
 
 Array = np.ndarray
 
@@ -40,6 +50,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     short = found.optimum.note
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
+    said_of = {"warnings": notes, "identifiability": report.to_dict(), **_likelihood(fit, observed)}
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,
@@ -50,12 +61,30 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
         times=times,
         points=observed.points,
         unresolved_variance=float(fit.outside_variance),
-        info=_info(fit, observed, model) | {"warnings": notes, "identifiability": report.to_dict()},
+        info=Provenance.of(_info(fit, observed, model) | said_of),
         coordinates=coordinates_dataset(
             found.parametrisation.names, found.full, found.covariance, operators_jacobian(found)
         ),
         statistics=fit.statistics,
     )
+
+
+def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
+    """Log density of the data, and of which numbers.
+
+    Lazy data are not read once more for a fingerprint.
+    """
+    found, density = fit.estimate, fit.density
+    if density is None and fit.statistics is not None:
+        start, phi = found.state_space.initial, observed.basis(fit.n_modes)
+        density = statistics_density(
+            fit.statistics, found.log_likelihood, start, phi.T @ phi, fit.outside_variance
+        )
+    value, of = density or Density(found.log_likelihood, Numbers("values", int(fit.n_observed)))
+    if isinstance(observed.values, np.ndarray):
+        of = dataclasses.replace(of, fingerprint=fingerprint(observed.fields))
+    named = dataclasses.asdict(of)
+    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": named}
 
 
 def _observation_variance(fit: Fit, model: Model) -> Array:
@@ -79,7 +108,6 @@ def _info(fit: Fit, observed: Observed, model: Model) -> dict[str, Any]:
         "n_observed": float(fit.n_observed),
         "n_parameters": found.n_free,
         "n_nuisance": found.state_space.n_modes - fit.n_modes,
-        "log_likelihood": float(found.log_likelihood),
         "initial_state": found.state_space.initial.kind,
         "drift": model.drift,
         "noise": model.noise,

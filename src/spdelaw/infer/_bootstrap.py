@@ -44,8 +44,9 @@ def bootstrap(
             got=f"{len(tables)} of {n}",
             fix="the law is too weakly determined; tie or fix parameters",
         )
-    info = {**law.info, "bootstrap": {"replicates": n, "used": len(tables)}}
-    return dataclasses.replace(law, parameters=_intervals(law, tables, run["level"]), info=info)
+    table = _intervals(law, tables, run["level"])
+    counted = law.with_info(bootstrap={"replicates": n, "used": len(tables)})
+    return dataclasses.replace(counted, parameters=table)
 
 
 def _refit(

@@ -93,4 +93,4 @@ class Chaos(Engine):
             "horizon": chaos.horizon,
             "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
         }
-        return dataclasses.replace(law, info={**law.info, **facts, **loss})
+        return law.with_info(**facts, **loss)

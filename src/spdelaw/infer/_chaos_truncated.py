@@ -96,19 +96,16 @@ def fit_truncated(
     seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
     notes = (BIASED.format(chaos.n_time),)
     fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
+    gain: float | None
     outside = _outside_variance(collapsed)
     energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
-    gain: float | None
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
         exact = _maximum(posed, lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
-        gain, density = exact.log_likelihood - found.log_likelihood, "fields"
+        of, gain = "fields", exact.log_likelihood - found.log_likelihood
     else:
-        gain, density = (
-            _gain_of_coefficients(fit, collapsed, observed, model, chaos),
-            "coefficients",
-        )
+        of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
     loss = None if gain is None else gain / collapsed.n_paths
-    return fit, {"truncation_loss": loss, "truncation_loss_of": density}
+    return fit, {"truncation_loss": loss, "truncation_loss_of": of}
 
 
 def _posed(

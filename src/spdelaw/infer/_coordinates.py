@@ -1,4 +1,4 @@
-"""Free coordinates for an operator on the modes: positive by construction, fixed or tied on request.
+"""Free coordinates for an operator on the modes: positive by construction, fixed or tied.
 
 A coordinate map sends an unconstrained vector ``phi`` to a drift, a noise covariance or an initial
 covariance and knows its Jacobian, which has one axis more; the score by ``phi`` is the score by the

@@ -9,6 +9,7 @@ import numpy as np
 
 from spdelaw.infer._optimise import Optimum
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.law import Density
 from spdelaw.model import StateSpace, Statistics
 
 Array = np.ndarray
@@ -76,6 +77,8 @@ class Fit:
         route: the way the likelihood was computed.
         n_observed: values that it is a density of.
         outside_variance: mean square outside the modes that is not noise.
+        density: log density of the data, and of which numbers; None where that follows from
+            ``statistics``.
         statistics: sufficient ones, where the route has them.
         notes: reasons in words.
         decisions: by what they are about.
@@ -89,6 +92,7 @@ class Fit:
     route: str
     n_observed: float
     outside_variance: float
+    density: Density | None = None
     statistics: Statistics | None = None
     notes: tuple[str, ...] = ()
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)

@@ -79,8 +79,7 @@ def fit(
     n, notes = _number_of_modes(n_modes, observed, model)
     law = engine.learn(observed, domain, n, model, **run)
     if notes:
-        said = [*notes, *law.info["warnings"]]
-        law = dataclasses.replace(law, info={**law.info, "warnings": said})
+        law = law.with_info(warnings=[*notes, *law.info.get("warnings", [])])
     if bootstrap:
         law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     return _with_origin(law, observed, prepared)
@@ -167,10 +166,11 @@ def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law
     name = "path_time" if "path_time" in observed.fields.coords else "time"
     attrs = observed.fields[name].attrs
     clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
-    info = {**law.info, **({"time": clock} if clock else {})}
-    if prepared is not None:
-        info["preparation"] = prepared.how.in_words()
-        if prepared.how.is_affine:
-            note = "climatology, trend and scale count as known: no interval includes their error"
-            info["warnings"] = [*info["warnings"], note]
-    return dataclasses.replace(law, info=info, preparation=prepared)
+    law = law.with_info(time=clock) if clock else law
+    if prepared is None:
+        return law
+    law = law.with_info(preparation=prepared.how.in_words())
+    if prepared.how.is_affine:
+        note = "climatology, trend and scale count as known: no interval includes their error"
+        law = law.with_info(warnings=[*law.info.get("warnings", []), note])
+    return dataclasses.replace(law, preparation=prepared)

@@ -1,9 +1,10 @@
 """One vector of free coordinates for all that is estimated, and the score in it.
 
 The vector is a sequence of parts: drift, noise, season, observation, initial_variance,
-initial_mean. Each part that is estimated has coordinates of its own; what is known or follows from
-other parts has none. With ``theta_p`` the numbers of a part and ``J_p`` their Jacobian, the score by
-the part's coordinates is ``d log p / d theta_p`` contracted with ``J_p`` over all axes of ``theta_p``.
+initial_mean. Each part that is estimated has coordinates of its own; what is known or follows
+from other parts has none. With ``theta_p`` the numbers of a part and ``J_p`` their Jacobian, the
+score by the part's coordinates is ``d log p / d theta_p`` contracted with ``J_p`` over all axes of
+``theta_p``.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Parametrisation:
         """Gradient by the full vector from that by the numbers of ``model``."""
         by_drift, by_noise = found.by_drift, found.by_noise
         if self.initial_kind == "stationary":
-            linear, spread = model.dynamics, model.initial.covariance
+            linear, spread = model.linear, model.initial.covariance
             own = operators.stationary_pull_back(
                 linear.drift, linear.noise, spread, found.by_initial_covariance
             )

@@ -14,6 +14,7 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.law import Density, Numbers, log_density
 from spdelaw.model import Collapsed, Evaluation, StateSpace, evaluate_likelihood, rotate
 
 Array = np.ndarray
@@ -118,10 +119,23 @@ class Problem:
             "filter",
             self.collapsed.n_values,
             unresolved,
+            self._density(found, unresolved),
             notes=notes,
             decisions=self.decisions,
             seconds=seconds,
         )
+
+    def _density(self, found: Estimate, unresolved: float) -> Density:
+        """Log density of all values, or of what has one where they have none."""
+        if self.design.keep is not None:
+            of = Numbers("components", int(self.collapsed.n_values))
+            return Density(found.log_likelihood, of)
+        space, floor = found.state_space, 0.0
+        if "observation" not in self.parametrisation.parts and not self.design.known:
+            # The variance that the filter worked with is no noise.
+            space, floor = space.with_noise(0.0), float(space.observation_variance)
+        blocks, n_paths = self.collapsed.blocks, self.collapsed.n_paths
+        return log_density(blocks, n_paths, space, unresolved, floor)
 
 
 def _best(problem: Problem) -> Estimate:

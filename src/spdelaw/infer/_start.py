@@ -56,8 +56,9 @@ def starting_scale(
 ) -> Array:
     """Rough standard errors of the coordinates from the information of noise-free paths.
 
-    The information on ``Lambda_ij`` is about ``E c_j^2 span / q_i`` per path, that on ``Q_ij`` half
-    the number of transitions over ``q_i q_j``, that on the observation noise twice the number of values.
+    The information on ``Lambda_ij`` is about ``E c_j^2 span / q_i`` per path, that on ``Q_ij``
+    half the number of transitions over ``q_i q_j``, that on the observation noise twice the
+    number of values.
     """
     values = parametrisation.values(full)
     q, transitions = operators.diagonal(moments.noise), 0.5 * max(size.n_paths * size.n_steps, 2)

@@ -66,9 +66,12 @@ def update(
         priors=priors,
         forcing=law.forcing,
     )
-    fit = fit_statistics(law.statistics + new, law.domain, model)
+    both = law.statistics + new
+    fit = fit_statistics(both, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
     total = assemble(fit, observed, model, level)
-    info = {**total.info, "n_paths": fit.statistics.n_paths}  # type: ignore[union-attr]
     kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
-    return dataclasses.replace(total, info=info | kept, preparation=law.preparation)
+    # The fingerprint of the new data alone would name other numbers.
+    of = {**total.info["log_likelihood_of"], "fingerprint": ""}
+    total = total.with_info(n_paths=both.n_paths, log_likelihood_of=of, **kept)
+    return dataclasses.replace(total, preparation=law.preparation)

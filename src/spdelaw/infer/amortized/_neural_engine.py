@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from spdelaw._version import __version__
+from spdelaw.data import fingerprint
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
@@ -16,7 +18,7 @@ from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_l
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.law import Law, Quantity, parameters_dataset
+from spdelaw.law import Law, Numbers, Provenance, Quantity, parameters_dataset
 from spdelaw.model import StateSpace, linear_state_space
 from spdelaw.train import train
 
@@ -42,11 +44,17 @@ def fit_neural(job: Job) -> Law:
     state = _state(model, found, clock)
     exact = truncated_log_likelihood(observed, basis, state, config.n_time, clock.horizon)
     return Law(
-        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.level),
-        dynamics=state.dynamics, initial=state.initial,
-        observation_variance=state.observation_variance, times=np.unique(observed.times), points=observed.points,
-        unresolved_variance=0.0, info=_info(job, run, found, float(exact.sum())),
-    )  # fmt: skip
+        domain=domain,
+        n_modes=job.n_modes,
+        parameters=_table(state, job.level),
+        dynamics=state.dynamics,
+        initial=state.initial,
+        observation_variance=state.observation_variance,
+        times=np.unique(observed.times),
+        points=observed.points,
+        unresolved_variance=0.0,
+        info=Provenance.of(_info(job, run, found, float(exact.sum()))),
+    )
 
 
 def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
@@ -75,18 +83,21 @@ def _table(state: StateSpace, level: float) -> Any:
 
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
+    n_values = int(np.isfinite(observed.load()).sum())
+    of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
     whole = untruncated_log_likelihood(observed, job.domain, job.n_modes)
     notes = [NO_ERRORS, TRUNCATED.format(k=config.n_time), *([] if job.folder else [NOT_KEPT])]
     return {
         **job.facts(),
-        "n_observed": float(np.isfinite(observed.load()).sum()),
+        "n_observed": float(n_values),
         "n_parameters": run.model.n_parameters,
         "n_law_parameters": 3 * len(found.initial_mean),
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
         "log_likelihood": exact,
+        "log_likelihood_of": dataclasses.asdict(of),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
         "training": {

@@ -26,7 +26,7 @@ from spdelaw.infer.amortized._assess_exact import latent_use
 from spdelaw.infer.amortized._decode import decode
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._stochastic import StructuredRun
-from spdelaw.law import Law
+from spdelaw.law import Law, Provenance
 from spdelaw.model import Collapsed, StateSpace, collapse, evaluate_likelihood
 from spdelaw.train import train
 
@@ -56,9 +56,9 @@ def fit_structured(job: Job) -> Law:
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
     fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
     law = assemble(fit, observed, job.model, job.level)
-    info = {**law.info, **job.facts(), **_facts(law, job, found), "epochs": snapshot.epoch}
-    info["training"] = {**_errors(law, job), **training_curve(snapshot)}
-    return dataclasses.replace(law, info=info)
+    training = {**_errors(law, job), **training_curve(snapshot)}
+    facts = {**job.facts(), **_facts(law, job, found), "epochs": snapshot.epoch}
+    return law.with_info(**facts, training=training)
 
 
 def _finished(problem: Problem, run: StructuredRun) -> tuple[Estimate, tuple[str, ...]]:
@@ -113,7 +113,7 @@ class _Scores:
             times=np.unique(job.observed.times),
             points=job.observed.points,
             unresolved_variance=self.problem.outside or 0.0,
-            info={},  # type: ignore[arg-type]
+            info=Provenance(),
         )
 
 
