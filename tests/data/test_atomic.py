@@ -293,9 +293,14 @@ def test_a_directory_with_a_file_of_somebody_else_is_refused(tmp_path, name, exc
 def test_a_file_that_comes_while_the_new_one_is_written_is_kept(tmp_path, exchange):
     path = tmp_path / "target"
     save_directory(path, "old")
-    with pytest.raises(FileError, match=r"notes\.txt"), replace_parts(path) as new:
-        (new / "a").write_text("new")
-        (path / "notes.txt").write_text("mine")
+
+    def write_slowly():
+        with replace_parts(path) as new:
+            (new / "a").write_text("new")
+            (path / "notes.txt").write_text("mine")
+
+    with pytest.raises(FileError, match=r"notes\.txt"):
+        write_slowly()
     assert (path / "notes.txt").read_text() == "mine"
     assert (path / "a").read_text() == "old"
     assert siblings(path) == []

@@ -11,8 +11,8 @@ from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import grid_points
+from spdelaw.domain._settings import pair, real, word
 from spdelaw.domain._turns import Turn, turns_of_neighbours
-from spdelaw.errors import DomainError
 
 BOUNDARIES = ("dirichlet", "neumann")
 
@@ -48,22 +48,11 @@ class Disk(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the radius, the centre and the boundary."""
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise DomainError(
-                "radius", expected="a positive number", got=repr(self.radius), fix="use Disk(1.0)"
-            )
-        if np.shape(self.centre) != (2,) or not np.isfinite(self.centre).all():
-            raise DomainError(
-                "centre", expected="two finite numbers", got=repr(self.centre),
-                fix="pass centre=(0.0, 0.0)",
-            )  # fmt: skip
-        if self.boundary not in BOUNDARIES:
-            raise DomainError(
-                "boundary", expected=f"one of {BOUNDARIES}", got=repr(self.boundary),
-                fix="pass boundary='dirichlet'",
-            )  # fmt: skip
-        object.__setattr__(self, "radius", float(self.radius))
-        object.__setattr__(self, "centre", (float(self.centre[0]), float(self.centre[1])))
+        radius = real("radius", self.radius, "use Disk(1.0)", positive=True)
+        centre = pair("centre", self.centre, "two finite numbers", "pass centre=(0.0, 0.0)")
+        word("boundary", self.boundary, BOUNDARIES)
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "centre", centre)
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.errors import DomainError
+from spdelaw.domain._places import as_points
+from spdelaw.domain._settings import real
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +34,7 @@ class Line(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the extent."""
-        if not (np.isfinite(self.extent) and self.extent > 0):
-            raise DomainError(
-                "extent", expected="a positive number", got=repr(self.extent), fix="use Line()"
-            )
-        object.__setattr__(self, "extent", float(self.extent))
+        object.__setattr__(self, "extent", real("extent", self.extent, "use Line()", positive=True))
 
     @property
     def volume(self) -> float:
@@ -94,10 +91,4 @@ class Line(AbstractDomain):
 
     def check_points(self, points: Array) -> Array:
         """Points as a float64 vector of finite numbers."""
-        x = np.atleast_1d(np.asarray(points, dtype=float))
-        if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
-            raise DomainError(
-                "points", expected="a vector of finite points", got=f"shape {x.shape}",
-                fix="pass a one-dimensional array of finite coordinates",
-            )  # fmt: skip
-        return x
+        return as_points(points, self.dims)

@@ -10,6 +10,7 @@ from scipy import special
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points, grid_points, places_of_points
+from spdelaw.domain._settings import real
 from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
@@ -34,11 +35,9 @@ class Sphere(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the radius."""
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise DomainError(
-                "radius", expected="a positive number", got=repr(self.radius), fix="use Sphere()"
-            )
-        object.__setattr__(self, "radius", float(self.radius))
+        object.__setattr__(
+            self, "radius", real("radius", self.radius, "use Sphere()", positive=True)
+        )
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ into one another, and a law must find the same modes again on every machine.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import hashlib
 from typing import Any
 
@@ -74,9 +75,24 @@ class TabulatedDomain(AbstractDomain):
     @classmethod
     def from_settings(cls, **settings: Any) -> TabulatedDomain:
         """Domain from its table; nothing is computed."""
+        _check_names(cls, settings)
         domain = object.__new__(cls)
         domain._restore(**settings)
+        domain._check_tables()
         return domain
+
+    def _check_tables(self) -> None:
+        """Raise `DomainError` where restored tables do not belong together."""
+        shape = len(self.nodes), len(self.spectrum)
+        together = self.spectrum.ndim == 1 and self.spectrum.size and self.modes.shape == shape
+        finite = np.isfinite(self.modes).all() and np.isfinite(self.spectrum).all()
+        if not together or not finite or self.node_weights.shape != shape[:1]:
+            raise DomainError(
+                self.name,
+                expected=f"finite modes {shape} at {shape[0]} nodes",
+                got=f"modes {self.modes.shape}, weights {self.node_weights.shape}",
+                fix="write it with domain.to_dict()",
+            )
 
     @abc.abstractmethod
     def _restore(self, **settings: Any) -> None:
@@ -94,6 +110,17 @@ class TabulatedDomain(AbstractDomain):
     def __hash__(self) -> int:
         """Hash of the table."""
         return hash(hashlib.sha256(self.modes.tobytes()).digest())
+
+
+def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
+    wanted = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if settings.keys() != wanted:
+        raise DomainError(
+            cls.name,
+            expected=f"the fields {', '.join(sorted(wanted))}",
+            got=", ".join(sorted(map(str, settings))) or "none",
+            fix="write it with domain.to_dict()",
+        )
 
 
 def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple[Array, Array]:
