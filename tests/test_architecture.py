@@ -33,7 +33,15 @@ RANK = {stage: rank for rank, stage in enumerate(ORDER)}
 RANK |= {"datasets": RANK["data"]}
 FREE = {"__init__", "__main__", "_public", "testing"}  # may import anything
 ROOT_NAMES = {"__version__"}  # what a stage may take from the package itself
-HEAVY = ("torch", "numba", "matplotlib", "plotly", "zarr", "dask", "scipy.stats", "typer")
+#: What no import of the package may load. SciPy loads its parts when they are used if they are
+#: written as ``import scipy`` and ``scipy.special.ndtri(...)``.
+HEAVY = (
+    *("torch", "numba", "matplotlib", "plotly", "zarr", "dask", "h5py", "pydantic", "typer"),
+    *(
+        f"scipy.{part}"
+        for part in ["fft", "linalg", "optimize", "sparse", "spatial", "special", "stats"]
+    ),
+)
 
 
 # ------------------------------------------------------------------ the checkers

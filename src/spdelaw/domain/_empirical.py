@@ -7,8 +7,8 @@ import functools
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.spatial import KDTree
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._low_rank import fill_and_factor
@@ -102,8 +102,8 @@ class Empirical(TabulatedDomain):
         return self.coordinates
 
     @functools.cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.nodes.reshape(len(self.nodes), -1))
+    def _tree(self) -> scipy.spatial.KDTree:
+        return scipy.spatial.KDTree(self.nodes.reshape(len(self.nodes), -1))
 
     def _rows(self, points: Array) -> Array:
         """Row of each point in the table; the number of rows where it is none of them."""

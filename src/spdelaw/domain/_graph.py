@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from spdelaw.domain._base import Array
 from spdelaw.domain._places import as_points
@@ -51,12 +51,12 @@ class Graph(TabulatedDomain):
         w = _checked(adjacency)
         n = w.shape[0]
         where = np.zeros((0, 2)) if positions is None else _positions(positions, n)
-        laplacian = sparse.diags_array(np.asarray(w.sum(1)).ravel()) - w
+        laplacian = scipy.sparse.diags_array(np.asarray(w.sum(1)).ravel()) - w
         shift = max(float(w.sum()) / n, 1e-300)
         count = min(64, n) if n_modes is None else n_modes
         self._store(spectrum=np.empty(n))  # as many as there are vertices may be asked for
-        mu, v = lowest_modes(laplacian, sparse.eye_array(n), self.check_modes(count), shift)
-        upper = sparse.triu(w, 1).tocoo()
+        mu, v = lowest_modes(laplacian, scipy.sparse.eye_array(n), self.check_modes(count), shift)
+        upper = scipy.sparse.triu(w, 1).tocoo()
         edges = np.stack([*upper.coords, upper.data], axis=1)
         self._store(adjacency=edges, positions=where, spectrum=mu, modes=v)
 
@@ -106,10 +106,10 @@ class Graph(TabulatedDomain):
 
 def _checked(adjacency: Any) -> Any:
     """Adjacency as a sparse matrix with an empty diagonal, or `DomainError`."""
-    if not sparse.issparse(adjacency):
+    if not scipy.sparse.issparse(adjacency):
         adjacency = table("adjacency", adjacency, *_GRAPH)
     try:
-        w = sparse.csr_array(adjacency, dtype=float, copy=True)
+        w = scipy.sparse.csr_array(adjacency, dtype=float, copy=True)
     except (TypeError, ValueError) as error:
         raise _not_a_graph(f"{type(error).__name__}: {error}") from error
     if w.ndim != 2 or w.shape[0] != w.shape[1] or w.shape[0] < 2:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points
@@ -87,7 +87,7 @@ class Interval(AbstractDomain):
         """Gauss-Legendre, or the trapezoid rule where ends are glued together."""
         if self.boundary == "periodic":
             return self.grid(n_points), np.full(n_points, self.volume / n_points)
-        x, w = special.roots_legendre(n_points)
+        x, w = scipy.special.roots_legendre(n_points)
         return self.a + 0.5 * self.volume * (x + 1.0), 0.5 * self.volume * w
 
     def grid(self, n_points: int) -> Array:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points
@@ -66,7 +66,7 @@ class Line(AbstractDomain):
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Hermite for the Gaussian weight: exact to degree ``2 n_points - 1``."""
-        x, w = special.roots_hermitenorm(n_points)
+        x, w = scipy.special.roots_hermitenorm(n_points)
         return x, w / np.sqrt(2 * np.pi)
 
     def grid(self, n_points: int) -> Array:
@@ -76,7 +76,7 @@ class Line(AbstractDomain):
     def grid_weights(self, points: Array) -> Array:
         """Gauss-Hermite weights on Gauss-Hermite points, else cell widths times the density."""
         x = np.asarray(points, dtype=float)
-        nodes = special.roots_hermitenorm(x.size)[0] if 1 < x.size <= 200 else None
+        nodes = scipy.special.roots_hermitenorm(x.size)[0] if 1 < x.size <= 200 else None
         order = np.argsort(x)
         w = np.empty_like(x)
         if nodes is not None and np.allclose(x[order], nodes, rtol=0, atol=1e-10):

@@ -7,7 +7,7 @@ import functools
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from spdelaw.domain._base import Array
 from spdelaw.domain._places import as_points
@@ -101,8 +101,8 @@ class Mesh(TabulatedDomain):
         return np.bincount(self.triangles.ravel(), share, len(self.nodes))
 
     @functools.cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.nodes[self.triangles].mean(1))
+    def _tree(self) -> scipy.spatial.KDTree:
+        return scipy.spatial.KDTree(self.nodes[self.triangles].mean(1))
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Linear interpolation in the triangle of each point; zero outside the mesh."""

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points, grid_points, places_of_points
@@ -86,7 +86,7 @@ class Sphere(AbstractDomain):
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Legendre in ``sin(lat)`` and ``2 n_points`` longitudes: exact to degree 2n - 1."""
-        s, w = special.roots_legendre(n_points)
+        s, w = scipy.special.roots_legendre(n_points)
         lon = np.arange(2 * n_points) * (180.0 / n_points)
         points = grid_points((np.degrees(np.arcsin(s)), lon))
         return points, np.repeat(w, 2 * n_points) * (np.pi / n_points) * self.radius**2

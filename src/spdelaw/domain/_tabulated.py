@@ -12,8 +12,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.sparse import linalg as sparse_linalg
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.errors import DomainError
@@ -136,11 +135,17 @@ def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple
             fix=f"pass n_modes={n}",
         )  # fmt: skip
     if n <= 500 or 2 * n_modes > n:
-        mu, v = linalg.eigh(stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1))
+        mu, v = scipy.linalg.eigh(
+            stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1)
+        )
     else:
         start = np.random.default_rng(0).standard_normal(n)
-        mu, v = sparse_linalg.eigsh(
-            sparse.csc_matrix(stiffness), n_modes, sparse.csc_matrix(mass), sigma=-shift, v0=start
+        mu, v = scipy.sparse.linalg.eigsh(
+            scipy.sparse.csc_matrix(stiffness),
+            n_modes,
+            scipy.sparse.csc_matrix(mass),
+            sigma=-shift,
+            v0=start,
         )
         order = np.argsort(mu)
         mu, v = mu[order], v[:, order]
