@@ -100,7 +100,9 @@ def test_a_domain_or_a_domain_error(build, value):
 
 @pytest.mark.parametrize("build", [b for b in BUILDS if b.split()[0] in ("interval", "line",
     "plane", "sphere", "disk", "box")])  # fmt: skip
-@pytest.mark.parametrize("value", ["6371", None, 1j, np.nan, np.inf, 10**400])
+@pytest.mark.parametrize(
+    "value", ["6371", None, 1j, np.nan, np.inf, pytest.param(10**400, id="huge")]
+)
 def test_no_number_is_no_number(build, value):
     """The most frequent slips, each by name: text out of a form, nothing."""
     with pytest.raises(DomainError, match="expected"):
