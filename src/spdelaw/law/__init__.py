@@ -7,11 +7,13 @@ from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
 from spdelaw.law._load import load
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
+from spdelaw.law._store import check_replaceable
 
 __all__ = [
     "Law",
     "Quantity",
     "chaos_posterior",
+    "check_replaceable",
     "coordinates_dataset",
     "load",
     "parameters_dataset",
