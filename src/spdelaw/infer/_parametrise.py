@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import rotating_pairs
+from spdelaw.equation import InitialKind, rotating_pairs
 from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import (
     AbstractCoordinates,
@@ -85,7 +87,7 @@ def parametrise(
         known_mean: of the initial state, None where it is estimated.
         origin: when a forcing begins to act.
     """
-    n, extra, kind = len(units), len(units) - n_modes, str(initial.answer)
+    n, extra, kind = len(units), len(units) - n_modes, cast(InitialKind, initial.answer)
     drift = drift_coordinates(model, domain, n_modes, units)
     noise = noise_coordinates(model, n_modes, units)
     if extra:

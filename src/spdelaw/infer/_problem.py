@@ -181,7 +181,7 @@ def second_start(problem: Problem, found: Estimate) -> Array | None:
     if not found.state_space.is_diagonal:
         return None
     parts, slices = found.parametrisation.parts, found.parametrisation.slices
-    dynamics = found.state_space.dynamics
+    dynamics = found.state_space.linear
     n = dynamics.n_modes - problem.design.n_nuisance
     lost = dynamics.drift[:n] * problem.design.step > RUNAWAY_DECAY
     if parts["drift"].names[0].startswith("eigenvalue["):
