@@ -179,7 +179,7 @@ def test_show_has_parameters_facts_and_citation(run, run_json, data):
     for words in ("exact", "[0, 3.14159], dirichlet", "12 paths", "Initial state", "cite: "):
         assert words in text
     assert document["citation"] == law.citation()
-    assert document["law"]["info"] == json.loads(json.dumps(law.info))
+    assert document["law"]["info"] == json.loads(json.dumps(dict(law.info)))
     assert run("show", "a.law", "-q").output == ""
 
 

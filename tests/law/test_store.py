@@ -103,6 +103,28 @@ def test_a_law_replaces_a_law_and_nothing_else(tmp_path):
         law().save(tmp_path / "none" / "some.law")
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "figures/map.png", ".git/HEAD"])
+def test_files_of_the_user_beside_a_law_are_never_removed(tmp_path, name):
+    target = tmp_path / "some.law"
+    law().save(target)
+    (target / name).parent.mkdir(exist_ok=True)
+    (target / name).write_text("mine")
+    with pytest.raises(FileError, match="nothing was deleted"):
+        law("gaussian").save(target)
+    assert (target / name).read_text() == "mine"
+    assert_same(sl.load(target), law())
+
+
+@pytest.mark.parametrize("text", ['{"text": "the law of 1998"}', "not JSON", "[" * 100_000])
+def test_a_file_of_the_same_name_does_not_make_a_directory_a_law(tmp_path, text):
+    folder = tmp_path / "statutes"
+    folder.mkdir()
+    (folder / "law.json").write_text(text)
+    with pytest.raises(FileError, match=r"law\.json"):
+        law().save(folder)
+    assert (folder / "law.json").read_text() == text
+
+
 def test_a_failed_save_leaves_the_old_law(tmp_path, monkeypatch):
     target = tmp_path / "some.law"
     law().save(target)
@@ -189,6 +211,26 @@ def test_a_newer_schema_says_so(saved):
 def test_json_that_is_no_law(saved, text):
     (saved / "law.json").write_text(text)
     with pytest.raises(FileError):
+        sl.load(saved)
+
+
+@pytest.mark.parametrize("depth", [2_000, 200_000])
+def test_json_nested_without_end_is_refused(saved, depth):
+    (saved / "law.json").write_text('{"info": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(FileError, match="Fix:"):
+        sl.load(saved)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", ["law.json", "arrays.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_device_is_refused_and_not_waited_for(saved, name, kind):
+    (saved / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(saved / name)
+    else:
+        (saved / name).symlink_to("/dev/zero")
+    with pytest.raises(FileError, match=f"a regular file, got a {kind}"):
         sl.load(saved)
 
 

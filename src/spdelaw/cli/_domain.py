@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +10,10 @@ import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
 from spdelaw.cli._options import numbers, one_of, positive_number
-from spdelaw.data import guess_boundary
+from spdelaw.data import guess_boundary, read_regular
 from spdelaw.data._contract import canonical
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
-from spdelaw.errors import FileError, InputError
+from spdelaw.errors import FileError, InputError, SpdeLawError
 
 #: Domains by name, with the options each of them takes.
 OPTIONS = {
@@ -100,9 +99,9 @@ def _taker(key: str) -> str:
 
 def _from_file(path: Path) -> AbstractDomain:
     try:
-        return from_dict(json.loads(path.read_text()))
+        return from_dict(read_regular(path))
     except (OSError, ValueError, TypeError) as error:
-        if isinstance(error, InputError):
+        if isinstance(error, SpdeLawError):
             raise
         raise FileError(
             str(path), expected="a file of json.dumps(domain.to_dict())",

@@ -50,7 +50,7 @@ def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
     try:
         description = json.loads(stored) if isinstance(stored, str) else stored
         return SpectralSPDE.from_dict(description) if isinstance(description, dict) else None
-    except (ValueError, SpdeLawError):
+    except (ValueError, RecursionError, SpdeLawError):
         return None  # an attribute of the same name with another meaning
 
 

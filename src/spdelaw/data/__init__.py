@@ -8,13 +8,16 @@ from spdelaw.data._fingerprint import fingerprint
 from spdelaw.data._guess import guess_boundary, guess_layout, guess_unit
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
+from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
+from spdelaw.data._zarr import check_replaceable, replace_store
 
 __all__ = [
     "Preparation",
     "Prepared",
     "as_fields",
+    "check_replaceable",
     "describe",
     "fingerprint",
     "from_dates",
@@ -26,6 +29,9 @@ __all__ = [
     "on_clock",
     "read",
     "read_dataset",
+    "read_regular",
+    "refuse_special",
+    "replace_store",
     "split",
     "stack",
     "to_dates",

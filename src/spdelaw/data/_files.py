@@ -16,6 +16,7 @@ from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
 from spdelaw.data._layout import TIME, check_dims
+from spdelaw.data._regular import refuse_special
 from spdelaw.data.atomic import recover_directory
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
 
@@ -123,7 +124,8 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         fields: fields, brought into canonical form before; or a Dataset with variables of
             numbers, stored as it is.
         path: file or directory; the suffix tells the format.
-        overwrite: whether an existing file may be replaced.
+        overwrite: whether an existing file may be replaced. A Zarr directory only goes if
+            this function wrote all that is in it.
 
     Returns:
         The path.
@@ -147,6 +149,8 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
             str(target), expected="a free name", got="an existing file",
             fix="pass overwrite=True or choose another name",
         )  # fmt: skip
+    if form is _zarr:
+        _zarr.check_replaceable(target)
     dataset = encode(to_dataset(_checked(fields)))
     with _LOCK, _writing(target):
         form.save(dataset, target)
@@ -224,6 +228,7 @@ def _format(path: Path) -> ModuleType:
 def _undisturbed(path: Path) -> Iterator[None]:
     """Refuse a mixture: the files of a directory that was replaced while it was read."""
     recover_directory(path)
+    refuse_special(path)
     before = path.stat().st_ino if path.is_dir() else None
     yield
     if before is not None and path.stat().st_ino != before:

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.spatial import KDTree
 
 from spdelaw.data._climate import design_matrix, deviations, regress
 from spdelaw.data._clock import on_clock
@@ -187,7 +187,7 @@ class Prepared:
         largest = np.abs(self.points).max(0)
         unit = np.where(largest > 0, largest, 1.0)
         known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (self.points, points))
-        at = KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+        at = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
         if (at == n).any():
             raise DataError(
                 "points", expected=f"some of the {n} points the preparation was learned at",

@@ -11,7 +11,14 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
-from spdelaw.domain._places import Places, as_points, places_of_fields, places_of_points
+from spdelaw.domain._places import (
+    POINT,
+    Places,
+    as_points,
+    places_of_fields,
+    places_of_points,
+    sensors_outside,
+)
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
@@ -82,6 +89,11 @@ class AbstractDomain(abc.ABC):
     def check_points(self, points: Any) -> Array:
         """Return the points as float64, or raise `DomainError` where they lie outside."""
 
+    @property
+    def reach(self) -> str:
+        """Where points may lie, in words, for messages."""
+        return str(self)
+
     def contains(self, points: Array) -> Array:
         """Whether each point lies in the domain; shape (n_points,)."""
         return np.ones(len(points), bool)
@@ -129,9 +141,11 @@ class AbstractDomain(abc.ABC):
         fields = fields.transpose(..., *self._space_dims(fields))
         found = places_of_fields(fields, self.dims)
         inside = self.contains(found.points)
-        if not inside.all() and inside.any():
-            outside = found.only(~inside).flatten(fields.data)
-            if bool(np.isnan(outside).all()):
+        if not inside.all():
+            seen = found.only(~inside).seen(fields.data)
+            if found.dims == (POINT,) and seen.any():
+                raise sensors_outside(self.reach, self.dims, found.points, ~inside)
+            if inside.any() and not seen.any():
                 found = found.only(inside)
         return found._replace(points=self.check_points(found.points))
 

@@ -18,7 +18,9 @@ Array = np.ndarray
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear(Dynamics):
-    """``dc = -Lambda c dt + F(t) dt + dW`` with ``Cov dW = w(t) Q dt``.
+    """``dc = -Lambda (c - m) dt + F(t) dt + dW`` with ``Cov dW = w(t) Q dt``.
+
+    The state is ``c = u + m + (response to F)``; initial states are those of the deviation u.
 
     Args:
         drift: ``Lambda``, (N,) or (N, N).
@@ -26,6 +28,7 @@ class Linear(Dynamics):
         season: ``w``, or None for noise of constant strength.
         forcing: known ``F``, or None.
         origin: when the forcing begins to act.
+        mean: ``m``, (N,), to which the state returns; None for zero.
     """
 
     drift: Array
@@ -33,6 +36,7 @@ class Linear(Dynamics):
     season: Season | None = None
     forcing: Forcing | None = None
     origin: float = 0.0
+    mean: Array | None = None
     name: ClassVar[str] = "linear"
 
     @property
@@ -47,9 +51,10 @@ class Linear(Dynamics):
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """Drift, noise and, where there is one, the weights of the season."""
+        """Drift, noise and, where there are any, the weights of the season and the mean."""
         season = {} if self.season is None else {"season": self.season.weights}
-        return {"drift": self.drift, "noise": self.noise, **season}
+        mean = {} if self.mean is None else {"mean": self.mean}
+        return {"drift": self.drift, "noise": self.noise, **season, **mean}
 
     def over(self, dt: Array, start: Array | None = None) -> Transition:
         """Transitions of steps of lengths ``dt`` (U,), from ``start`` (U,) on."""
@@ -57,14 +62,20 @@ class Linear(Dynamics):
 
     def transitions(self, times: Array) -> tuple[Transition, Array]:
         """Transitions that occur between ``times`` (T, ...), and which one each step has."""
+        if self.is_diagonal and times.ndim == 2 and times.shape[1] > 1:
+            # Clocks of their own: finding equal steps would cost more than it spares.
+            dt = np.diff(times, axis=0)
+            which = np.arange(dt.size).reshape(dt.shape)
+            return self.over(dt.ravel(), times[:-1].ravel()), which
         start, dt, which = distinct_spans(times, self.season)
         return self.over(dt, start), which
 
     def response(self, times: Array) -> Array:
-        """Mean that the forcing drives, zero without one; (*times.shape, N)."""
+        """What is added to the deviation: mean and response to a forcing; (*times.shape, N)."""
+        mean = np.zeros(self.n_modes) if self.mean is None else self.mean
         if self.forcing is None:
-            return np.zeros((*np.shape(times), self.n_modes))
-        return self.forcing.response(self.drift, times, self.origin)
+            return np.broadcast_to(mean, (*np.shape(times), self.n_modes))
+        return self.forcing.response(self.drift, times, self.origin) + mean
 
     def response_pull_back(self, times: Array, by: Array) -> Array:
         """Gradient by the drift from that by the response, (*times.shape, N)."""
@@ -73,9 +84,18 @@ class Linear(Dynamics):
         return self.forcing.pull_back(self.drift, times, by, self.origin)
 
     @property
-    def unforced(self) -> Linear:
-        """The same without its forcing."""
-        return self if self.forcing is None else dataclasses.replace(self, forcing=None)
+    def is_driven(self) -> bool:
+        """Whether something is added to the deviation."""
+        return self.forcing is not None or self.mean is not None
+
+    @property
+    def undriven(self) -> Linear:
+        """The law of the deviation: no forcing, a mean of zero."""
+        return dataclasses.replace(self, forcing=None, mean=None) if self.is_driven else self
+
+    def with_mean(self, mean: Array | None) -> Linear:
+        """The same around another mean."""
+        return dataclasses.replace(self, mean=mean)
 
     def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
         """``F m + r``, ``F P F' + Omega`` and ``P F'`` with r what the forcing adds."""
@@ -95,7 +115,8 @@ class Linear(Dynamics):
             by_response = np.stack([-f.T @ by_mean, by_mean])
             by_drift = found.by_drift + self.response_pull_back(ends, by_response)
             season = {} if self.season is None else {"season": found.by_season}
-            numbers = {"drift": by_drift, "noise": found.by_noise, **season}
+            level = {} if self.mean is None else {"mean": by_response.sum(0)}
+            numbers = {"drift": by_drift, "noise": found.by_noise, **season, **level}
             return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, numbers
 
         return Step(
@@ -116,6 +137,7 @@ class Linear(Dynamics):
             self,
             drift=operators.leading(self.drift, n),
             noise=operators.leading(self.noise, n),
+            mean=None if self.mean is None else self.mean[:n],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,6 +147,7 @@ class Linear(Dynamics):
             "drift": self.drift,
             "noise": self.noise,
             "origin": float(self.origin),
+            **({} if self.mean is None else {"mean": self.mean}),
             **{name: part.to_dict() for name, part in parts.items() if part is not None},
         }
 
@@ -135,6 +158,8 @@ class Linear(Dynamics):
         for name, kind in (("season", Season), ("forcing", Forcing)):
             if name in d:
                 d[name] = kind(**d[name])
+        if "mean" in d:
+            d["mean"] = np.asarray(d["mean"], float)
         return cls(np.asarray(d.pop("drift"), float), np.asarray(d.pop("noise"), float), **d)
 
 

@@ -14,8 +14,8 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw.equation import Linear
 from spdelaw.infer import principal_components
@@ -154,9 +154,9 @@ def _series_tests(z: Array, shrink: float) -> dict[str, float]:
     omnibus = float(stats.normaltest(seen).statistic) / shrink
     box, lags = _ljung_box(z / np.sqrt(np.mean(seen**2)))
     return {
-        "variance": float(2.0 * special.ndtr(-abs(gap))),
-        "normality": float(special.chdtrc(2, omnibus)),
-        "whiteness": float(special.chdtrc(lags, box / shrink)) if lags else np.nan,
+        "variance": float(2.0 * scipy.special.ndtr(-abs(gap))),
+        "normality": float(scipy.special.chdtrc(2, omnibus)),
+        "whiteness": float(scipy.special.chdtrc(lags, box / shrink)) if lags else np.nan,
     }
 
 
@@ -187,7 +187,7 @@ def _independence(z: Array, shrink: float) -> Array:
         enough = (pairs >= 20) & ~np.eye(n, dtype=bool)
         total += np.where(enough, product**2 / np.maximum(pairs, 1), 0.0).sum(1)
         used += enough.sum(1)
-    return np.where(used > 0, special.chdtrc(np.maximum(used, 1), total / shrink), np.nan)
+    return np.where(used > 0, scipy.special.chdtrc(np.maximum(used, 1), total / shrink), np.nan)
 
 
 def _holm(p_values: xr.Dataset, unit: str) -> list[str]:

@@ -9,8 +9,9 @@ from spdelaw.law import Law, Numbers
 def check_comparable(*laws: Law) -> Numbers:
     """The numbers that the log-likelihoods of all laws are densities of, or `InputError`.
 
-    A density of values and one of coefficients, or densities of different data, differ by more than
-    the laws do. Laws that version 0.1 saved do not say what their log-likelihood is a density of.
+    A density of values and one of coefficients, or densities of different data, differ by more
+    than the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data
+    that were read in passing, or added by `spdelaw.update`.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -20,15 +21,15 @@ def check_comparable(*laws: Law) -> Numbers:
         >>> check_comparable(few, many).kind
         'values'
     """
-    named = [law.info.log_likelihood_of for law in laws]
-    if not named or any(entry is None for entry in named):
+    named = [Numbers(**(law.info.log_likelihood_of or {"kind": "", "count": 0})) for law in laws]
+    if not named or not all(numbers.fingerprint for numbers in named):
         raise InputError(
             "laws",
-            expected="laws that name what their log-likelihood is a density of",
-            got="none" if not named else "one without that entry",
-            fix="fit again, or compare law.log_likelihood(data) on the same data",
+            expected="laws that name the data their log-likelihood is a density of",
+            got=f"{len(named)} laws, one without that name",
+            fix="fit data in memory with this version, or compare law.log_likelihood(data)",
         )
-    first, *others = (Numbers(**entry) for entry in named if entry is not None)
+    first, *others = named
     for other in others:
         if other != first:
             raise InputError(
@@ -41,7 +42,7 @@ def check_comparable(*laws: Law) -> Numbers:
 
 
 def _words(numbers: Numbers) -> str:
-    return f"{numbers.count} {numbers.kind} of data {numbers.fingerprint[:12] or 'without a name'}"
+    return f"{numbers.count} {numbers.kind} of data {numbers.fingerprint[:12]}"
 
 
 def _fix(one: Numbers, other: Numbers) -> str:

@@ -13,8 +13,8 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw.checks import whole
 from spdelaw.data import Preparation, as_fields
@@ -79,7 +79,7 @@ def leave_future_out(
     n = fields.sizes["time"]
     errors = np.full((len(PREDICTORS), leads, n - start), np.nan)
     inside = np.full((leads, n - start), np.nan)
-    z = float(special.ndtri(0.5 + 0.5 * level))
+    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
     law: Law | None = None
     for origin in range(start, n):
         if law is None or (origin - start) % refit == 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._curvature import Objective, difference_information
@@ -137,7 +137,7 @@ def _quasi_newton(
             return 1e300, np.zeros_like(u)
         return -value, -gradient * scale
 
-    result = optimize.minimize(
+    result = scipy.optimize.minimize(
         negative, np.zeros(len(start)), jac=True, method="BFGS",
         options={"gtol": 1e-4, "maxiter": max_iterations},
     )  # fmt: skip

@@ -12,6 +12,7 @@ from spdelaw.law._observations import Observations, noisy_state_space, observe
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._states import batches, smooth_fields
+from spdelaw.law._store import check_replaceable
 from spdelaw.law._text import table_html
 from spdelaw.law._user_units import to_clock
 
@@ -25,6 +26,7 @@ __all__ = [
     "Quantity",
     "batches",
     "chaos_posterior",
+    "check_replaceable",
     "coordinates_dataset",
     "load",
     "log_density",

@@ -134,7 +134,9 @@ class Law:
     @property
     def bare(self) -> Law:
         """The same law for data that `prepared` returned: no preparation, no forcing."""
-        d = self.dynamics.unforced if isinstance(self.dynamics, Linear) else self.dynamics
+        d = self.dynamics
+        if isinstance(d, Linear):
+            d = dataclasses.replace(d, forcing=None)
         return dataclasses.replace(self, preparation=None, dynamics=d)
 
     def with_info(self, **entries: Any) -> Law:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
@@ -29,7 +29,7 @@ def interval_table(quantity: Quantity, level: float) -> Array:
     ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm.
     """
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
-    z = special.ndtri(0.5 * (1.0 + level))
+    z = scipy.special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
         lower = np.where(quantity.positive, x * np.exp(-z * relative), x - z * s)

@@ -12,7 +12,8 @@ import xarray as xr
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from spdelaw.data.atomic import recover_directory, replace_directory
+from spdelaw.data import read_regular, refuse_special
+from spdelaw.data.atomic import recover_directory, refuse_foreign, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
 from spdelaw.law._old_schema import upgrade
 from spdelaw.law._parameters_table import with_modes
@@ -20,6 +21,7 @@ from spdelaw.law._parameters_table import with_modes
 #: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
 #: first two, with a linear law alone; the third names its dynamics.
 SCHEMA, OLD_SCHEMAS = 3, (1, 2)
+DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
 
 
 def write_law(
@@ -27,12 +29,7 @@ def write_law(
 ) -> None:
     """Write description, arrays and the parameter table; old or new, never half."""
     path = Path(path)
-    if path.exists() and not (path / "law.json").is_file():
-        expected, fix = "a free name, or a law to replace", "choose another name"
-        raise FileError(str(path), expected=expected, got="something else there", fix=fix)
-    if not path.absolute().parent.is_dir():
-        expected, fix = "an existing folder", "create the folder first"
-        raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
+    check_replaceable(path)
     tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
@@ -43,10 +40,10 @@ def write_law(
         "parameter_attributes": table.attrs,
         **description,
     }
-    with replace_directory(path) as folder:
-        save_file(tensors, folder / "arrays.safetensors")
-        document["sha256"] = _digest(document, folder / "arrays.safetensors")
-        (folder / "law.json").write_text(json.dumps(document, indent=2, sort_keys=True))
+    with replace_directory(path, written_files) as folder:
+        save_file(tensors, folder / ARRAYS)
+        document["sha256"] = _digest(document, folder / ARRAYS)
+        (folder / DOCUMENT).write_text(json.dumps(document, indent=2, sort_keys=True))
 
 
 def _tensor(values: np.ndarray) -> np.ndarray:
@@ -55,16 +52,40 @@ def _tensor(values: np.ndarray) -> np.ndarray:
     return np.array(values, dtype=kind, order="C")
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise `FileError` unless the name is free, or that of a law and nothing else."""
+    if not path.absolute().parent.is_dir():
+        expected, fix = "an existing folder", "create the folder first"
+        raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
+    refuse_foreign(path, written_files)
+
+
+def written_files(folder: Path) -> tuple[str, ...]:
+    """Files of a folder that `write_law` put there: both, or none where it is no law.
+
+    Another program may call a file ``law.json`` too; ours has a schema and a digest.
+    """
+    try:
+        document = read_regular(folder / DOCUMENT)
+    except (OSError, ValueError):
+        return ()
+    is_law = isinstance(document, dict) and {"schema", "sha256", "parameters"} <= document.keys()
+    return (DOCUMENT, ARRAYS) if is_law else ()
+
+
 def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
     """Description, arrays and parameter table of a saved law, or `FileError`."""
     path = Path(path)
     recover_directory(path)
     try:
-        document = json.loads((path / "law.json").read_text())
-        digest = _digest(document, path / "arrays.safetensors")
-        arrays = load_file(path / "arrays.safetensors")
+        document = read_regular(path / DOCUMENT)
+        refuse_special(path / ARRAYS)
+        digest = _digest(document, path / ARRAYS)
+        arrays = load_file(path / ARRAYS)
     except FileNotFoundError as error:
         raise _unreadable(path, "no law there") from error
+    except SpdeLawError:
+        raise
     except (OSError, ValueError, SafetensorError) as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
     schema = document.get("schema") if isinstance(document, dict) else None

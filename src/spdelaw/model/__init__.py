@@ -15,6 +15,11 @@ from spdelaw.model._filter import (
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
+from spdelaw.model._restricted import (
+    Restricted,
+    evaluate_restricted,
+    evaluate_restricted_statistics,
+)
 from spdelaw.model._rotate import rotate
 from spdelaw.model._smoother import (
     Smoothed,
@@ -41,6 +46,7 @@ __all__ = [
     "Latents",
     "PairSums",
     "Projected",
+    "Restricted",
     "Smoothed",
     "StateSpace",
     "Statistics",
@@ -52,6 +58,8 @@ __all__ = [
     "component_innovations",
     "evaluate_chaos",
     "evaluate_likelihood",
+    "evaluate_restricted",
+    "evaluate_restricted_statistics",
     "evaluate_statistics",
     "filter_log_likelihood",
     "forward_filter",

@@ -11,7 +11,7 @@ operation updates the same entry of every matrix, which is several times faster 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 Array = np.ndarray
 
@@ -33,11 +33,11 @@ def invert(matrices: Array) -> tuple[Array, Array]:
 
 def _invert_one(matrix: Array) -> tuple[Array, Array]:
     """The same for a batch of one, where calls of NumPy would cost more than the arithmetic."""
-    factor, info = lapack.dpotrf(matrix, lower=1, clean=0)
+    factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=0)
     if info != 0:
         raise np.linalg.LinAlgError("matrix is not positive definite")
     logdet = 2.0 * np.log(factor.diagonal()).sum()
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     # Only the lower triangle is set, and the upper one is still that of the factor.
     n = len(inverse)
     upper = np.arange(n)[:, None] < np.arange(n)

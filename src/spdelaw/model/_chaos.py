@@ -26,6 +26,7 @@ from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._state_space import StateSpace
+from spdelaw.model._threads import one_thread
 
 Array = np.ndarray
 Density = Literal["fields", "coefficients"]
@@ -34,6 +35,7 @@ Density = Literal["fields", "coefficients"]
 MOST_ROWS = 3000
 
 
+@one_thread
 def evaluate_chaos(
     collapsed: Collapsed, state_space: StateSpace, model: ChaosModel, *, density: Density = "fields"
 ) -> Evaluation:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from spdelaw.model._blocks import invert
 
@@ -269,15 +269,15 @@ def _marginal(y: Array, root: Array, whole: Array, w: Array) -> tuple[Array, Arr
     some = root[missing] if 2 * missing.sum() < len(y) else root[~missing]
     g = whole - some.T @ some if 2 * missing.sum() < len(y) else some.T @ some
     scale = np.sqrt(np.diag(g))
-    factor, failed = lapack.dpotrf(g / np.outer(scale, scale), lower=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(g / np.outer(scale, scale), lower=1)
     if failed:
         return None
-    inverse, _ = lapack.dpotri(factor, lower=1)
+    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
     spread = np.diag(inverse)
     if not spread.sum() < 1.0 / SMALLEST_EIGENVALUE:
         return None
     b = root.T @ np.where(missing, 0.0, np.sqrt(w) * y)
-    solution, _ = lapack.dpotrs(factor, b / scale, lower=1)
+    solution, _ = scipy.linalg.lapack.dpotrs(factor, b / scale, lower=1)
     return solution / scale, scale**2 / spread
 
 

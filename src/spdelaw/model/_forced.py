@@ -1,4 +1,4 @@
-"""The response to a known forcing, taken off the data, and its share of the score.
+"""Mean and response to a known forcing, taken off the data, and their share of the score.
 
 d log p / d Lambda = (score of the unforced state) + sum_t (d log p / d m(t)) (d m(t) / d Lambda)
 """
@@ -20,8 +20,8 @@ Array = np.ndarray
 
 
 def without_response(block: Block, dynamics: Linear) -> Block:
-    """Collapsed data less the response to the forcing."""
-    if dynamics.forcing is None:
+    """Collapsed data of the deviation: less the mean and the response to a forcing."""
+    if not dynamics.is_driven:
         return block
     m = np.moveaxis(dynamics.response(block.times), -1, 1) * block.unit  # (T, N, columns)
     return block._replace(

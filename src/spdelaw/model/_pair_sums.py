@@ -51,10 +51,7 @@ class PairSums(NamedTuple):
         return self._replace(**total)
 
     def shifted(self, first: Array, n_paths: int, m: Array, times: Array) -> PairSums:
-        """Sums of ``c - m`` for a shift ``m`` (T, N), zero at the first time.
-
-        ``first`` (T, N) are the sums of ``c`` over paths.
-        """
+        """Sums of ``c - m`` for a known ``m`` (T, N); ``first`` (T, N) are those of ``c``."""
 
         def change(now: Array, then: Array, m_now: Array, m_then: Array) -> Array:
             mixed = now[:, :, None] * m_then[:, None] + m_now[:, :, None] * then[:, None]

@@ -58,7 +58,33 @@ def posterior(gram: Array, vector: Array, prior: Prior) -> Posterior:
         compiled = _compiled()
         if compiled is not None:
             return _by_machine_code(compiled, gram, vector, prior)
+    if gram.ndim == 3 and prior.precision.ndim == 2:
+        return _by_diagonals(gram, vector, prior)
     return _by_elimination(gram, vector, prior)
+
+
+def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """The elimination of `sweep` and its way back where every block is diagonal."""
+    own, d = prior.own(), along(prior.coupling, prior.free)
+    block = gram + own
+    mean = np.empty(np.broadcast_shapes(vector.shape, own.shape))
+    mean[0] = vector[0] + prior.precision * prior.mean
+    for t in range(1, len(block)):
+        gain = d[t - 1] / block[t - 1]
+        block[t] -= gain * d[t - 1]
+        np.multiply(gain, mean[t - 1], out=mean[t])
+        mean[t] += vector[t]
+    variance = 1.0 / block
+    mean *= variance
+    gain = variance[:-1] * d
+    cross = np.empty(gain.shape)
+    for t in range(len(gain) - 1, -1, -1):
+        mean[t] += gain[t] * mean[t + 1]
+        cross[t] = gain[t] * variance[t + 1]
+        variance[t] += gain[t] * cross[t]
+    logs = np.log(block).sum((0, 1)) + prior.log_determinant
+    trace = (gram * variance).sum((0, 1))
+    return Posterior(mean, variance, cross, variance[0], trace, logs)
 
 
 @cache

@@ -90,7 +90,7 @@ class Statistics:
         return self.pairs
 
     def shifted(self, m: Array) -> Statistics:
-        """Sums of ``c - m``, for a response ``m`` (T, N) that is zero at the first time."""
+        """Sums of ``c - m`` for a known ``m`` (T, N)."""
 
         def product(lag: int, of: Array) -> Array:
             now, then = slice(len(m) - lag), slice(lag, None)
@@ -227,7 +227,7 @@ def _sums(s: Statistics, state_space: StateSpace) -> StepSums:
 
 def _unforced(s: Statistics, state_space: StateSpace) -> Statistics:
     dynamics = state_space.linear
-    return s if dynamics.forcing is None else s.shifted(dynamics.response(s.times))
+    return s.shifted(dynamics.response(s.times)) if dynamics.is_driven else s
 
 
 def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:

@@ -40,6 +40,8 @@ def grouped(values: Array, which: Array, n: int) -> Array:
     """Sums of ``values`` (K, ...) over entries with equal ``which`` (K,); (n, ...)."""
     if n == 1:
         return values.sum(0, keepdims=True)
+    if n == len(which) and np.array_equal(which, np.arange(n)):
+        return values
     order = np.argsort(which, kind="stable")
     occurring, first = np.unique(which[order], return_index=True)
     out = np.zeros((n, *values.shape[1:]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw.report._maps import nearest, space_names
 from spdelaw.report._one_path import moments_of, one_path
@@ -82,7 +82,7 @@ def plot_forecast(
 
 def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
     for probability, darkness in BANDS.items():
-        z = special.ndtri(0.5 + 0.5 * probability)
+        z = scipy.special.ndtri(0.5 + 0.5 * probability)
         ax.fill_between(
             mean["time"], mean - z * std, mean + z * std, color=SAMPLE, alpha=darkness,
             linewidth=0, label=f"{100 * probability:g} % band",

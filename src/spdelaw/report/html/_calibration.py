@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.evaluation import predict_tier
 from spdelaw.report._innovations import correlations, pit_histogram
@@ -114,7 +114,7 @@ def _shares(mean: Array, std: Array, truth: Array) -> Array:
     if not there.any():
         return np.full(len(LEVELS), np.nan)
     distance = np.abs(truth - mean)[there] / std[there]
-    return np.array([(distance <= special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
+    return np.array([(distance <= scipy.special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
 
 
 def _tests(material: Material) -> Table:
