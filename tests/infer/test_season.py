@@ -124,9 +124,6 @@ def test_bad_seasons(fields, truth):
         sl.fit(fields, truth.domain, N, season=season, initial="stationary")
 
 
-def test_what_has_no_seasons_yet_refuses_them(law, fields, truth):
+def test_chaos_coordinates_know_no_seasons(law, fields):
     with pytest.raises(InputError, match="do not change in time"):
         chaos_posterior(law, fields[:2])
-    coupled = sl.SpectralSPDE(truth.domain, N, np.diag(truth.eigenvalues), noise=np.ones(N))
-    with pytest.raises(InputError, match="no seasons"):
-        law.kl_divergence(coupled)

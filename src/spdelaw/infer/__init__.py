@@ -1,20 +1,12 @@
 """LEARN: parameters from data."""
 
+from spdelaw.infer._amortized_engine import Amortized
+from spdelaw.infer._chaos_engine import TAILS, Chaos
 from spdelaw.infer._engine import Engine, engine_names
-from spdelaw.infer._exact import Exact  # the order in which engines are listed
-from spdelaw.infer._chaos_engine import TAILS, Chaos  # isort: skip
-from spdelaw.infer._amortized_engine import Amortized  # isort: skip
+from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
 from spdelaw.infer._learner import Learner
-from spdelaw.infer._model import (
-    DRIFTS,
-    INITIALS,
-    NOISES,
-    OBSERVATION_NOISES,
-    WORDS,
-    LowRank,
-    Model,
-)
+from spdelaw.infer._model import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, WORDS, LowRank, Model
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal

@@ -46,7 +46,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     )
     said = [*report.sentences, *([hint] if hint else [])]
     if said:
-        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=5)
+        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
     short = found.optimum.note
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind

@@ -69,7 +69,7 @@ def fit(
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
     engine = make_engine(engine, words)
-    run = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
+    run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
     engine.check(model, whole("bootstrap", bootstrap, 0))
     prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
@@ -143,22 +143,18 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
 
 
 def _check_size(observed: Observed, n_modes: int) -> None:
-    points, n_times = observed.points, observed.times.shape[-1]
+    n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
     # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, len(points)))))
+    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, n_points))))
     if n_modes > n:
-        expected, fix = f"at most {n} modes on these {len(points)} points", max(1, n // 2)
-        raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={fix}")
+        expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
+        raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
     if observed.n_paths * (n_times - 1) < 3:
-        raise DataError(
-            "data",
-            expected="at least three transitions between times",
-            got=f"{observed.n_paths} paths of {n_times} times",
-            fix="observe longer, or more paths",
-        )
-    if not np.isfinite(observed.span) or observed.span <= 0:
-        got, fix = f"a span of {observed.span}", "check the time coordinate"
-        raise DataError("time", expected="times that advance", got=got, fix=fix)
+        expected, got = "at least three transitions", f"{observed.n_paths} paths of {n_times} times"
+        raise DataError("data", expected=expected, got=got, fix="observe longer, or more paths")
+    if not np.isfinite(span) or span <= 0:
+        expected, got = "times that advance", f"a span of {span}"
+        raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
 
 
 def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:

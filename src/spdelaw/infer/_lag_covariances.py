@@ -8,8 +8,6 @@ as it is known.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import distinct_steps, operators
@@ -34,7 +32,9 @@ def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) 
     if sums is None:
         return moments
     u = int(sums.n_steps.argmax())
-    products = Products(sums.before[u], sums.cross[u], sums.after[u], sums.n_steps[u])
+    sums_of = (sums.before[u], sums.cross[u], sums.after[u])
+    products = tuple(m / sums.n_steps[u] for m in sums_of)
+    moments = moments._replace(spread=sums.first / s.n_paths)
     return _from_products(moments, products, sums.lengths[u], float(np.ptp(s.times)), drift)
 
 
@@ -52,20 +52,11 @@ def from_coefficient_pairs(
     close = np.abs(dt - common) <= 0.05 * common
     if close.sum() < PAIRS * n:
         return moments
-    now, then, count = now[:, close], then[:, close], int(close.sum())
-    error = count * np.diag(np.minimum(moments.error, 0.8 * np.mean(now**2, axis=1)))
-    products = Products(now @ now.T - error, now @ then.T, then @ then.T - error, count)
+    now, then, n = now[:, close], then[:, close], int(close.sum())
+    error = np.diag(np.minimum(moments.error, 0.8 * np.mean(now**2, axis=1)))
+    products = (now @ now.T / n - error, now @ then.T / n, then @ then.T / n - error)
     span = max(float(np.ptp(block.times, axis=0).max()) for block in collapsed.blocks)
     return _from_products(moments, products, common, span, drift)
-
-
-class Products(NamedTuple):
-    """Sums of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
-
-    before: Array
-    cross: Array
-    after: Array
-    count: float
 
 
 def _pairs(block: Block) -> tuple[Array, Array, Array]:
@@ -78,9 +69,10 @@ def _pairs(block: Block) -> tuple[Array, Array, Array]:
 
 
 def _from_products(
-    moments: MomentEstimates, products: Products, dt: float, span: float, ask_drift: bool
+    moments: MomentEstimates, products: tuple[Array, ...], dt: float, span: float, ask_drift: bool
 ) -> MomentEstimates:
-    before, cross, after = (m / products.count for m in products[:3])
+    """From means of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
+    before, cross, after = products
     drift: Array | None = moments.drift
     if ask_drift:
         drift = _drift(_positive(before), cross, dt, span)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spdelaw.equation import Forcing, InitialState, Linear, Season, operators
+from spdelaw.equation import Forcing, InitialKind, InitialState, Linear, Season, operators
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.model import Evaluation, StateSpace
 
@@ -37,7 +37,7 @@ class Parametrisation:
     """
 
     parts: Mapping[str, AbstractCoordinates]
-    initial_kind: str
+    initial_kind: InitialKind
     initial_mean: Array
     observation_variance: float = 0.0
     season: Season | None = None
@@ -100,12 +100,11 @@ class Parametrisation:
             "drift": by_drift,
             "noise": by_noise,
             "season": found.by_season,
-            "observation": found.by_observation_variance,
+            "observation": np.asarray(found.by_observation_variance),
             "initial_variance": found.by_initial_covariance,
             "initial_mean": found.by_initial_mean,
         }
         slopes = [
-            np.tensordot(by[part], self.jacobian(part, full), np.ndim(by[part]))
-            for part in self.parts
+            np.tensordot(by[part], self.jacobian(part, full), by[part].ndim) for part in self.parts
         ]
         return np.concatenate(slopes)

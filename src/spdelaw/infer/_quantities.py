@@ -82,20 +82,12 @@ def _tied(found: Estimate) -> dict[str, Quantity]:
 
 
 def operators_jacobian(found: Estimate) -> Array:
-    """Derivative of all drift and noise numbers, flattened, by the coordinates; (K, p).
-
-    Both operators have the same shape here: matrices where one of them is.
-    """
-    coupled, p = not found.state_space.linear.is_diagonal, len(found.full)
+    """Derivative of all drift and noise numbers, flattened, by the coordinates; (K, p)."""
     rows = []
     for part in ("drift", "noise"):
-        columns = np.moveaxis(
-            np.nan_to_num(found.parametrisation.jacobian(part, found.full)), -1, 0
-        )
-        if coupled:
-            columns = np.stack([operators.as_matrix(column) for column in columns])
-        flat = columns.reshape(len(columns), -1).T
-        wide = np.zeros((len(flat), p))
+        jacobian = np.nan_to_num(found.parametrisation.jacobian(part, found.full))
+        flat = jacobian.reshape(-1, jacobian.shape[-1])
+        wide = np.zeros((len(flat), len(found.full)))
         wide[:, found.parametrisation.slices[part]] = flat
         rows.append(wide)
     return np.concatenate(rows)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,8 @@ class StructuredRun(Run):
         share = batch.n_paths / self.n_paths
 
         def evaluate(p: StateSpace) -> Evaluation:
-            return Evaluation(*(part / share for part in self.likelihood(batch, p)))
+            found: tuple[Any, ...] = self.likelihood(batch, p)
+            return Evaluation(*(part / share for part in found))
 
         with np.errstate(all="ignore"):
             of_batch = dataclasses.replace(self.posterior, evaluate=evaluate)
