@@ -18,13 +18,13 @@ from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer._design import point_weights
 from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._filter_route import n_states
-from spdelaw.infer._first_states import APART, first_states, initial_state
+from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients, mean_gram
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
-from spdelaw.infer._start import SampleSize, starting_vector
+from spdelaw.infer._start import SampleSize
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.model import (
     ChaosModel,
@@ -114,20 +114,19 @@ def _posed(
     """Maximisation of a likelihood of the modes, from moments and a projection."""
     outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
     moments = from_coefficients(collapsed, outside)
-    mean, spread = first_states(collapsed)
     rounding = NOISE_FREE * float((moments.energy * gram).max())
     noise = APART * max(outside, rounding) / gram
-    kind = initial_state(model, spread, noise, collapsed.n_paths)
+    kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
     parametrisation = parametrise(
-        model, observed.domain, n, kind, collapsed.n_paths, np.ones(n), known_variance=known
+        model, observed.domain, n, kind, collapsed.n_paths, moments, known_variance=known
     )
     n_steps = observed.times.shape[-1] - 1
     size = SampleSize(collapsed.n_paths, n_steps, observed.span, collapsed.n_values)
 
     def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
         variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
-        start = starting_vector(parametrisation, moments, variance, mean, spread)
-        return log_posterior(parametrisation, _guarded(evaluate), start, moments, size, model)
+        own = moments._replace(observation_variance=variance)
+        return log_posterior(parametrisation, _guarded(evaluate), own, size, model)
 
     return posed
 

@@ -22,7 +22,7 @@ from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import estimate, log_posterior
 from spdelaw.infer._start import SampleSize
-from spdelaw.model import Collapsed, collapse, evaluate_likelihood
+from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
 Array = np.ndarray
 
@@ -41,7 +41,7 @@ class Design(NamedTuple):
         known: observation variance where it is not estimated.
         weights: relative precision of each point.
         nuisance: how their number was decided.
-        first: estimates of all modes, where a first fit has been made.
+        first: drift and noise of all modes, where a first fit has been made.
         keep: principal directions of the fields, (points, M), where the values are components.
     """
 
@@ -52,7 +52,7 @@ class Design(NamedTuple):
     known: float | None
     weights: Array | None
     nuisance: Decision
-    first: MomentEstimates | None = None
+    first: tuple[Array, Array] | None = None
     keep: Array | None = None
 
     def of(self, values: Array) -> Array:
@@ -160,7 +160,7 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
 
 def _total_modes(
     seen: Observed, keep: Array, variance: float, n_modes: int, model: Model
-) -> tuple[Decision, MomentEstimates]:
+) -> tuple[Decision, tuple[Array, Array]]:
     """Number of nuisance modes by likelihood of a four-number law, and that law of all modes."""
     domain, sample, times = seen.domain, seen.values[:SAMPLE_PATHS, ::THIN], seen.times[::THIN]
     rough = of_components(sample, times)
@@ -178,8 +178,8 @@ def _total_modes(
         total = n_modes + int(model.nuisance)
         height(total)
     compared = {f"log_likelihood of {n} modes": found[n].log_likelihood for n in sorted(found)}
-    best = found[total]
-    return Decision(total - n_modes, compared), _all_modes(best.parametrisation, best.full)
+    law = found[total].state_space.linear
+    return Decision(total - n_modes, compared), (law.drift, law.noise)
 
 
 def _tied(
@@ -196,19 +196,16 @@ def _tied(
     start = np.zeros(len(tied.names))
     start[:3] = np.log([0.5 * rate, 0.5 * rate / max(mu[1], 1e-12), 1.0])
     start[3:5] = [np.log(power), 2.0]
+    at, none = tied.values(start), np.zeros(n)
+    lam, q = at["drift"], at["noise"]
+    guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none)
     size = SampleSize(collapsed.n_paths, len(times) - 1, float(np.ptp(times)), 1.0)
-    guess, model = _all_modes(tied, start), Model(fixed={"s": 1.0})
-    posterior = log_posterior(
-        tied, lambda p: evaluate_likelihood(collapsed, p), start, guess, size, model
-    )
-    return estimate(posterior, polish=False)
 
+    def evaluate(p: StateSpace) -> Evaluation:
+        return evaluate_likelihood(collapsed, p)
 
-def _all_modes(tied: Parametrisation, full: Array) -> MomentEstimates:
-    """The law of a full vector, in balance."""
-    values = tied.values(full)
-    lam, q = values["drift"], values["noise"]
-    return MomentEstimates(lam, q, np.zeros(len(lam)), q / (2.0 * lam))
+    held = Model(fixed={"s": 1.0})
+    return estimate(log_posterior(tied, evaluate, guess, size, held, start), polish=False)
 
 
 def _has_partial_rows(values: Array) -> bool:

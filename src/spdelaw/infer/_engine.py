@@ -98,7 +98,7 @@ class FunctionEngine(Engine):
 def engine_names() -> tuple[str, ...]:
     """Engines that were defined, and those of installed packages."""
     installed = sorted(entry.name for entry in entry_points(group=GROUP))
-    return tuple(dict.fromkeys([*Engine.registry, *installed]))
+    return tuple(dict.fromkeys(["exact", *Engine.registry, *installed]))
 
 
 def make_engine(engine: str | Engine, options: dict[str, Any]) -> Engine:

@@ -10,7 +10,7 @@ import numpy as np
 from spdelaw.equation import Linear
 from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
-from spdelaw.infer._first_states import APART, first_states, initial_state
+from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
@@ -23,7 +23,6 @@ from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
 from spdelaw.infer._observed import Observed, check_change_with_gaps
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._problem import Problem
-from spdelaw.infer._start import starting_vector
 from spdelaw.model import Collapsed, without_response
 
 #: Misfit per value, relative to the energy, that is rounding and not noise.
@@ -62,65 +61,51 @@ def pose(
         notes.append(DECOUPLED)
     states = n_states(collapsed)
     spare = collapsed.n_values - states
-    moments, guess, energy = _moments(collapsed, spare, design)
-    bare = collapsed
-    if model.forcing is not None:  # the response at a first guess, then a better one
-        driven = Linear(moments.drift, moments.noise, None, model.forcing, design.origin)
-        blocks = (without_response(block, driven) for block in collapsed.blocks)
-        bare = collapsed._replace(blocks=tuple(blocks))
-        moments, guess, energy = _moments(bare, spare, design)
-    units = np.sqrt(moments.noise)
-    if model.couples:
-        moments = from_coefficient_pairs(bare, moments, model.couples_drift)
-    mean, spread = first_states(collapsed)
+    moments, energy = _moments(collapsed, spare, design, model)
 
     def candidate(known: float | None) -> Problem:
         """The modes alone, with a known observation variance or one to estimate."""
-        variance = known if known else guess
-        noise = APART * variance / mean_gram(collapsed)
-        kind = initial_state(model, spread, noise, collapsed.n_paths)
+        own = moments._replace(observation_variance=known or moments.observation_variance)
+        noise = APART * own.observation_variance / mean_gram(collapsed)
+        kind = initial_state(model, own.spread, noise, collapsed.n_paths)
         parametrisation = parametrise(
             model,
             observed.domain,
             n_modes,
             kind,
             collapsed.n_paths,
-            units,
+            own,
             known_variance=None if known is None else known or WORKING_VARIANCE * energy,
             origin=design.origin,
         )
-        return Problem(
-            design,
-            collapsed,
-            parametrisation,
-            starting_vector(parametrisation, moments, variance, mean, spread),
-            moments,
-            model,
-            threads,
-            polish,
-            use_misfit=False,
-            count=OWN_SHARE * states,
-            decisions={"initial_state": kind, "nuisance": design.nuisance},
-            notes=tuple(notes),
-        )
+        decisions = {"initial_state": kind, "nuisance": design.nuisance}
+        problem = Problem(design, collapsed, parametrisation, own, model, threads, polish)
+        return dataclasses.replace(problem, decisions=decisions, notes=tuple(notes))
 
     known, is_open = design.known, model.noise_word == "auto"
     if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
     if known is not None or spare <= 0 or design.n_nuisance or not _rows_determine(design):
-        return dataclasses.replace(candidate(known), use_misfit=True, count=max(spare, states))
-    return _with_noise(candidate, collapsed.misfit / spare, spare, is_open)
+        return dataclasses.replace(candidate(known), count=max(spare, states))
+    return _with_noise(candidate, states, spare, is_open)
 
 
-def _with_noise(candidate: Candidate, outside: float, spare: float, is_open: bool) -> Problem:
+def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool) -> Problem:
     """The problem with as much observation noise as the data show."""
-    noise = noise_of(candidate, outside, is_open)
-    problem = candidate(0.0 if noise.answer == NONE else None)
-    decisions = {**problem.decisions, "observation_noise": noise}
+
+    def inside(known: float | None) -> Problem:
+        return dataclasses.replace(candidate(known), use_misfit=False, count=OWN_SHARE * states)
+
+    outside = inside(None).collapsed.misfit / spare
+    noise = noise_of(inside, outside, is_open)
     if noise.answer == ALL:
-        return dataclasses.replace(problem, use_misfit=True, count=spare, decisions=decisions)
-    return dataclasses.replace(problem, outside=outside, decisions=decisions)
+        problem = dataclasses.replace(candidate(None), count=spare)
+    else:
+        quiet = noise.answer == NONE
+        problem = dataclasses.replace(inside(0.0 if quiet else None), outside=outside)
+    decisions = {**problem.decisions, "observation_noise": noise}
+    return dataclasses.replace(problem, decisions=decisions)
 
 
 def _rows_determine(design: Design) -> bool:
@@ -139,13 +124,28 @@ def n_states(collapsed: Collapsed) -> float:
 
 
 def _moments(
+    collapsed: Collapsed, spare: float, design: Design, model: Model
+) -> tuple[MomentEstimates, float]:
+    """Estimates to start from, and the energy of a value."""
+    found, energy = _first_moments(collapsed, spare, design)
+    if model.forcing is not None:  # the response at a first guess, then a better one
+        driven = Linear(found.drift, found.noise, None, model.forcing, design.origin)
+        blocks = (without_response(block, driven) for block in collapsed.blocks)
+        collapsed = collapsed._replace(blocks=tuple(blocks))
+        found, energy = _first_moments(collapsed, spare, design)
+    if model.couples:
+        found = from_coefficient_pairs(collapsed, found, model.couples_drift)
+    return found, energy
+
+
+def _first_moments(
     collapsed: Collapsed, spare: float, design: Design
-) -> tuple[MomentEstimates, float, float]:
-    """Estimates to start from, of the modes, of the observation variance, of the energy."""
+) -> tuple[MomentEstimates, float]:
     guess = max(collapsed.misfit / spare, 0.0) if spare > 0 else 0.0
-    moments, gram = from_coefficients(collapsed, guess), mean_gram(collapsed)
-    energy = float(np.median(moments.energy * gram))
-    moments = moments if design.first is None else design.first
-    if guess == 0.0:
-        guess = float(np.median(moments.error * gram))
-    return moments, max(guess, 1e-14 * energy), energy
+    found, gram = from_coefficients(collapsed, guess), mean_gram(collapsed)
+    energy = float(np.median(found.energy * gram))
+    if design.first is not None:
+        lam, q = design.first
+        found = found._replace(drift=lam, noise=q, error=np.zeros(len(q)), energy=q / (2.0 * lam))
+    guess = guess or float(np.median(found.error * gram))
+    return found._replace(observation_variance=max(guess, 1e-14 * energy)), energy

@@ -34,6 +34,7 @@ def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) 
     u = int(sums.n_steps.argmax())
     sums_of = (sums.before[u], sums.cross[u], sums.after[u])
     products = tuple(m / sums.n_steps[u] for m in sums_of)
+    moments = moments._replace(spread=sums.first / s.n_paths)
     return _from_products(moments, products, sums.lengths[u], float(np.ptp(s.times)), drift)
 
 
@@ -70,7 +71,7 @@ def _pairs(block: Block) -> tuple[Array, Array, Array]:
 def _from_products(
     moments: MomentEstimates, products: tuple[Array, ...], dt: float, span: float, ask_drift: bool
 ) -> MomentEstimates:
-    """From the means of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
+    """From means of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
     before, cross, after = products
     drift: Array | None = moments.drift
     if ask_drift:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.infer._first_states import first_states
 from spdelaw.model import Block, Collapsed, Statistics
 
 Array = np.ndarray
@@ -31,12 +32,17 @@ class MomentEstimates(NamedTuple):
         noise: covariance of the driving noise, likewise.
         error: variance of white noise in the coefficients, (N,).
         energy: mean square of the coefficients without it, (N,).
+        mean, spread: of the first states; the spread an operator.
+        observation_variance: of the values.
     """
 
     drift: Array
     noise: Array
     error: Array
     energy: Array
+    mean: Array
+    spread: Array
+    observation_variance: float = 0.0
 
 
 def from_statistics(s: Statistics) -> MomentEstimates:
@@ -44,7 +50,9 @@ def from_statistics(s: Statistics) -> MomentEstimates:
     t, n = s.times, s.n_paths
     increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
     q = increments.sum(0) / (n * (t[-1] - t[0]))
-    return _decay(t, s.square / n, q, np.zeros(s.n_modes))
+    lam, energy = _decay(t, s.square / n, q)
+    mean, spread = s.first[0] / n, s.start_spread / n
+    return MomentEstimates(lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
 
 
 def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
@@ -71,7 +79,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     energy = np.maximum(np.mean(energies, axis=0) - rho, 1e-3 * np.mean(energies, axis=0))
     energy = np.maximum(energy, 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
-    return MomentEstimates(lam, q, rho, energy)
+    return MomentEstimates(lam, q, rho, energy, *first_states(collapsed), variance)
 
 
 def of_components(values: Array, times: Array) -> tuple[float, float]:
@@ -80,8 +88,7 @@ def of_components(values: Array, times: Array) -> tuple[float, float]:
     increments = ((values[:, 1:] - values[:, :-1]) ** 2).mean(0)
     span = times[-1] - times[0]
     q = increments.sum(0) / span
-    rate = _decay(times, energy, q, np.zeros(values.shape[-1])).drift
-    return float(np.median(rate)), float(q.max() / values.shape[-1])
+    return float(np.median(_decay(times, energy, q)[0])), float(q.max() / values.shape[-1])
 
 
 def gram_diagonal(block: Block) -> Array:
@@ -137,10 +144,9 @@ def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
     return q, rho
 
 
-def _decay(t: Array, energy: Array, q: Array, rho: Array) -> MomentEstimates:
-    """``lambda = (q T - [E c^2]_0^T) / (2 int E c^2 dt)``, kept positive."""
+def _decay(t: Array, energy: Array, q: Array) -> tuple[Array, Array]:
+    """``lambda = (q T - [E c^2]_0^T) / (2 int E c^2 dt)``, kept positive, and the mean energy."""
     span = t[-1] - t[0]
     integral = np.maximum(np.trapezoid(energy, t, axis=0), 1e-300)
     lam = (q * span - (energy[-1] - energy[0])) / (2.0 * integral)
-    floor = 0.05 / span
-    return MomentEstimates(np.maximum(lam, floor), np.maximum(q, 1e-300), rho, integral / span)
+    return np.maximum(lam, 0.05 / span), integral / span

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import InitialKind, rotating_pairs
+from spdelaw.equation import InitialKind, operators, rotating_pairs
 from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import (
     AbstractCoordinates,
@@ -23,6 +23,7 @@ from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
 from spdelaw.infer._drift_coordinates import Rotating, Stable
 from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
 
 Array = np.ndarray
@@ -68,7 +69,7 @@ def parametrise(
     n_modes: int,
     initial: Decision,
     n_paths: int,
-    units: Array,
+    moments: MomentEstimates,
     *,
     known_variance: float | None,
     known_mean: Array | None = None,
@@ -82,12 +83,13 @@ def parametrise(
         n_modes: reported ones.
         initial: kind of the initial state.
         n_paths: that start from it.
-        units: rough standard deviations of the noise of all modes, nuisance included, (N,).
+        moments: of all modes, nuisance included; the deviations of the noise are units.
         known_variance: of the observations, None where it is estimated.
         known_mean: of the initial state, None where it is estimated.
         origin: when a forcing begins to act.
     """
-    n, extra, kind = len(units), len(units) - n_modes, cast(InitialKind, initial.answer)
+    units, kind = np.sqrt(operators.diagonal(moments.noise)), cast(InitialKind, initial.answer)
+    n, extra = len(units), len(units) - n_modes
     drift = drift_coordinates(model, domain, n_modes, units)
     noise = noise_coordinates(model, n_modes, units)
     if extra:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,7 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.infer._start import starting_vector
 from spdelaw.law import Density, Numbers, log_density
 from spdelaw.model import Collapsed, Evaluation, StateSpace, evaluate_likelihood, rotate
 
@@ -35,8 +37,7 @@ class Problem:
         design: what is observed of which modes.
         collapsed: the same on the modes.
         parametrisation: what is estimated.
-        start: full vector to start from.
-        moments: estimates behind it.
+        moments: estimates to start from.
         model: what is assumed.
         threads: of the likelihood.
         polish: False leaves out curvature and standard errors.
@@ -50,7 +51,6 @@ class Problem:
     design: Design
     collapsed: Collapsed
     parametrisation: Parametrisation
-    start: Array
     moments: MomentEstimates
     model: Model
     threads: int = 1
@@ -77,24 +77,24 @@ class Problem:
         return dataclasses.replace(self, design=few, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
-        """Log-posterior of the paths."""
-        start = self.start if start is None else start
-        parametrisation, design = self.parametrisation, self.design
-        separable = parametrisation.state_space(start).is_diagonal
-        data = rotate(self.collapsed) if separable else self.collapsed
+        """Log-posterior of the paths, around a full vector where one is given."""
+        data = rotate(self.collapsed) if self.is_diagonal else self.collapsed
 
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
 
-        return log_posterior(
-            parametrisation,
-            evaluate,
-            start,
-            self.moments,
-            design.size(self.count),
-            self.model,
-            separable=separable and data.is_diagonal,
-        )
+        size, how = self.design.size(self.count), (self.parametrisation, evaluate, self.moments)
+        return log_posterior(*how, size, self.model, start, separable=data.is_diagonal)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the modes are independent of one another before they are observed."""
+        return self.parametrisation.state_space(self.start).is_diagonal
+
+    @functools.cached_property
+    def start(self) -> Array:
+        """Full vector at the moment estimates."""
+        return starting_vector(self.parametrisation, self.moments)
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths."""

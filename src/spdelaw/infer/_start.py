@@ -18,25 +18,17 @@ LEAST = 1e-6
 LEAST_KNOWN = 1e-2
 
 
-def starting_vector(
-    parametrisation: Parametrisation,
-    moments: MomentEstimates,
-    observation_variance: float,
-    mean: Array,
-    spread: Array,
-) -> Array:
-    """Full vector near moment estimates; ``mean`` and ``spread`` are those of the first states."""
-    floor = LEAST * moments.energy + 1e-300
-    diagonal = operators.is_diagonal(spread)
-    spread = np.maximum(spread, floor) if diagonal else spread + np.diag(floor)
-    season = parametrisation.season
+def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) -> Array:
+    """Full vector near moment estimates."""
+    spread, floor = moments.spread, LEAST * moments.energy + 1e-300
+    diagonal, season = operators.is_diagonal(spread), parametrisation.season
     near = {
         "drift": moments.drift,
         "noise": moments.noise,
         "season": np.ones(0 if season is None else season.n_parts),
-        "observation": np.asarray(observation_variance),
-        "initial_variance": spread,
-        "initial_mean": mean,
+        "observation": np.asarray(moments.observation_variance),
+        "initial_variance": np.maximum(spread, floor) if diagonal else spread + np.diag(floor),
+        "initial_mean": moments.mean,
     }
     parts = parametrisation.parts
     return np.concatenate([part.start(near[name]) for name, part in parts.items()])

@@ -18,8 +18,15 @@ from spdelaw.infer._moment_estimates import from_statistics
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import SampleSize, starting_vector
-from spdelaw.model import Statistics, collect, evaluate_statistics, white_noise_z
+from spdelaw.infer._start import SampleSize
+from spdelaw.model import (
+    Evaluation,
+    StateSpace,
+    Statistics,
+    collect,
+    evaluate_statistics,
+    white_noise_z,
+)
 
 Array = np.ndarray
 
@@ -82,36 +89,27 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
         driven = Linear(moments.drift, moments.noise, None, model.forcing, origin)
         bare = s.shifted(driven.response(s.times))
         moments = from_statistics(bare)
-    mean, spread = s.first[0] / s.n_paths, s.start_spread / s.n_paths
-    kind = initial_state(model, spread, SAME_START * moments.energy, s.n_paths)
-    units = np.sqrt(moments.noise)
+    kind = initial_state(model, moments.spread, SAME_START * moments.energy, s.n_paths)
     if model.couples:
         moments = from_pair_sums(bare, moments, model.couples_drift)
-    if s.pairs is not None:
-        spread = s.pairs.first / s.n_paths
-    known = {"deterministic": mean, "stationary": np.zeros(s.n_modes)}.get(str(kind.answer))
+    known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     parametrisation = parametrise(
         model,
         domain,
         s.n_modes,
         kind,
         s.n_paths,
-        units,
+        moments,
         known_variance=0.0,
-        known_mean=known,
+        known_mean=known.get(str(kind.answer)),
         origin=origin,
     )
-    start = starting_vector(parametrisation, moments, 0.0, mean, spread)
     size = SampleSize(s.n_paths, len(s.times) - 1, float(np.ptp(s.times)), s.n_values)
-    posterior = log_posterior(
-        parametrisation,
-        lambda p: evaluate_statistics(s, p),
-        start,
-        moments,
-        size,
-        model,
-        separable=parametrisation.state_space(start).is_diagonal,
-    )
+
+    def evaluate(p: StateSpace) -> Evaluation:
+        return evaluate_statistics(s, p)
+
+    posterior = log_posterior(parametrisation, evaluate, moments, size, model, separable=True)
     found = estimate(posterior)
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy

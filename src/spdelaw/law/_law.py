@@ -105,8 +105,8 @@ class Law:
 
     @property
     def forcing(self) -> Forcing | None:
-        """Known forcing under which the data arose, where the law has a linear one."""
-        return getattr(self.dynamics, "forcing", None)
+        """Known forcing under which the data arose, of a linear law."""
+        return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
     def equation(self) -> SpectralSPDE:
@@ -132,10 +132,16 @@ class Law:
         )
 
     @property
+    def unforced(self) -> Law:
+        """The same law without its forcing."""
+        if self.forcing is None:
+            return self
+        return dataclasses.replace(self, dynamics=dataclasses.replace(self.linear, forcing=None))
+
+    @property
     def bare(self) -> Law:
         """The same law for data that `prepared` returned: no preparation, no forcing."""
-        d = self.dynamics.unforced if isinstance(self.dynamics, Linear) else self.dynamics
-        return dataclasses.replace(self, preparation=None, dynamics=d)
+        return dataclasses.replace(self.unforced, preparation=None)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""

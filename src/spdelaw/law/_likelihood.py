@@ -42,6 +42,8 @@ Kind = Literal["values", "coefficients", "components"]
 
 #: Eigenvalues of a Gram matrix below this share of the largest are zero.
 RANK_TOLERANCE = 1e-13
+#: Share of the floor under the noise that is enough where each row determines all modes or none.
+WHOLE_ROWS = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,12 +155,14 @@ def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> 
         # One variance everywhere: what lies outside the modes needs no account of its own.
         none = np.zeros(n_paths)
         return _Parts(_filtered(block, space), none, block.n_values, none, none, none)
-    misfit, noise = block.misfit, max(r, floor)
+    misfit = block.misfit
     if r < floor and space.initial.kind == "deterministic":
         block, at_start = _without_start(block, space.initial.mean)
         misfit = misfit + at_start
-    rank, log_gram = _rank(block)
-    inside = np.broadcast_to(rank, n_paths).astype(float)
+    ranks, log_gram = _ranks(block)
+    is_whole = np.isin(ranks, (0, space.n_modes)).all()
+    noise = max(r, floor * (WHOLE_ROWS if is_whole else 1.0))
+    inside = np.broadcast_to(ranks.sum(0), n_paths).astype(float)
     outside = block.n_values - inside
     part = block._replace(misfit=np.zeros(n_paths))
     filtered = _filtered(part, space._replace(observation_variance=np.asarray(noise)))
@@ -193,10 +197,10 @@ def _without_start(block: Block, mean: Array) -> tuple[Block, Array]:
     return block._replace(gram=gram, vector=vector), (gap * pull).sum(0)
 
 
-def _rank(block: Block) -> tuple[Array, Array]:
-    """Rank of the Gram matrices summed over times, and log of their non-zero eigenvalues; (B,)."""
+def _ranks(block: Block) -> tuple[Array, Array]:
+    """Ranks of the Gram matrices (T, B), and sums of the logs of their eigenvalues but 0; (B,)."""
     values = block.gram
     if not block.is_diagonal:
         values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
     kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
-    return kept.sum((0, 1)), np.log(np.where(kept, values, 1.0)).sum((0, 1))
+    return kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))
