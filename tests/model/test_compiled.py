@@ -7,7 +7,7 @@ import pytest
 from tests.model import _brute_force as oracle
 from tests.model.cases import KINDS, make
 
-from spdelaw.model import _chain, evaluate_likelihood
+from spdelaw.model import _chain, _compiler, evaluate_likelihood
 from spdelaw.model._chain import Prior
 
 numba = pytest.importorskip("numba", reason="the compiled kernel needs the extra 'fast'")
@@ -93,9 +93,9 @@ def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch)
     _chain.dense(*chain(3, 4, 5, 1))
     monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    _chain._compiled.cache_clear()
+    _compiler.kernels.cache_clear()
     try:
         _chain.dense(*chain(3, 4, 5, 1))
     finally:
-        _chain._compiled.cache_clear()
+        _compiler.kernels.cache_clear()
     assert not called

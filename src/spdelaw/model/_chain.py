@@ -23,13 +23,13 @@ of paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.model._batched import apply, invert, multiply, symmetric_product
+from spdelaw.model._compiler import kernels
+from spdelaw.model._tridiagonal import solve_tridiagonal
 
 Array = np.ndarray
 
@@ -154,25 +154,27 @@ def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
 
 def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
     """Posterior of coupled modes."""
+    if gram.shape[-1] == 1 and prior.noise.shape[-1] == 1 == prior.variance.shape[-1]:
+        return _dense_single(gram, vector, prior)
     if gram.shape[-1] > 1 and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
-        compiled = _compiled()
+        compiled = kernels("_compiled")
         if compiled is not None:
             return _dense_compiled(compiled.solve, gram, vector, prior)
     return _dense_numpy(gram, vector, prior)
 
 
-@cache
-def _compiled() -> ModuleType | None:
-    """The compiled kernel, where numba is installed and may compile."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    if getattr(numba.config, "DISABLE_JIT", False):
-        return None
-    from spdelaw.model import _compiled
-
-    return _compiled
+def _dense_single(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """The same where all paths share one pattern."""
+    own, d = node_precision(prior), prior.factor / prior.noise
+    vectors = np.array(vector)
+    vectors[0] += prior.mean / prior.variance
+    found = solve_tridiagonal(gram[..., 0], d[..., 0], vectors, own=own[..., 0], crosses=False)
+    variance = np.einsum("tii->ti", found.covariance)[..., None]
+    trace = _gram_trace(variance, found.lag[..., None], prior)
+    logs = found.log_determinant - prior_log_determinant(prior)
+    return Posterior(
+        found.mean, variance, found.lag[..., None], trace, found.covariance[0][..., None], logs
+    )
 
 
 def _dense_compiled(solve: Callable, gram: Array, vector: Array, prior: Prior) -> Posterior:
