@@ -16,6 +16,7 @@ from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
+from spdelaw.domain._products import Products
 from spdelaw.domain._sphere import Sphere
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
@@ -33,6 +34,7 @@ __all__ = [
     "Mesh",
     "Places",
     "Plane",
+    "Products",
     "Sphere",
     "Turn",
     "from_dict",
