@@ -16,7 +16,7 @@ from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
-from spdelaw.domain._products import Products
+from spdelaw.domain._products import Multiplied, Products
 from spdelaw.domain._sphere import Sphere
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
@@ -32,6 +32,7 @@ __all__ = [
     "Interval",
     "Line",
     "Mesh",
+    "Multiplied",
     "Places",
     "Plane",
     "Products",

@@ -172,11 +172,23 @@ class Multiplied(NamedTuple):
     modes: Array
 
     def gram(self, weights: Array) -> Array:
-        """``G`` of each row of weights (R, M); (R, N, N)."""
-        n = self.modes.shape[1]
-        out = np.empty((len(weights), n, n))
+        """``G`` of each row of weights (R, M); (R, N, N).
+
+        Rows that have most of the weights of the fullest are what that one has but for the rest.
+        """
+        full = weights.max(0, initial=0.0)
+        whole = _product(full, self.modes) if len(weights) > 1 else None
+        out = np.empty((len(weights), *(self.modes.shape[1],) * 2))
         for row, matrix in zip(weights, out, strict=True):
-            seen = row > 0
-            some = np.sqrt(row[seen])[:, None] * self.modes[seen]
-            np.matmul(some.T, some, out=matrix)
+            lacking = full - row
+            if whole is None or 2 * np.count_nonzero(lacking) > np.count_nonzero(row):
+                matrix[...] = _product(row, self.modes)
+            else:
+                np.subtract(whole, _product(lacking, self.modes), out=matrix)
         return out
+
+
+def _product(weights: Array, modes: Array) -> Array:
+    seen = weights > 0
+    some = np.sqrt(weights[seen])[:, None] * modes[seen]
+    return some.T @ some

@@ -94,7 +94,7 @@ def prepare(
     notes: list[str] = []
     check_change_of(observed.load())
     view = make_view(observed, domain, n_modes, settings, notes)
-    collapsed = collapse(view.values, view.times, view.basis, view.weights)
+    collapsed = collapse(view.values, view.times, view.basis, view.weights, view.products)
     if collapsed.decoupled:
         notes.append(
             "too many modes for gaps that differ from path to path: each mode has its marginal "

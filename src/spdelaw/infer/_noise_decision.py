@@ -19,7 +19,7 @@ from spdelaw.infer._problem import Solution
 from spdelaw.infer._settings import Settings
 from spdelaw.infer._task import WARM_PATHS, Task
 from spdelaw.infer._view import View
-from spdelaw.model import collapse
+from spdelaw.model import first_paths
 
 #: Log-likelihood that observation noise has to gain over none.
 NOISE_GAIN = 3.0
@@ -39,7 +39,7 @@ def all_noise(
     the modes. Where the correlation leaves doubt, the modes alone decide, by a likelihood-ratio
     test at three standard deviations.
     """
-    correlation, error = residual_correlation(view.values, view.times, view.basis)
+    correlation, error = residual_correlation(view.values, view.times, view.basis, view.products)
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return False
     probe = task(None)
@@ -77,7 +77,7 @@ def _probed(task: Task, states: float) -> Solution | None:
     view, n = task.view, WARM_PATHS
     times = view.times if view.times.ndim == 1 else view.times[:n]
     few = view._replace(values=view.values[:n], times=times)
-    part = collapse(few.values, few.times, few.basis, few.weights)
+    part = first_paths(task.collapsed, n)
     quick = dataclasses.replace(task, collapsed=part, view=few, polish=False)
     try:
         return quick.run(use_misfit=False, count=0.2 * states)

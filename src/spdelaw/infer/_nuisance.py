@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Products
 from spdelaw.model import collapse
 
 Array = np.ndarray
@@ -47,7 +47,7 @@ def needed_nuisance(
     total, correlation = n_modes, 0.0
     for total in _ladder(n_modes, max(most, n_modes)):
         phi = domain.eigenfunctions(points, total)
-        residual, left = _residual(sample, t, phi)
+        residual, left = _residual(sample, t, phi, domain.products(points, total))
         correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
         if correlation < WHITE:
             break
@@ -105,10 +105,12 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
     return max(range(low, high + 1), key=at)
 
 
-def residual_correlation(values: Array, times: Array, basis: Array) -> tuple[float, float]:
+def residual_correlation(
+    values: Array, times: Array, basis: Array, products: Products | None
+) -> tuple[float, float]:
     """Lag-one correlation over time of what least squares leaves over, and its standard error."""
     sample = np.asarray(values[:SAMPLE])
-    residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis)
+    residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis, products)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
 
@@ -120,8 +122,10 @@ def _ladder(n_modes: int, most: int) -> list[int]:
     return steps
 
 
-def _residual(values: Array, times: Array, phi: Array) -> tuple[Array, float]:
-    collapsed = collapse(values, times, phi)
+def _residual(
+    values: Array, times: Array, phi: Array, products: Products | None
+) -> tuple[Array, float]:
+    collapsed = collapse(values, times, phi, products=products)
     estimate = np.empty((len(values), values.shape[1], phi.shape[1]))
     for block in collapsed.blocks:
         estimate[block.paths] = block.estimate.transpose(2, 0, 1)

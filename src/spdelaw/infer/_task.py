@@ -26,9 +26,9 @@ from spdelaw.model import (
     AnyEvaluation,
     Collapsed,
     Parameters,
-    collapse,
     evaluate_forced,
     evaluate_likelihood,
+    first_paths,
     rotate,
 )
 
@@ -58,9 +58,7 @@ class Task:
         """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
         if self.collapsed.n_paths < 2 * WARM_PATHS or self.collapsed.decoupled:
             return self._best(self.collapsed, use_misfit, count)
-        view = self.view
-        times = view.times if view.times.ndim == 1 else view.times[:WARM_PATHS]
-        first = collapse(view.values[:WARM_PATHS], times, view.basis, view.weights)
+        first = first_paths(self.collapsed, WARM_PATHS)
         warm = self._best(first, use_misfit, count, polish=True)
         shrunk = warm.columns * np.sqrt(WARM_PATHS / self.collapsed.n_paths)
         problem = self.problem(use_misfit, count)

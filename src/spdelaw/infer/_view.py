@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError
 from spdelaw.infer import _starts
 from spdelaw.infer._coordinates import OperatorTied, PowerTied
@@ -41,6 +41,7 @@ class View(NamedTuple):
         weights: relative precision of each point.
         start: full starting vector of spectra, where a first fit has been made.
         keep: principal directions of the fields, (points, M), where the values are components.
+        products: of the modes at the points, where the values are fields.
     """
 
     values: Array
@@ -51,6 +52,7 @@ class View(NamedTuple):
     weights: Array | None
     start: Array | None
     keep: Array | None = None
+    products: Products | None = None
 
     def of(self, values: Array) -> Array:
         """Other fields of the same points, as the filter sees them."""
@@ -73,7 +75,8 @@ def make_view(
     else:
         extra = 0 if settings.nuisance == "auto" else int(settings.nuisance)
     basis = domain.eigenfunctions(points, n_modes + extra)
-    return View(values, times, basis, extra, known, weights, None)
+    products = domain.products(points, n_modes + extra)
+    return View(values, times, basis, extra, known, weights, None, products=products)
 
 
 def _mixes(values: Array, points: Array, domain: AbstractDomain, n_modes: int) -> bool:

@@ -4,7 +4,7 @@ from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse
+from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths
 from spdelaw.model._coupled_likelihood import CoupledEvaluation
 from spdelaw.model._coupled_statistics import PairSums
 from spdelaw.model._forced import (
@@ -67,6 +67,7 @@ __all__ = [
     "evaluate_forced_statistics",
     "evaluate_likelihood",
     "evaluate_statistics",
+    "first_paths",
     "innovations",
     "project_on_decoder",
     "rotate",
