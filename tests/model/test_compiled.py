@@ -19,7 +19,7 @@ EXACT = 1e-10
 @pytest.fixture
 def solved(monkeypatch):
     """Every problem, however small, goes to the compiled kernel; counts those that did."""
-    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(_chain, "COMPILED_SECONDS", 0)
     plain, calls = _chain._dense_compiled, []
     monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: calls.append(1) or plain(*a))
     return calls
@@ -91,7 +91,7 @@ def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch)
     called = []
     monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: called.append(1))
     _chain.dense(*chain(3, 4, 5, 1))
-    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(_chain, "COMPILED_SECONDS", 0)
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     _compiler.kernels.cache_clear()
     try:
@@ -99,3 +99,14 @@ def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch)
     finally:
         _compiler.kernels.cache_clear()
     assert not called
+
+
+@pytest.mark.parametrize(
+    ("n_times", "n_paths", "expected"), [(5, 2000, 1), (120, 3, 1), (20, 9, 0)]
+)
+def test_data_decide_not_the_length_of_the_record(monkeypatch, n_times, n_paths, expected):
+    """Many short paths are as worthwhile as few long ones; what NumPy does at once is neither."""
+    called, plain = [], _chain._dense_compiled
+    monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: called.append(1) or plain(*a))
+    _chain.dense(*chain(8, n_paths, n_times, 1))
+    assert len(called) == expected

@@ -56,7 +56,7 @@ def chaos_posterior(
             "law", expected="a law whose drift and noise do not change in time",
             got="one with a forcing or with seasons", fix="use law.reconstruct(data)",
         )  # fmt: skip
-    fields, values, times, basis, places = seen(law, data)
+    fields, values, times, basis, places, products = seen(law, data)
     if times.ndim == 2:
         raise DataError(
             "data", expected="one clock for all paths", got="times of each path's own",
@@ -69,7 +69,7 @@ def chaos_posterior(
         tail if tail is not None else law.info.get("tail", "modelled"),
         noise_factor,
     )
-    collapsed = collapse(values, times, basis, weights(law, len(basis)))
+    collapsed = collapse(values, times, basis, weights(law, len(basis)), products)
     parts = chaos_latents(collapsed, parameters, model)
     return _dataset(parts, fields, law, model, basis, places)
 

@@ -14,7 +14,7 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Forcing, Gaussian, SpectralSPDE, check_times
 from spdelaw.errors import InputError, MissingExtraError
 from spdelaw.law import _citation
-from spdelaw.law._clock import extended_clocks, own_rows
+from spdelaw.law._clock import at_rows, extended_clocks, own_rows
 from spdelaw.law._derived import (
     eigenmodes,
     law_stationary_covariance,
@@ -149,9 +149,9 @@ class Law:
 
         What lies outside the modes counts as white noise of the learned variance.
         """
-        fields, values, times, basis, _ = seen(self, data)
+        fields, values, times, basis, _, products = seen(self, data)
         out = np.empty(len(values))
-        for block in batches(values, times, basis, weights(self, len(basis))):
+        for block in batches(values, times, basis, weights(self, len(basis)), products):
             part = block._replace(paths=np.arange(len(block.paths)))
             single = Collapsed((part,), len(part.paths), self.state.n_modes)
             out[block.paths] = evaluate_likelihood(single, working(self, values)).log_likelihood
@@ -168,10 +168,10 @@ class Law:
         places, out_basis = target(self, own, grid)
         moments = smooth_fields(
             own.values, own.times, own.basis, working(self, own.values), out_basis,
-            weights(self, len(own.basis)),
+            weights(self, len(own.basis)), own.products,
         )  # fmt: skip
-        rows = own_rows(own.fields, own.times)[:, :, None]
-        shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
+        rows = own_rows(own.fields, own.times)
+        shown = FieldMoments(*(at_rows(part, rows) for part in moments))
         return to_user(self, moments_dataset(self, shown, places, clock_coords(own.fields)), data)
 
     def forecast(
@@ -205,11 +205,12 @@ class Law:
         means, variances, draws = [], [], []
         for clock, extended, at in extended_clocks(own.times, wanted, own.values):
             given = (extended, clock, own.basis, parameters, out_basis)
-            moments = smooth_fields(*given, precision)
+            moments = smooth_fields(*given, precision, own.products)
             means.append(moments.mean[:, at])
             variances.append(moments.variance[:, at])
             if n_samples:
-                draws.append(draw_fields(*given, n_samples, generator, precision)[:, :, at])
+                drawn = draw_fields(*given, n_samples, generator, precision, own.products)
+                draws.append(drawn[:, :, at])
         coords = {"path": own.fields["path"].values, "time": wanted}
         moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
         result = moments_dataset(self, moments, places, coords)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.domain import Places
+from spdelaw.domain import Places, Products
 from spdelaw.errors import DataError
 from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._states import FieldMoments
@@ -31,6 +31,7 @@ class Seen(NamedTuple):
         times: (T,) or (P, T).
         basis: all modes at the points, (M, N).
         places: points and labels of the data as they came.
+        products: of the modes at the points.
     """
 
     fields: xr.DataArray
@@ -38,15 +39,17 @@ class Seen(NamedTuple):
     times: Array
     basis: Array
     places: Places
+    products: Products
 
 
 def seen(law: Law, data: Any) -> Seen:
     """Data prepared, on the law's clock and from its first time on."""
     labelled = law.prepared(data)
     places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
+    products = law.domain.products(places.points, law.state.n_modes)
     if "path_time" in fields.coords:
         values, times = own_clock(fields, float(law.times[0]))
-        return Seen(fields, values, times, _basis(law, places), places)
+        return Seen(fields, values, times, _basis(law, places), places, products)
     # The initial state belongs to the first time of the law, not to that of the data.
     values, times = shared_clock(fields, float(law.times[0]))
     if len(times) < 2:
@@ -54,7 +57,7 @@ def seen(law: Law, data: Any) -> Seen:
             "time", expected="at least two times", got=str(len(times)),
             fix="pass the history from its first time on",
         )  # fmt: skip
-    return Seen(fields, values, times, _basis(law, places), places)
+    return Seen(fields, values, times, _basis(law, places), places, products)
 
 
 def target(law: Law, data: Seen, grid: Any) -> tuple[Places, Array]:
@@ -106,7 +109,8 @@ def moments_dataset(
 ) -> xr.Dataset:
     """``mean`` and ``std``; what the modes leave over adds to the deviation."""
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(moments.variance + law.unresolved_variance)
+    std = moments.variance + law.unresolved_variance
+    np.sqrt(std, out=std)
     return xr.Dataset(
         {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},

@@ -29,13 +29,16 @@ import numpy as np
 
 from spdelaw.model._batched import apply, invert, multiply, symmetric_product
 from spdelaw.model._compiler import kernels
-from spdelaw.model._tridiagonal import solve_tridiagonal
+from spdelaw.model._tridiagonal import ChainSolution, solve_tridiagonal
 
 Array = np.ndarray
 
-#: Machine code pays from this many numbers of ``G`` on (a tenth of a second in NumPy) ...
-COMPILED_SIZE = 1_000_000
-#: ... and up to about this many modes; LAPACK on whole matrices is the better way beyond.
+#: Seconds that NumPy takes a step and a number of ``G``, measured on one core ...
+NUMPY_STEP, NUMPY_NUMBER = 1.2e-4, 1.8e-8
+#: ... and those of one evaluation from which on machine code pays: a fit needs a hundred
+#: evaluations or more, and to load the code takes a second.
+COMPILED_SECONDS = 1e-2
+#: Up to about this many modes; LAPACK on whole matrices is the better way beyond.
 COMPILED_MODES = 48
 
 
@@ -152,29 +155,41 @@ def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
     return covariance, lag
 
 
+def is_shared(gram: Array, prior: Prior) -> bool:
+    """Whether all paths share one pattern and one clock."""
+    return gram.shape[-1] == 1 and prior.noise.shape[-1] == 1 == prior.variance.shape[-1]
+
+
 def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
     """Posterior of coupled modes."""
-    if gram.shape[-1] == 1 and prior.noise.shape[-1] == 1 == prior.variance.shape[-1]:
-        return _dense_single(gram, vector, prior)
-    if gram.shape[-1] > 1 and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
+    if is_shared(gram, prior):
+        return _dense_shared(gram, vector, prior)
+    if gram.shape[-1] > 1 and _compiling_pays(gram):
         compiled = kernels("_compiled")
         if compiled is not None:
             return _dense_compiled(compiled.solve, gram, vector, prior)
     return _dense_numpy(gram, vector, prior)
 
 
-def _dense_single(gram: Array, vector: Array, prior: Prior) -> Posterior:
-    """The same where all paths share one pattern."""
+def _compiling_pays(gram: Array) -> bool:
+    seconds = NUMPY_STEP * len(gram) + NUMPY_NUMBER * gram.size
+    return seconds >= COMPILED_SECONDS and gram.shape[1] <= COMPILED_MODES
+
+
+def solve_shared(gram: Array, vector: Array, prior: Prior) -> ChainSolution:
+    """Solution of the chain where all paths share one pattern; batch 1 throughout."""
     own, d = node_precision(prior), prior.factor / prior.noise
     vectors = np.array(vector)
     vectors[0] += prior.mean / prior.variance
-    found = solve_tridiagonal(gram[..., 0], d[..., 0], vectors, own=own[..., 0], crosses=False)
-    variance = np.einsum("tii->ti", found.covariance)[..., None]
-    trace = _gram_trace(variance, found.lag[..., None], prior)
+    return solve_tridiagonal(gram[..., 0], d[..., 0], vectors, own=own[..., 0], crosses=False)
+
+
+def _dense_shared(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    found = solve_shared(gram, vector, prior)
+    variance, lag = np.einsum("tii->ti", found.covariance)[..., None], found.lag[..., None]
+    trace = _gram_trace(variance, lag, prior)
     logs = found.log_determinant - prior_log_determinant(prior)
-    return Posterior(
-        found.mean, variance, found.lag[..., None], trace, found.covariance[0][..., None], logs
-    )
+    return Posterior(found.mean, variance, lag, trace, found.covariance[0][..., None], logs)
 
 
 def _dense_compiled(solve: Callable, gram: Array, vector: Array, prior: Prior) -> Posterior:

@@ -33,8 +33,8 @@ PATHS_PER_PATTERN = 4
 #: Bytes of fields that are worked on together; they should stay in cache.
 WORK_BYTES = 2e6
 #: Bytes of G in one block of paths with patterns of their own: at one time, so that a step
-#: stays in cache whatever the number of times, and in all, so that memory stays bounded.
-STEP_BYTES, BLOCK_BYTES = 60e3, 160e6
+#: stays in cache, and in all, so that memory stays bounded, but enough for a compiled kernel.
+STEP_BYTES, FEWEST_BYTES, BLOCK_BYTES = 60e3, 4e6, 160e6
 #: Fewer paths than this at once and calls cost more than arithmetic.
 FEWEST_PATHS = 64
 #: Paths of a block of decoupled modes.
@@ -193,9 +193,9 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         for paths in patterns.values():
             yield np.array(paths), True
         return
-    one = 8 * n_modes**2
-    most = max(FEWEST_PATHS, round(STEP_BYTES / one))
-    most = max(1, min(most, int(BLOCK_BYTES / (one * values.shape[1]))))
+    one, whole = 8 * n_modes**2, 8 * n_modes**2 * values.shape[1]
+    most = max(FEWEST_PATHS, round(STEP_BYTES / one), round(FEWEST_BYTES / whole))
+    most = max(1, min(most, int(BLOCK_BYTES / whole)))
     step = -(-len(values) // -(-len(values) // most))  # blocks of equal size share threads well
     for start in range(0, len(values), step):
         yield everything[start : start + step], False

@@ -83,17 +83,21 @@ def _plain_inverses(unit: Array) -> tuple[Array, Array]:
 
 
 def marginal(gram: Array, vector: Array) -> tuple[Array, Array] | None:
-    """``c_hat`` and ``1 / diag(G^-1)`` of one row; None where G has no good inverse."""
-    diagonal = gram.diagonal()
+    """``c_hat`` and ``1 / diag(G^-1)`` of one row; None where G has no good inverse.
+
+    The matrix is used up: with hundreds of modes, fresh memory costs as much as a tenth of it all.
+    """
+    diagonal = gram.diagonal().copy()
     if not (diagonal > 0).all():
         return None
-    scale = np.sqrt(diagonal)
-    factor, failed = lapack.dpotrf(gram / np.outer(scale, scale), lower=1, clean=1)
+    scale = 1.0 / np.sqrt(diagonal)
+    gram *= scale
+    gram *= scale[:, None]
+    factor, failed = lapack.dpotrf(gram.T, lower=1, clean=1, overwrite_a=1)
     if failed:
         return None
     half = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
     spread = np.einsum("ij,ij->j", half, half)
     if not spread.sum() < 1.0 / SMALLEST_EIGENVALUE:
         return None
-    solution = half.T @ (half @ (vector / scale))
-    return solution / scale, diagonal / spread
+    return scale * (half.T @ (half @ (scale * vector))), diagonal / spread

@@ -13,7 +13,9 @@ from spdelaw.model._chain import (
     Sweep,
     covariances_dense,
     diagonal,
+    is_shared,
     mean_dense,
+    solve_shared,
     sweep_dense,
     sweep_diagonal,
 )
@@ -50,13 +52,20 @@ def smooth_states(block: Block, parameters: AnyParameters) -> Smoothed:
         post = diagonal(*_inputs(block, parameters))
         mean, covariance = post.mean, post.variance
     else:
-        sweep = sweep_dense(*_inputs(block, parameters))
-        mean, covariance = mean_dense(sweep), covariances_dense(sweep)[0]
+        mean, covariance = _smooth_dense(*_inputs(block, parameters))
     if start:
         fixed = np.broadcast_to(parameters.initial_mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
         covariance = np.concatenate([np.zeros_like(covariance[:1]), covariance])
     return Smoothed(mean, covariance)
+
+
+def _smooth_dense(gram: Array, vector: Array, prior: Prior) -> tuple[Array, Array]:
+    if is_shared(gram, prior):
+        found = solve_shared(gram, vector, prior)
+        return found.mean, found.covariance[..., None]
+    sweep = sweep_dense(gram, vector, prior)
+    return mean_dense(sweep), covariances_dense(sweep)[0]
 
 
 def sample_states(
