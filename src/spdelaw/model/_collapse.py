@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.domain import Multiplied, Products
+from spdelaw.domain import Products
 from spdelaw.model._least_squares import least_squares, marginal
+from spdelaw.model._row_grams import Basis, few_rows, row_grams, single_grams
 
 Array = np.ndarray
 
@@ -30,8 +31,6 @@ Array = np.ndarray
 DIAGONAL_TOLERANCE = 1e-10
 #: Patterns are worked off one by one while each serves at least this many paths.
 PATHS_PER_PATTERN = 4
-#: Bytes of fields that are worked on together; they should stay in cache.
-WORK_BYTES = 2e6
 #: Bytes of G in one block of paths with patterns of their own: at one time, so that a step
 #: stays in cache, and in all, so that memory stays bounded, but enough for a compiled kernel.
 STEP_BYTES, FEWEST_BYTES, BLOCK_BYTES = 60e3, 4e6, 160e6
@@ -41,23 +40,6 @@ FEWEST_PATHS = 64
 DECOUPLED_PATHS = 16
 #: Bytes of all G together from which on modes are decoupled.
 MOST_BYTES = 1.5e9
-#: Bytes of the table of products of modes; beyond, each G is a product of its own.
-PAIR_BYTES = 100e6
-#: Modes from which on products of modes that the domain knows beat such a table.
-LOOKUP_MODES = 12
-
-
-class Basis(NamedTuple):
-    """``Phi`` (M, N), the precision of each point (M,), and products of modes where known."""
-
-    modes: Array
-    weights: Array
-    products: Products | None
-
-    @property
-    def weighted(self) -> Array:
-        """``W Phi``; (M, N)."""
-        return self.weights[:, None] * self.modes
 
 
 class Block(NamedTuple):
@@ -205,7 +187,7 @@ def _block(values: Array, times: Array, basis: Basis, paths: Array, shared: bool
     y = _rows(values, paths)
     seen = ~np.isnan(y)
     vector = _vector(y, seen, basis)
-    gram = _gram(seen[:1] if shared else seen, basis)
+    gram = row_grams(seen[:1] if shared else seen, basis)
     if _nearly_diagonal(gram):
         gram = np.einsum("tiib->tib", gram).copy()
         estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
@@ -224,21 +206,11 @@ def _rows(values: Array, paths: Array) -> Array:
     return values[first : last + 1] if last - first + 1 == len(paths) else values[paths]
 
 
-def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Few paths, or few times of one path, at once: what is computed on the way stays in cache."""
-    n_paths, n_times, n_points = shape
-    rows = max(1, int(WORK_BYTES / (8 * n_points)))
-    paths, times = max(1, rows // n_times), min(rows, n_times)
-    for start in range(0, n_paths, paths):
-        for first in range(0, n_times, times):
-            yield slice(start, start + paths), slice(first, first + times)
-
-
 def _vector(y: Array, seen: Array, basis: Basis) -> Array:
     """``b = Phi' W y`` (T, N, P), contiguous along the paths as every later step needs it."""
     weighted = basis.weighted
     out = np.empty((y.shape[1], weighted.shape[1], len(y)))
-    for p, t in _parts(y.shape):
+    for p, t in few_rows(y.shape):
         known = np.where(seen[p, t], y[p, t], 0.0)
         out[t, :, p] = (known @ weighted).transpose(1, 2, 0)
     return out
@@ -247,7 +219,7 @@ def _vector(y: Array, seen: Array, basis: Basis) -> Array:
 def _misfit(y: Array, seen: Array, estimate: Array, basis: Basis) -> Array:
     """``RSS`` of each path; (P,)."""
     out = np.zeros(len(y))
-    for p, t in _parts(y.shape):
+    for p, t in few_rows(y.shape):
         residual = np.ascontiguousarray(estimate[t, :, p].transpose(2, 0, 1)) @ basis.modes.T
         np.subtract(y[p, t], residual, out=residual)
         residual[~seen[p, t]] = 0.0
@@ -263,39 +235,6 @@ def _counts(seen: Array, basis: Basis) -> tuple[Array, Array]:
     return per_point.sum(1), per_point @ np.log(basis.weights)
 
 
-def _gram(seen: Array, basis: Basis) -> Array:
-    """``Phi' W Phi`` over the observed points: (T, N, N, B)."""
-    n_points, n = basis.modes.shape
-    if basis.products is not None and n >= LOOKUP_MODES:
-        return np.stack([_each_gram(rows, basis) for rows in seen], axis=-1)
-    if 4.0 * n_points * n * (n + 1) > PAIR_BYTES:
-        basis = basis._replace(products=Multiplied(basis.modes))
-        return np.stack([_each_gram(rows, basis) for rows in seen], axis=-1)
-    return _gram_by_pairs(seen, basis)
-
-
-def _gram_by_pairs(seen: Array, basis: Basis) -> Array:
-    """The same by one product with a table of all pairs of modes."""
-    n = basis.modes.shape[1]
-    i, j = np.tril_indices(n)
-    pairs = basis.weighted[:, i] * basis.modes[:, j]
-    packed = np.empty((seen.shape[1], len(i), len(seen)))
-    for p, t in _parts(seen.shape):
-        packed[t, :, p] = (seen[p, t].astype(float) @ pairs).transpose(1, 2, 0)
-    gram = np.empty((packed.shape[0], n, n, packed.shape[2]))
-    gram[:, i, j] = packed
-    gram[:, j, i] = packed
-    return gram
-
-
-def _each_gram(seen: Array, basis: Basis) -> Array:
-    """The same for the rows of one path, (T, N, N), from the products of modes."""
-    new = np.ones(len(seen), bool)
-    new[1:] = (seen[1:] != seen[:-1]).any(1)  # a pattern often lasts
-    gram = basis.products.gram(seen[new] * basis.weights)
-    return gram if new.all() else gram[np.cumsum(new) - 1]
-
-
 def decoupled_block(values: Array, times: Array, basis: Basis, paths: Array) -> Block:
     """Block in which each mode has its marginal estimate: ``gram`` is ``1 / (G^-1)_nn``.
 
@@ -304,7 +243,7 @@ def decoupled_block(values: Array, times: Array, basis: Basis, paths: Array) -> 
     y = values[paths].copy()
     vector = _vector(y, ~np.isnan(y), basis)
     gram, estimate = np.zeros(vector.shape), np.zeros(vector.shape)
-    for p, t, matrix in _single_grams(~np.isnan(y), basis):
+    for p, t, matrix in single_grams(~np.isnan(y), basis):
         found = marginal(matrix, vector[t, :, p])
         if found is None:
             y[p, t] = np.nan
@@ -317,16 +256,6 @@ def decoupled_block(values: Array, times: Array, basis: Basis, paths: Array) -> 
     return Block(
         paths, clock, gram, gram * estimate, estimate, misfit, *_counts(seen, basis), log_gram
     )
-
-
-def _single_grams(seen: Array, basis: Basis) -> Iterator[tuple[int, int, Array]]:
-    """Path, time and G of every row, a few rows in memory at once."""
-    products = basis.products or Multiplied(basis.modes)
-    step = max(1, int(WORK_BYTES * 8 / (8 * basis.modes.shape[1] ** 2)))
-    for p, rows in enumerate(seen):
-        for start in range(0, len(rows), step):
-            grams = products.gram(rows[start : start + step] * basis.weights)
-            yield from ((p, start + k, matrix) for k, matrix in enumerate(grams))
 
 
 def _nearly_diagonal(gram: Array) -> bool:

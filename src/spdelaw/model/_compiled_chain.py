@@ -57,7 +57,7 @@ def _product(
     sizes[3], sizes[4] = b.shape[1], a.shape[1]
     factors[0], factors[1] = alpha, beta
     size, factor, letter = sizes.ctypes.data, factors.ctypes.data, letters.ctypes.data
-    _call(
+    _call(  # type: ignore[call-arg]
         gemm,
         (
             letter + flipped, letter + turned, size, size + 8, size + 16, factor,
@@ -77,7 +77,7 @@ def _work() -> tuple:
 
 
 @compiled
-def _sweep_corner(p: Array) -> float:
+def _sweep_corner(p: Array, row: Array) -> float:
     """``p`` becomes its inverse; returns its log-determinant, NaN where not positive.
 
     Sweep k:  ``p_ij -= p_ik p_kj / p_kk``, ``p_ik /= p_kk``, ``p_kk = -1 / p_kk``, then a change
@@ -89,16 +89,16 @@ def _sweep_corner(p: Array) -> float:
         if not pivot > 0.0:
             return np.nan
         logs += np.log(pivot)
-        share = 1.0 / pivot
-        for i in range(n):
-            if i != k:
-                scaled = p[i, k] * share
-                for j in range(n):
-                    p[i, j] -= scaled * p[k, j]
-                p[i, k] = scaled
         for j in range(n):
-            p[k, j] *= share
-        p[k, k] = -share
+            row[j] = p[k, j] / pivot
+        for i in range(n):
+            entry = p[i, k]
+            for j in range(n):
+                p[i, j] -= entry * row[j]
+            p[i, k] = row[i]
+        for j in range(n):
+            p[k, j] = row[j]
+        p[k, k] = -1.0 / pivot
     for i in range(n):
         for j in range(n):
             p[i, j] = -p[i, j]
@@ -122,7 +122,7 @@ def _invert(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
                 rows[k, j] = a[first + k, j]
             for j in range(width):
                 corner[k, j] = a[first + k, first + j]
-        logs += _sweep_corner(corner)
+        logs += _sweep_corner(corner, buffers[3])
         _product(gemm, work, corner, 0, rows, 0, swept, 1.0, 0.0)
         _product(gemm, work, rows, 1, swept, 0, a, -1.0, 1.0)
         for i in range(n):
@@ -144,7 +144,8 @@ def _forward(
     """Elimination; fills ``V_t``, ``b_t'`` and, for full couplings, ``D_t V_t``."""
     n_times, n, _ = blocks.shape
     work, a, carried = _work(), np.empty((n, n)), np.empty(vectors.shape[1:])
-    buffers = np.empty(WIDTH**2), np.empty((WIDTH, n)), np.empty((WIDTH, n))
+    rows, swept = np.empty((WIDTH, n)), np.empty((WIDTH, n))
+    buffers = np.empty(WIDTH**2), rows, swept, np.empty(WIDTH)
     logs, full = 0.0, coupling.shape[1] == n
     for t in range(n_times):
         for i in range(n):
@@ -163,7 +164,7 @@ def _forward(
                     row = d[0, i]
                     for j in range(n):
                         a[i, j] -= row * d[0, j] * v[i, j]
-                    for p in range(carried.shape[1]):
+                    for p in range(vectors.shape[2]):
                         vectors[t, i, p] += row * carried[i, p]
         logs += _invert(gemm, work, a, buffers)
         for i in range(n):

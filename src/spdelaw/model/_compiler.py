@@ -9,8 +9,9 @@ within a fit stay with NumPy, which gives the same answers.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 
@@ -18,11 +19,11 @@ def compiled(function: Callable) -> Callable:
     """Machine code that releases the interpreter lock; kept on disk where that is possible."""
     import numba
 
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    njit = partial(numba.njit, nogil=True, error_model="numpy", fastmath={"contract"})
     try:
-        return numba.njit(function, cache=True, **options)
+        return njit(function, cache=True)
     except RuntimeError:  # no folder to keep it in
-        return numba.njit(function, **options)
+        return njit(function)
 
 
 @cache
@@ -32,6 +33,7 @@ def kernels(name: str) -> ModuleType | None:
         import numba
     except ImportError:
         return None
-    if getattr(numba.config, "DISABLE_JIT", False):
+    # Kernels that call BLAS hand it integers of 64 bits whose first 32 are all it may read.
+    if getattr(numba.config, "DISABLE_JIT", False) or sys.byteorder != "little":
         return None
     return importlib.import_module(f"spdelaw.model.{name}")

@@ -249,11 +249,13 @@ def _initial_information(
     if parameters.initial_kind == "deterministic":
         factor = np.exp(-parameters.eigenvalues[:, None] * np.diff(block.times[:2], axis=0))
         d = factor / prior.variance
-        own, gram = factor * d, as_matrix(block.gram[0]) / parameters.observation_variance
+        own, gram = factor * d, block.gram[0] / parameters.observation_variance
     else:
         d = 1.0 / prior.variance
-        own, gram = d, np.zeros((1, 1, 1))
-    covariance = as_matrix(post.first_covariance)
-    known = d[:, None] * covariance * d[None]
-    total = over_paths(gram, n_paths) - over_paths(known, n_paths)
-    return total + np.diag(over_paths(own, n_paths))
+        own, gram = d, np.zeros((len(d), 1))
+    first = post.first_covariance
+    known = d * first * d if first.ndim == 2 else d[:, None] * first * d[None]
+    # Paths are summed up before a diagonal becomes a matrix: one for each would be large.
+    summed = (over_paths(part, n_paths)[..., None] for part in (gram, known, own))
+    total, less, more = (as_matrix(part)[..., 0] for part in summed)
+    return total - less + more
