@@ -29,8 +29,8 @@ REPEATS = 7
 SQUARE = sl.Box((0, np.pi), (0, np.pi))
 CHAIN_NOTE = (
     "three quarters are the elimination, of which inverses of 30 x 30 are half; transitions and "
-    "sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri (twice as slow as "
-    "sweeps of eight rows), sweeps of 16 rows, one pass for means and covariances"
+    "sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri (nearly twice as "
+    "slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and covariances"
 )
 
 

@@ -3,7 +3,7 @@
 Everything costly is a product of matrices, and those go to the BLAS that SciPy brings, called by
 address without the interpreter: numba keeps compiled code on disk only if no address is part of
 it, so the address is an argument. Blocks are inverted by symmetric sweeps over `WIDTH` rows at
-a time, which are products too; LAPACK's ``dpotrf`` and ``dpotri`` take twice as long up to 100
+a time, which are products too; LAPACK's ``dpotrf`` and ``dpotri`` take nearly twice as long with 30
 modes.
 """
 
