@@ -11,6 +11,7 @@ from tests.model.numbers import evaluate_likelihood
 from spdelaw.equation import transition
 from spdelaw.model import _posterior
 from spdelaw.model._chain import Prior
+from spdelaw.model._compiler import kernels
 
 numba = pytest.importorskip("numba", reason="the compiled kernel needs the extra 'fast'")
 LANES = importlib.import_module("spdelaw.model._compiled").LANES
@@ -21,7 +22,7 @@ EXACT = 1e-10
 @pytest.fixture
 def solved(monkeypatch):
     """Every problem, however small, goes to the compiled kernel; counts those that did."""
-    monkeypatch.setattr(_posterior, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(_posterior, "COMPILED_SECONDS", 0.0)
     plain, calls = _posterior._by_machine_code, []
     monkeypatch.setattr(_posterior, "_by_machine_code", lambda *a: calls.append(1) or plain(*a))
     return calls
@@ -99,11 +100,11 @@ def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch)
     called = []
     monkeypatch.setattr(_posterior, "_by_machine_code", lambda *a: called.append(1))
     _posterior.posterior(*chain(3, 4, 5, 1))
-    monkeypatch.setattr(_posterior, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(_posterior, "COMPILED_SECONDS", 0.0)
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    _posterior._compiled.cache_clear()
+    kernels.cache_clear()
     try:
         _posterior.posterior(*chain(3, 4, 5, 1))
     finally:
-        _posterior._compiled.cache_clear()
+        kernels.cache_clear()
     assert not called

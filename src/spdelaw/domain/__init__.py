@@ -17,6 +17,7 @@ from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._places import Places, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
+from spdelaw.domain._products import Multiplied, Products
 from spdelaw.domain._settings import shown
 from spdelaw.domain._sphere import Sphere
 from spdelaw.domain._turns import Turn
@@ -34,8 +35,10 @@ __all__ = [
     "Interval",
     "Line",
     "Mesh",
+    "Multiplied",
     "Places",
     "Plane",
+    "Products",
     "Sphere",
     "Turn",
     "from_dict",

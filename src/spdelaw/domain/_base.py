@@ -19,6 +19,7 @@ from spdelaw.domain._places import (
     places_of_points,
     sensors_outside,
 )
+from spdelaw.domain._products import Multiplied, Pairs, Products, pairs_of_modes
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
@@ -128,6 +129,23 @@ class AbstractDomain(abc.ABC):
     def fast_synthesise(self, coefficients: Array, points: Array) -> Array | None:
         """Field by a fast transform, or None where the grid does not allow one."""
         return None
+
+    # -- products of modes ----------------------------------------------------------
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Products of modes at points, for the Gram matrices ``Phi' W Phi`` of many weights.
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> domain, seen = sl.Interval(0, np.pi), np.array([[1.0, 0.0, 1.0]])
+            >>> domain.products(np.array([0.5, 1.0, 1.5]), 2).gram(seen).shape
+            (1, 2, 2)
+        """
+        return Multiplied(self.eigenfunctions(points, n_modes))
+
+    def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
+        """Products of modes in one dimension as few waves; here each product is its own."""
+        return pairs_of_modes(self.eigenfunctions(points, n_modes))
 
     # -- labels ---------------------------------------------------------------------
 

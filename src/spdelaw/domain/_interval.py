@@ -10,6 +10,7 @@ import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points
+from spdelaw.domain._products import Pairs, Products, looked_up, pairs_of_waves
 from spdelaw.domain._settings import real, word
 from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
@@ -144,6 +145,25 @@ class Interval(AbstractDomain):
             return None
         k = self._wavenumbers(self.check_modes(n_modes)) * np.pi / self.volume
         return turns_of_neighbours((np.arange(n_modes) % 2 == 0) & (k > 0), k)
+
+    # -- products of modes ----------------------------------------------------------
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Gram matrices looked up in cosine and sine sums of the weights."""
+        n, x = self.check_modes(n_modes), np.asarray(points, float)
+        return looked_up((self.mode_pairs(x, n),), np.arange(n)[:, None], np.arange(len(x)))
+
+    def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
+        """Products of sines and cosines are cosines and sines of sums and differences."""
+        k = self._wavenumbers(n_modes)
+        is_sine = np.full(n_modes, self.boundary == "dirichlet")
+        turn = np.pi / self.volume
+        if self.boundary == "periodic":
+            # Only even multiples of half a turn occur: k counts whole turns.
+            k, turn = k / 2.0, 2.0 * turn
+            is_sine = (np.arange(n_modes) % 2 == 0) & (k > 0)
+        factor = np.sqrt(np.where(k == 0, 1.0, 2.0) / self.volume)
+        return pairs_of_waves(turn * (np.asarray(points, float) - self.a), k, is_sine, factor)
 
     # -- fast transforms ------------------------------------------------------------
 

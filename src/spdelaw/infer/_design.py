@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.domain import Products
 from spdelaw.errors import DataError
 from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
 from spdelaw.infer._estimate import Decision, Estimate
@@ -42,6 +43,7 @@ class Design(NamedTuple):
         nuisance: how their number was decided.
         first: drift and noise of all modes, where a first fit has been made.
         keep: principal directions of the fields, (points, M), where the values are components.
+        products: of the modes at the points, where the values are fields.
     """
 
     values: Array
@@ -53,6 +55,7 @@ class Design(NamedTuple):
     nuisance: Decision
     first: tuple[Array, Array] | None = None
     keep: Array | None = None
+    products: Products | None = None
 
     def of(self, values: Array) -> Array:
         """Other fields of the same points, as the filter sees them."""
@@ -60,7 +63,8 @@ class Design(NamedTuple):
 
     def collapsed(self, paths: slice | Array = slice(None)) -> Collapsed:
         """Some paths on the modes."""
-        return collapse(self.values[paths], self.clock(paths), self.basis, self.weights)
+        values, times = self.values[paths], self.clock(paths)
+        return collapse(values, times, self.basis, self.weights, self.products)
 
     def clock(self, paths: slice | Array) -> Array:
         """Times of some paths."""
@@ -101,7 +105,9 @@ def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]
             extra = needed_nuisance(observed, n_modes)
             notes.extend(_in_words(extra, n_modes))
     n = int(extra.answer)
-    return Design(values, observed.times, observed.basis(n_modes + n), n, known, weights, extra)
+    basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
+    times = observed.times
+    return Design(values, times, basis, n, known, weights, extra, products=products)
 
 
 def _in_words(extra: Decision, n_modes: int) -> list[str]:

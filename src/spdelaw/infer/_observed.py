@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import as_fields
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import own_clock
 
@@ -39,6 +39,10 @@ class Observed(NamedTuple):
     def basis(self, n_modes: int) -> Array:
         """Eigenfunctions at the points, (M, N)."""
         return self.domain.eigenfunctions(self.points, n_modes)
+
+    def products(self, n_modes: int) -> Products:
+        """Products of modes at the points, for the Gram matrices of gaps."""
+        return self.domain.products(self.points, n_modes)
 
     @property
     def n_paths(self) -> int:

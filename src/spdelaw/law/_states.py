@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.domain import Products
 from spdelaw.equation import Linear, operators
 from spdelaw.model import (
     Block,
@@ -29,6 +30,8 @@ Array = np.ndarray
 BATCH = 64
 #: Bytes of their Gram matrices, where each path has gaps of its own.
 BATCH_BYTES = 400e6
+#: Bytes of a table of products of modes.
+PAIR_BYTES = 8e6
 #: Paths that share one random stream, so that the first never depend on how many follow.
 STREAM = 16
 
@@ -40,13 +43,19 @@ class FieldMoments(NamedTuple):
     variance: Array
 
 
-def batches(values: Array, times: Array, basis: Array, weights: Array | None) -> Iterator[Block]:
+def batches(
+    values: Array,
+    times: Array,
+    basis: Array,
+    weights: Array | None,
+    products: Products | None = None,
+) -> Iterator[Block]:
     """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole."""
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
         own = times if times.ndim == 1 else times[start : start + step]
-        part: Collapsed = collapse(values[start : start + step], own, basis, weights)
+        part: Collapsed = collapse(values[start : start + step], own, basis, weights, products)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
@@ -65,17 +74,29 @@ def smooth_fields(
     mean, variance = np.empty(shape), np.empty(shape)
     for block in batches(values, times, basis, weights):
         states = smooth(block, space)
-        mean[block.paths] = states.mean.transpose(2, 0, 1) @ out_basis.T
-        variance[block.paths] = _field_variance(states.covariance, out_basis)
-    return FieldMoments(mean, np.maximum(variance, 0.0))
+        for p, path in enumerate(block.paths):
+            np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
+        _write_variance(states.covariance, out_basis, block.paths, variance)
+    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
 
 
-def _field_variance(covariance: Array, basis: Array) -> Array:
-    """``diag(Phi C Phi')``; (B, T, M)."""
-    if covariance.ndim == 3:
-        return covariance.transpose(2, 0, 1) @ (basis**2).T
-    c = np.moveaxis(covariance, -1, 0)
-    return np.einsum("btmj,mj->btm", basis @ c, basis)
+def _write_variance(covariance: Array, basis: Array, paths: Array, out: Array) -> None:
+    """``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` into the paths of ``out`` (P, T, M).
+
+    C is symmetric: a product with the table of pairs ``i >= j`` does half the work of
+    ``Phi C Phi'``, all of it in one call of BLAS. Few points at a time keep the table small.
+    """
+    n = basis.shape[1]
+    i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
+    rows = covariance[:, i, j] if covariance.ndim == 4 else covariance
+    twice = np.where(i == j, 1.0, 2.0)
+    step = max(1, int(PAIR_BYTES / (8 * len(i))))
+    for first in range(0, len(basis), step):
+        some = basis[first : first + step]
+        pairs = some[:, i] * some[:, j] * twice
+        for b in range(rows.shape[-1]):
+            here = paths if rows.shape[-1] == 1 else paths[b]
+            out[here, :, first : first + step] = rows[..., b] @ pairs.T
 
 
 def draw_fields(

@@ -4,7 +4,7 @@ from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse
+from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths
 from spdelaw.model._filter import (
     Filtered,
     filter_log_likelihood,
@@ -62,6 +62,7 @@ __all__ = [
     "evaluate_restricted_statistics",
     "evaluate_statistics",
     "filter_log_likelihood",
+    "first_paths",
     "forward_filter",
     "innovations",
     "linear_state_space",

@@ -168,12 +168,13 @@ def sweep(gram: Array, vector: Array, prior: Prior) -> Sweep:
     full = gram.ndim == 4 or own.ndim == 4
     n_times, n_modes = gram.shape[:2]
     inverse = np.empty((n_times, *(n_modes,) * (1 + full), batch))
-    vectors = np.empty(np.broadcast_shapes(vector.shape, (n_times, n_modes, batch)))
+    columns = max(vector.shape[-1], batch)
+    vectors = np.empty((n_times, n_modes, columns))
     log_determinant = np.broadcast_to(prior.log_determinant, batch).copy()
     for t in range(n_times):
         block, vectors[t] = add(gram[t], own[t]), vector[t]
         if t == 0:
-            vectors[t] += apply(prior.precision, _wide(prior.mean, vectors.shape[-1]))
+            vectors[t] += apply(prior.precision, _wide(prior.mean, columns))
         else:
             d = prior.coupling[..., prior.free[t - 1]]
             block -= sandwich(d, inverse[t - 1])

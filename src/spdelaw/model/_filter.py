@@ -91,8 +91,12 @@ def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filt
         log, m, p = update(m, p, row, r)
         logs.append(log)
         after.append((m, p))
-    parts = [np.stack(part) for pair in (after, before) for part in zip(*pair, strict=True)]
-    return Filtered(np.array(logs), *parts, tuple(steps))
+    (means, covariances), (earlier, wider) = (zip(*x, strict=True) for x in (after, before))
+    stacks = (np.stack(x) for x in (means, covariances, earlier, wider))
+    mean, covariance, predicted_mean, predicted_covariance = stacks
+    return Filtered(
+        np.array(logs), mean, covariance, predicted_mean, predicted_covariance, tuple(steps)
+    )
 
 
 def update(m: Array, p: Array, row: Row, r: float) -> tuple[float, Array, Array]:

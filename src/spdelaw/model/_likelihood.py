@@ -179,16 +179,21 @@ def _initial_information(
     block: Block, state_space: StateSpace, post: Posterior, prior: Prior
 ) -> Array:
     """``F' W F + G_0 - D' Cov(c_1 | y) D`` over paths with ``D = W F``, or its Gaussian twin."""
-    n_paths, d = len(block.paths), prior.precision
-    total = np.zeros((1, 1))
+    d = own = prior.precision
+    seen = np.zeros((len(d), 1))
     if prior.n_fixed:
         f = prior.factor[..., prior.which[0]]
-        total = over_paths(as_matrix(block.gram[0]), n_paths) / state_space.observation_variance
+        seen = block.gram[0] / state_space.observation_variance
         own, d = sandwich(transpose(f), d), transpose(_weighted(d, f))
-    else:
-        own = d
-    known = sandwich(d, as_matrix(post.first))
-    return total + over_paths(as_matrix(own), n_paths) - over_paths(known, n_paths)
+    known = sandwich(d, post.first)
+    # Paths are summed up before a diagonal becomes a matrix: one for each would be large.
+    total, more, less = (_summed(part, len(block.paths)) for part in (seen, own, known))
+    return total + more - less
+
+
+def _summed(block: Array, n_paths: int) -> Array:
+    """A block summed over paths, as a matrix (N, N)."""
+    return as_matrix(over_paths(block, n_paths)[..., None])[..., 0]
 
 
 def _weighted(weight: Array, f: Array) -> Array:

@@ -1,26 +1,31 @@
 """States given the data of a block: what a likelihood and its score need of them.
 
-Three ways through the same elimination: blocks that are all diagonal, machine code for paths with
-patterns of their own, and the general one.
+Four ways through the same elimination: blocks that are all diagonal, one system for paths that
+share their pattern, machine code for patterns of their own, and the general one.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.equation import operators
 from spdelaw.model._blocks import apply, diagonal
 from spdelaw.model._chain import Prior, along, covariances_backward, sweep
+from spdelaw.model._compiler import kernels
 from spdelaw.model._step_sums import StepSums, grouped
+from spdelaw.model._tridiagonal import ChainSolution, solve_tridiagonal
 
 Array = np.ndarray
 
-#: Machine code pays from this many numbers of ``G`` on (a tenth of a second in NumPy) ...
-COMPILED_SIZE = 1_000_000
-#: ... and up to about this many modes; LAPACK on whole matrices is the better way beyond.
+#: Seconds that NumPy takes per step and per number of ``G``, measured on one core ...
+NUMPY_STEP, NUMPY_NUMBER = 1.2e-4, 1.8e-8
+#: ... and those of one evaluation from which on machine code pays: a fit needs a hundred
+#: evaluations or more, and to load the code takes a second.
+COMPILED_SECONDS = 1e-2
+#: Up to about this many modes; LAPACK on whole matrices is the better way beyond.
 COMPILED_MODES = 48
 
 
@@ -53,14 +58,53 @@ class Posterior(NamedTuple):
 
 def posterior(gram: Array, vector: Array, prior: Prior) -> Posterior:
     """Posterior of the free states from collapsed observations; see `sweep`."""
-    own_patterns = gram.ndim == 4 and gram.shape[-1] > 1 and prior.precision.ndim == 2
-    if own_patterns and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
-        compiled = _compiled()
+    apart = prior.precision.ndim == 2
+    if gram.ndim == 3 and apart:
+        return _by_diagonals(gram, vector, prior)
+    if is_shared(gram, prior):
+        return _by_one_chain(gram, vector, prior)
+    if gram.ndim == 4 and gram.shape[-1] > 1 and apart and _compiling_pays(gram):
+        compiled = kernels("_compiled")
         if compiled is not None:
             return _by_machine_code(compiled, gram, vector, prior)
-    if gram.ndim == 3 and prior.precision.ndim == 2:
-        return _by_diagonals(gram, vector, prior)
     return _by_elimination(gram, vector, prior)
+
+
+def is_shared(gram: Array, prior: Prior) -> bool:
+    """Whether all paths share one pattern and one clock."""
+    return gram.shape[-1] == prior.precision.shape[-1] == prior.which.shape[-1] == 1
+
+
+def _compiling_pays(gram: Array) -> bool:
+    seconds = NUMPY_STEP * len(gram) + NUMPY_NUMBER * gram.size
+    return seconds >= COMPILED_SECONDS and gram.shape[1] <= COMPILED_MODES
+
+
+def _by_one_chain(gram: Array, vector: Array, prior: Prior) -> Posterior:
+    """All paths are columns of one block tridiagonal system."""
+    apart = prior.precision.ndim == 2
+    found = solve_shared(gram, vector, prior, crosses=not apart)
+    covariance, cross = found.covariance[..., None], found.cross[..., None]
+    first = covariance[0]
+    if apart:
+        covariance = np.einsum("tiib->tib", covariance)
+        cross = found.lag[..., None]
+    trace = _gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
+    logs = found.log_determinant + prior.log_determinant
+    return Posterior(found.mean, covariance, cross, first, trace, logs)
+
+
+def solve_shared(gram: Array, vector: Array, prior: Prior, *, crosses: bool) -> ChainSolution:
+    """Solution of the chain where all paths share one pattern; batch 1 throughout."""
+    own, d = prior.own()[..., 0], np.moveaxis(prior.coupling, -1, 0)
+    blocks, added = gram[..., 0], None
+    if own.ndim == 2:
+        added = own
+    else:
+        blocks = own + (blocks if blocks.ndim == 3 else operators.embed(blocks))
+    vectors = np.array(vector)
+    vectors[0] += apply(prior.precision, prior.mean)
+    return solve_tridiagonal(blocks, d, vectors, own=added, which=prior.free[:, 0], crosses=crosses)
 
 
 def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Posterior:
@@ -85,20 +129,6 @@ def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Posterior:
     logs = np.log(block).sum((0, 1)) + prior.log_determinant
     trace = (gram * variance).sum((0, 1))
     return Posterior(mean, variance, cross, variance[0], trace, logs)
-
-
-@cache
-def _compiled() -> ModuleType | None:
-    """The compiled kernel, where numba is installed and may compile."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    if getattr(numba.config, "DISABLE_JIT", False):
-        return None
-    from spdelaw.model import _compiled
-
-    return _compiled
 
 
 def _by_machine_code(compiled: ModuleType, gram: Array, vector: Array, prior: Prior) -> Posterior:

@@ -8,6 +8,7 @@ import numpy as np
 
 from spdelaw.model._blocks import apply, transpose
 from spdelaw.model._chain import (
+    Prior,
     Sweep,
     chain_covariances,
     chain_mean,
@@ -18,6 +19,7 @@ from spdelaw.model._chain import (
 )
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
+from spdelaw.model._posterior import is_shared, solve_shared
 from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
@@ -32,9 +34,15 @@ class Smoothed(NamedTuple):
 
 def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
     """Posterior mean and covariance of the states at every time of the block."""
-    found, initial = _sweep(block, state_space), state_space.initial
-    mean, covariance = chain_mean(found), chain_covariances(found)
-    if found.prior.n_fixed:
+    gram, vector, prior = _inputs(block, state_space)
+    initial = state_space.initial
+    if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
+        solved = solve_shared(gram, vector, prior, crosses=False)
+        mean, covariance = solved.mean, solved.covariance[..., None]
+    else:
+        found = sweep(gram, vector, prior)
+        mean, covariance = chain_mean(found), chain_covariances(found)
+    if prior.n_fixed:
         fixed = np.broadcast_to(initial.mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
         covariance = np.concatenate([np.zeros_like(covariance[:1]), covariance])
@@ -107,9 +115,13 @@ def component_innovations(
 
 
 def _sweep(block: Block, state_space: StateSpace) -> Sweep:
+    return sweep(*_inputs(block, state_space))
+
+
+def _inputs(block: Block, state_space: StateSpace) -> tuple[Array, Array, Prior]:
     r, prior = state_space.observation_variance, chain_prior(state_space, block.times)
     bare = without_response(block, state_space.linear)
-    return sweep(bare.gram[prior.n_fixed :] / r, bare.vector[prior.n_fixed :] / r, prior)
+    return bare.gram[prior.n_fixed :] / r, bare.vector[prior.n_fixed :] / r, prior
 
 
 def _response(block: Block, state_space: StateSpace) -> Array:

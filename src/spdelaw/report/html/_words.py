@@ -97,8 +97,10 @@ def _sure(material: Material) -> Answer:
     level = 100 * float(law.parameters.attrs["interval_level"])
     known = widths[np.isfinite(widths)]
     middle = float(np.median(known)) if known.size else np.inf
-    half = [f"± {100 * float(np.median(w)):.2g} % around {what}" for what, w in
-            zip(_tables(law), parts, strict=True)]
+    half = [
+        f"± {100 * float(np.median(w)):.2g} % around {what}"
+        for what, w in zip(_tables(law), parts, strict=True)
+    ]
     sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
     if not lost:
         sentences.append(f"All {len(widths)} numbers of the modes are determined.")
