@@ -15,7 +15,7 @@ from spdelaw.data import fingerprint
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
-from spdelaw.infer._identifiability import identifiability, time_unit_hint
+from spdelaw.infer._identifiability import identifiability, in_words, time_unit_hint
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._quantities import operators_jacobian, quantities
@@ -42,15 +42,15 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
         operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes)),
         float(np.median(np.diff(times))),
         observed.span,
-        bool(report.undetermined),
+        bool(report["undetermined"]),
     )
-    said = [*report.sentences, *([hint] if hint else [])]
+    said = [*in_words(report), *([hint] if hint else [])]
     if said:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
     short = found.optimum.note
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
-    said_of = {"warnings": notes, "identifiability": report.to_dict(), **_likelihood(fit, observed)}
+    said_of = {"warnings": notes, "identifiability": report, **_likelihood(fit, observed)}
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,

@@ -16,7 +16,6 @@ from spdelaw.infer._nuisance import likeliest_total
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import SampleSize
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
 Array = np.ndarray
@@ -67,14 +66,12 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     free = Parametrisation(parts, "deterministic", np.zeros(n))
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
     moments = moments._replace(mean=first)
-    span, n_steps = float(np.ptp(times, axis=-1).max()), times.shape[-1] - 1
-    size = SampleSize(collapsed.n_paths, n_steps, span, collapsed.n_values)
 
     def evaluate(p: StateSpace) -> Evaluation:
         return evaluate_likelihood(collapsed, p)
 
     try:
-        found = estimate(log_posterior(free, evaluate, moments, size, Model()), polish=False)
+        found = estimate(log_posterior(free, evaluate, moments, Model()), polish=False)
     except ConvergenceError:
         return np.inf
     return -2.0 * found.log_likelihood + found.n_free * np.log(n_rows)

@@ -24,7 +24,6 @@ from spdelaw.infer._moment_estimates import from_coefficients, mean_gram
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
-from spdelaw.infer._start import SampleSize
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.model import (
     ChaosModel,
@@ -53,27 +52,14 @@ BIASED = (
 
 def check_truncated(model: Model, bootstrap: int) -> None:
     """Refuse what the truncated model has no place for."""
+    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
+    exact = "pass tail='modelled', or engine='exact'"
     refused = {
-        "noise": (
-            model.noise in ("low_rank", "dense"),
-            "'diagonal' or 'parametric'",
-            "pass tail='modelled', or engine='exact'",
-        ),
-        "observation_noise": (
-            model.noise_word in ("none", "per_point"),
-            "'auto', 'estimate' or a standard deviation",
-            "the observation variance carries the dropped tail; or pass tail='modelled'",
-        ),
-        "nuisance": (
-            model.nuisance not in ("auto", 0),
-            "no nuisance modes",
-            "raise n_modes, or pass tail='modelled'",
-        ),
-        "bootstrap": (
-            bootstrap != 0,
-            "0",
-            "a truncated fit is biased; pass tail='modelled' to bootstrap",
-        ),
+        "noise": (model.noise in ("low_rank", "dense"), spectra, exact),
+        "observation_noise": (model.noise_word in ("none", "per_point"), words, carries),
+        "nuisance": (model.nuisance not in ("auto", 0), "no nuisance modes", exact),
+        "bootstrap": (bootstrap != 0, "0, as a truncated fit is biased,", exact),
     }
     for what, (is_wrong, expected, fix) in refused.items():
         if is_wrong:
@@ -120,13 +106,11 @@ def _posed(
     parametrisation = parametrise(
         model, observed.domain, n, kind, collapsed.n_paths, moments, known_variance=known
     )
-    n_steps = observed.times.shape[-1] - 1
-    size = SampleSize(collapsed.n_paths, n_steps, observed.span, collapsed.n_values)
 
     def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
         variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
         own = moments._replace(observation_variance=variance)
-        return log_posterior(parametrisation, _guarded(evaluate), own, size, model)
+        return log_posterior(parametrisation, _guarded(evaluate), own, model)
 
     return posed
 

@@ -21,7 +21,6 @@ from spdelaw.infer._nuisance import (
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import SampleSize
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
 Array = np.ndarray
@@ -71,10 +70,6 @@ class Design(NamedTuple):
         """The first paths alone."""
         some = slice(n_paths)
         return self._replace(values=self.values[some], times=self.clock(some))
-
-    def size(self, n_values: float) -> SampleSize:
-        """Of the sample, with the values that speak of the observation noise."""
-        return SampleSize(len(self.values), self.times.shape[-1] - 1, self.span, n_values)
 
     @property
     def origin(self) -> float:
@@ -198,14 +193,14 @@ def _tied(
     start[3:5] = [np.log(power), 2.0]
     at, none = tied.values(start), np.zeros(n)
     lam, q = at["drift"], at["noise"]
-    guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none)
-    size = SampleSize(collapsed.n_paths, len(times) - 1, float(np.ptp(times)), 1.0)
+    size = collapsed.n_paths, len(times) - 1, float(np.ptp(times))
+    guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none, *size)
 
     def evaluate(p: StateSpace) -> Evaluation:
         return evaluate_likelihood(collapsed, p)
 
     held = Model(fixed={"s": 1.0})
-    return estimate(log_posterior(tied, evaluate, guess, size, held, start), polish=False)
+    return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
 
 
 def _has_partial_rows(values: Array) -> bool:

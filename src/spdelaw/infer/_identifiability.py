@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import operators
@@ -23,38 +21,28 @@ FAST, FAST_AND_UNKNOWN = 5.0, 2.0
 INSEPARABLE = 0.98
 
 
-class Identifiability(NamedTuple):
-    """Parameters the data do not determine, pairs they cannot separate, modes without energy."""
-
-    undetermined: list[str]
-    inseparable: list[list[str]]
-    silent: list[int]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The report in plain words."""
-        out = []
-        if self.undetermined:
-            out.append(
-                f"the data do not determine {_join(self.undetermined)}: their intervals span a "
-                "factor of 20 or more"
-            )
-        for a, b in self.inseparable[:5]:
-            out.append(f"the data cannot separate {a} from {b}")
-        if self.silent:
-            out.append(
-                f"no energy beyond rounding in modes {_join([str(n) for n in self.silent])}: their "
-                "numbers mean nothing; fit fewer modes"
-            )
-        return out
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists."""
-        return self._asdict()
+def in_words(found: dict[str, list]) -> list[str]:
+    """What `identifiability` found, in plain words."""
+    out = []
+    if found["undetermined"]:
+        out.append(
+            f"the data do not determine {_join(found['undetermined'])}: their intervals span a "
+            "factor of 20 or more"
+        )
+    out += [f"the data cannot separate {a} from {b}" for a, b in found["inseparable"][:5]]
+    if found["silent"]:
+        out.append(
+            f"no energy beyond rounding in modes {_join([str(n) for n in found['silent']])}: their "
+            "numbers mean nothing; fit fewer modes"
+        )
+    return out
 
 
-def identifiability(estimate: Estimate, n_modes: int) -> Identifiability:
-    """Read the covariance of the coordinates; nuisance parameters are not reported."""
+def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
+    """Parameters the data do not determine, pairs they cannot separate, modes without energy.
+
+    Read from the covariance of the coordinates; nuisance parameters are not reported.
+    """
     covariance = estimate.covariance
     stderr = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
@@ -71,7 +59,7 @@ def identifiability(estimate: Estimate, n_modes: int) -> Identifiability:
     q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
     more = undetermined_eigenmodes(estimate, n_modes)
-    return Identifiability(undetermined + more, pairs, silent)
+    return {"undetermined": undetermined + more, "inseparable": pairs, "silent": silent}
 
 
 def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:

@@ -33,7 +33,9 @@ class MomentEstimates(NamedTuple):
         error: variance of white noise in the coefficients, (N,).
         energy: mean square of the coefficients without it, (N,).
         mean, spread: of the first states; the spread an operator.
+        n_paths, n_steps, span: size of the sample: paths, their steps, their longest duration.
         observation_variance: of the values.
+        n_values: values that speak about it.
     """
 
     drift: Array
@@ -42,7 +44,11 @@ class MomentEstimates(NamedTuple):
     energy: Array
     mean: Array
     spread: Array
+    n_paths: int
+    n_steps: int
+    span: float
     observation_variance: float = 0.0
+    n_values: float = 1.0
 
 
 def from_statistics(s: Statistics) -> MomentEstimates:
@@ -52,7 +58,9 @@ def from_statistics(s: Statistics) -> MomentEstimates:
     q = increments.sum(0) / (n * (t[-1] - t[0]))
     lam, energy = _decay(t, s.square / n, q)
     mean, spread = s.first[0] / n, s.start_spread / n
-    return MomentEstimates(lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
+    size = n, len(t) - 1, float(t[-1] - t[0])
+    found = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
+    return MomentEstimates(*found, *size, 0.0, s.n_values)
 
 
 def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
@@ -79,7 +87,9 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     energy = np.maximum(np.mean(energies, axis=0) - rho, 1e-3 * np.mean(energies, axis=0))
     energy = np.maximum(energy, 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
-    return MomentEstimates(lam, q, rho, energy, *first_states(collapsed), variance)
+    n_steps = max(len(block.times) for block in collapsed.blocks) - 1
+    found = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
+    return MomentEstimates(*found, variance, collapsed.n_values)
 
 
 def of_components(values: Array, times: Array) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import maximise
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._start import SampleSize, starting_scale, starting_vector
+from spdelaw.infer._start import starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray
@@ -127,7 +127,6 @@ def log_posterior(
     parametrisation: Parametrisation,
     evaluate: Evaluate,
     moments: MomentEstimates,
-    size: SampleSize,
     model: Model,
     start: Array | None = None,
     *,
@@ -139,14 +138,13 @@ def log_posterior(
         parametrisation: what is estimated.
         evaluate: likelihood and score.
         moments: to start from and to scale by.
-        size: of the sample.
         model: what is held and believed.
         start: full vector to start from instead.
         separable: whether the data leave modes apart that the law leaves apart.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
-    scale = starting_scale(parametrisation, start, moments, size)
+    scale = starting_scale(parametrisation, start, moments)
     fixed = fixed_values(parametrisation, model.fixed)
     priors = prior_terms(parametrisation, model.priors)
     base, identity = start.copy(), np.eye(len(start))

@@ -83,8 +83,9 @@ class Problem:
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
 
-        size, how = self.design.size(self.count), (self.parametrisation, evaluate, self.moments)
-        return log_posterior(*how, size, self.model, start, separable=data.is_diagonal)
+        own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
+        how = (self.parametrisation, evaluate, own, self.model)
+        return log_posterior(*how, start, separable=data.is_diagonal)
 
     @property
     def is_diagonal(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import operators
@@ -34,17 +32,8 @@ def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) 
     return np.concatenate([part.start(near[name]) for name, part in parts.items()])
 
 
-class SampleSize(NamedTuple):
-    """Paths, their steps and longest duration, and values that speak of the observation noise."""
-
-    n_paths: int
-    n_steps: int
-    span: float
-    n_values: float
-
-
 def starting_scale(
-    parametrisation: Parametrisation, full: Array, moments: MomentEstimates, size: SampleSize
+    parametrisation: Parametrisation, full: Array, moments: MomentEstimates
 ) -> Array:
     """Rough standard errors of the coordinates from the information of noise-free paths.
 
@@ -53,14 +42,17 @@ def starting_scale(
     number of values.
     """
     values = parametrisation.values(full)
-    q, transitions = operators.diagonal(moments.noise), 0.5 * max(size.n_paths * size.n_steps, 2)
-    information = {"drift": size.n_paths * size.span * moments.energy / q[:, None]}
+    q, transitions = (
+        operators.diagonal(moments.noise),
+        0.5 * max(moments.n_paths * moments.n_steps, 2),
+    )
+    information = {"drift": moments.n_paths * moments.span * moments.energy / q[:, None]}
     if operators.is_diagonal(values["drift"]):
         # On a logarithm, and never less than a unit: a slow mode in a short record tells nothing.
         lam = operators.diagonal(moments.drift)
         known = np.maximum(np.diagonal(information["drift"]) * lam**2, 1.0)
         information["drift"] = known / values["drift"] ** 2
-    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(size.n_paths, 2))):
+    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(moments.n_paths, 2))):
         if part in values:
             own = operators.diagonal(values[part])
             information[part] = operators.like(values[part], seen / np.outer(own, own))
@@ -73,5 +65,7 @@ def starting_scale(
         seen = len(q) * transitions / len(values["season"])
         scale[parametrisation.slices["season"]] = np.sqrt(2.0 / seen)
     if "observation" in values:
-        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(max(2.0 * size.n_values, 1.0))
+        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(
+            max(2.0 * moments.n_values, 1.0)
+        )
     return scale

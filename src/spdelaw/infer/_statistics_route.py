@@ -18,7 +18,6 @@ from spdelaw.infer._moment_estimates import from_statistics
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import SampleSize
 from spdelaw.model import (
     Evaluation,
     StateSpace,
@@ -104,12 +103,11 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
         known_mean=known.get(str(kind.answer)),
         origin=origin,
     )
-    size = SampleSize(s.n_paths, len(s.times) - 1, float(np.ptp(s.times)), s.n_values)
 
     def evaluate(p: StateSpace) -> Evaluation:
         return evaluate_statistics(s, p)
 
-    posterior = log_posterior(parametrisation, evaluate, moments, size, model, separable=True)
+    posterior = log_posterior(parametrisation, evaluate, moments, model, separable=True)
     found = estimate(posterior)
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
