@@ -50,7 +50,7 @@ def update(
         got = f"route {law.info.get('route')!r}"
         raise InputError("law", expected=expected, got=got, fix=TOGETHER)
     if law.preparation is not None:
-        data, adapter = law.unforced.prepared(data), {}
+        data, adapter = law.preparation.apply(data, law.domain.dims), {}
     observed = observe(data, law.domain, **adapter)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)

@@ -132,16 +132,12 @@ class Law:
         )
 
     @property
-    def unforced(self) -> Law:
-        """The same law without its forcing."""
-        if self.forcing is None:
-            return self
-        return dataclasses.replace(self, dynamics=dataclasses.replace(self.linear, forcing=None))
-
-    @property
     def bare(self) -> Law:
         """The same law for data that `prepared` returned: no preparation, no forcing."""
-        return dataclasses.replace(self.unforced, preparation=None)
+        own = self.dynamics
+        if isinstance(own, Linear):
+            own = dataclasses.replace(own, forcing=None)
+        return dataclasses.replace(self, preparation=None, dynamics=own)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
