@@ -73,7 +73,6 @@ def pose(
             observed.domain,
             n_modes,
             kind,
-            collapsed.n_paths,
             own,
             known_variance=None if known is None else known or WORKING_VARIANCE * energy,
             origin=design.origin,

@@ -97,7 +97,6 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
         domain,
         s.n_modes,
         kind,
-        s.n_paths,
         moments,
         known_variance=0.0,
         known_mean=known.get(str(kind.answer)),
