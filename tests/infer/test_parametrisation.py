@@ -14,6 +14,7 @@ from tests.model.numbers import Numbers
 import spdelaw as sl
 from spdelaw.infer._coordinates import Joined, OperatorTied, PowerTied
 from spdelaw.infer._estimate import Decision
+from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.model import collapse, evaluate_likelihood
 
@@ -72,9 +73,11 @@ def check(parametrisation, pattern="random"):
 
 def of(words, kind="gaussian", n_nuisance=0, n_paths=20, **more):
     model = sl.Model(**words)
-    units = np.concatenate([UNITS, np.full(n_nuisance, 0.5)])
+    noise = np.concatenate([UNITS, np.full(n_nuisance, 0.5)]) ** 2
+    ones = np.ones(len(noise))
+    moments = MomentEstimates(ones, noise, ones, ones, ones, ones, n_paths, 3, 1.0)
     settings = {"known_variance": None, "origin": 0.1, **more}
-    return parametrise(model, RING, N, Decision(kind, {}), n_paths, units, **settings)
+    return parametrise(model, RING, N, Decision(kind, {}), moments, **settings)
 
 
 @pytest.mark.parametrize("kind", KINDS)

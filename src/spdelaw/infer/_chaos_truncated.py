@@ -103,9 +103,7 @@ def _posed(
     rounding = NOISE_FREE * float((moments.energy * gram).max())
     noise = APART * max(outside, rounding) / gram
     kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
-    parametrisation = parametrise(
-        model, observed.domain, n, kind, collapsed.n_paths, moments, known_variance=known
-    )
+    parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
 
     def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
         variance = known or first or _projection_variance(collapsed, moments.drift, chaos)

@@ -11,7 +11,7 @@ from spdelaw.equation import Linear
 from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._first_states import APART, initial_state
-from spdelaw.infer._lag_covariances import from_coefficient_pairs
+from spdelaw.infer._lag_covariances import centred, from_coefficient_pairs
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
     MomentEstimates,
@@ -73,7 +73,6 @@ def pose(
             observed.domain,
             n_modes,
             kind,
-            collapsed.n_paths,
             own,
             known_variance=None if known is None else known or WORKING_VARIANCE * energy,
             origin=design.origin,
@@ -134,6 +133,7 @@ def _moments(
         collapsed = collapsed._replace(blocks=tuple(blocks))
         found, energy = _first_moments(collapsed, spare, design)
     if model.couples:
+        collapsed = collapsed if model.forcing is None else centred(collapsed)
         found = from_coefficient_pairs(collapsed, found, model.couples_drift)
     return found, energy
 

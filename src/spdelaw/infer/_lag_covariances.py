@@ -22,8 +22,27 @@ LEAST_FACTOR, LEAST_DECAY = 1e-3, 0.05
 HALF_TURN = 0.9 * np.pi
 #: Least eigenvalue of a starting noise covariance, relative to its diagonal.
 LEAST_NOISE = 1e-3
+#: Paths whose mean is known well enough to be taken off them.
+MANY_PATHS = 5
 #: Pairs of complete rows for each mode that lag covariances need.
 PAIRS = 5
+
+
+def centred(collapsed: Collapsed) -> Collapsed:
+    """Coefficients less their mean over paths: what all paths share, such as a forcing, is gone.
+
+    The response to a forcing needs the drift that is looked for. Blocks of few paths, or of paths
+    with clocks of their own, stay as they are.
+    """
+    blocks = []
+    for block in collapsed.blocks:
+        good = determined_rows(block)[:, None]
+        count = good.sum(-1, keepdims=True)
+        if block.times.shape[1] == 1 and len(block.paths) >= MANY_PATHS:
+            mean = np.where(good, block.estimate, 0.0).sum(-1, keepdims=True) / np.maximum(count, 1)
+            block = block._replace(estimate=block.estimate - mean)
+        blocks.append(block)
+    return collapsed._replace(blocks=tuple(blocks))
 
 
 def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) -> MomentEstimates:

@@ -68,7 +68,6 @@ def parametrise(
     domain: AbstractDomain,
     n_modes: int,
     initial: Decision,
-    n_paths: int,
     moments: MomentEstimates,
     *,
     known_variance: float | None,
@@ -82,7 +81,6 @@ def parametrise(
         domain: of the modes.
         n_modes: reported ones.
         initial: kind of the initial state.
-        n_paths: that start from it.
         moments: of all modes, nuisance included; the deviations of the noise are units.
         known_variance: of the observations, None where it is estimated.
         known_mean: of the initial state, None where it is estimated.
@@ -102,7 +100,7 @@ def parametrise(
     if known_variance is None:
         parts["observation"] = LogDeviation()
     if kind == "gaussian":
-        parts["initial_variance"] = _initial_coordinates(model, n, n_paths)
+        parts["initial_variance"] = _initial_coordinates(model, n, moments.n_paths)
     if known_mean is None and kind != "stationary":
         parts["initial_mean"] = Unbounded("initial_mean", n)
     return Parametrisation(

@@ -12,7 +12,7 @@ from spdelaw.equation import Linear
 from spdelaw.infer._design import grid_mixes
 from spdelaw.infer._estimate import Decision, Fit
 from spdelaw.infer._first_states import initial_state
-from spdelaw.infer._lag_covariances import from_pair_sums
+from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_statistics
 from spdelaw.infer._observed import Observed, check_change
@@ -90,14 +90,15 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
         moments = from_statistics(bare)
     kind = initial_state(model, moments.spread, SAME_START * moments.energy, s.n_paths)
     if model.couples:
-        moments = from_pair_sums(bare, moments, model.couples_drift)
+        alike = s.n_paths < MANY_PATHS or model.forcing is None
+        centred = bare if alike else s.shifted(s.first / s.n_paths)
+        moments = from_pair_sums(centred, moments, model.couples_drift)
     known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     parametrisation = parametrise(
         model,
         domain,
         s.n_modes,
         kind,
-        s.n_paths,
         moments,
         known_variance=0.0,
         known_mean=known.get(str(kind.answer)),

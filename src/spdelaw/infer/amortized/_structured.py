@@ -57,7 +57,7 @@ def fit_structured(job: Job) -> Law:
     fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
     law = assemble(fit, observed, job.model, job.level)
     training = {**_errors(law, job), **training_curve(snapshot)}
-    facts = {**job.facts(), **_facts(law, job, found), "epochs": snapshot.epoch}
+    facts = {**job.facts(), **_facts(law, job), "epochs": snapshot.epoch}
     return law.with_info(**facts, training=training)
 
 
@@ -125,11 +125,11 @@ def _errors(law: Law, job: Job) -> dict[str, float]:
     return dict(decode(law, job.observed.fields, job.config.n_time).attrs)
 
 
-def _facts(law: Law, job: Job, found: Estimate) -> dict[str, Any]:
+def _facts(law: Law, job: Job) -> dict[str, Any]:
     """What every training reports: the bound, how tight it is, what the truncation costs."""
     some = job.observed.fields.isel(path=slice(SCORED_PATHS))
     return {
-        "elbo": float(found.log_likelihood),
+        "elbo": law.info["log_likelihood"],
         "amortization_gap": 0.0,
         "truncation_loss": 0.0,
         "n_time": job.config.n_time,
