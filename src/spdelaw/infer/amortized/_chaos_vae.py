@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class ChaosVAE(nn.Module):
             config.n_reference,
         )  # fmt: skip
         self.dynamics = Dynamics(n_modes)
-        self.log_variance = nn.Parameter(torch.zeros(n_points, dtype=torch.float64))
+        self._start_variance(n_points, config)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
 
     @property
@@ -72,8 +73,22 @@ class ChaosVAE(nn.Module):
         return [
             {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
             {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate},
-            {"params": [self.log_variance], "lr": config.variance_rate},
+            {"params": [self._variance_parameter()], "lr": config.variance_rate},
         ]
+
+    def log_observation_variance(self) -> Tensor:
+        """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
+        value = self._variance_parameter()
+        return value if self.is_log else 4.0 * torch.log(value.abs())
+
+    def _start_variance(self, n_points: int, config: AmortizedConfig) -> None:
+        self.is_log, std = config.variance == "log", config.variance_start
+        start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
+        values = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        self.register_parameter("log_variance" if self.is_log else "root_std", values)
+
+    def _variance_parameter(self) -> nn.Parameter:
+        return self.get_parameter("log_variance" if self.is_log else "root_std")
 
     def encode(self, paths: Paths) -> Posterior:
         """``q(z0, xi | X)`` of every path."""

@@ -23,6 +23,7 @@ Array = np.ndarray
 #: Settings of the exact engine that a preset takes over.
 OWN_SETTINGS = {
     "paper": ("level", "seed"),
+    "literal": ("level", "seed"),
     "structured": (
         "level", "seed", "threads", "observation_noise", "initial", "drift", "noise", "nuisance",
         "fixed", "priors",

@@ -1,4 +1,4 @@
-"""``preset="paper"``: from observed fields to a `Law`, by training the paper's learner."""
+"""``preset="paper"`` and ``"literal"``: a `Law` of observed fields by the paper's learner."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def fit_neural(job: Job) -> Law:
     config, domain, clock = job.config, job.domain, job.clock
     observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
-    model = new_model(basis, config, job.settings.seed)
-    run = NeuralRun(model, paths, held_out, config, job.settings.seed)
+    seed = job.settings.seed if config.initialisation is None else config.initialisation
+    model = new_model(basis, config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed)
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
@@ -53,7 +54,7 @@ def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
     with torch.no_grad():
         lam = torch.exp(model.dynamics.log_eigenvalues).numpy() / clock.horizon
         amplitude = torch.exp(torch.diagonal(model.dynamics.log_factor)).numpy()
-        variance = torch.exp(model.log_variance).numpy()
+        variance = torch.exp(model.log_observation_variance()).numpy()
     mean = found.initial_mean.numpy()
     return Parameters(lam, amplitude**2 / clock.horizon, mean, np.zeros(len(lam)), variance)
 

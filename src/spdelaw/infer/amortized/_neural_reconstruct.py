@@ -63,7 +63,10 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
 
 def _load(folder: Path) -> tuple[ChaosVAE, Any, np.ndarray, Clock, int]:
     snapshot, identity = read_checkpoint(folder)
-    config = AmortizedConfig(**identity["config"])
+    values = identity["config"]
+    if "variance" not in values:  # before 0.2 there was one reading, now called literal
+        values = values | {"preset": "literal"}
+    config = AmortizedConfig(**values)
     domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
