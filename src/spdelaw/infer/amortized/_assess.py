@@ -22,8 +22,8 @@ class Assessment(NamedTuple):
             mean over paths, the second pooled (paper, section 3.3).
         loss: as the config weighs and scales it.
         elbo: mean bound of a path, weights 1.
-        kl_initial, kl_chaos: mean divergence of each mode, (N,).
-        active: share of the K coordinates of each mode in use, (N,).
+        kl_initial, kl_chaos: mean divergence of each mode, (N,), and of each noise, (L,).
+        active: share of the K coordinates of each noise in use, (L,).
         initial_mean: mean of the posterior means of ``z0``, (N,).
     """
 

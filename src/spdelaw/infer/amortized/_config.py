@@ -63,6 +63,7 @@ class AmortizedConfig(BaseModel):
             seed of the fit. The held-out paths are those of the seed of the fit.
         batch_size: paths in one step.
         n_time: K, functions of time in the chaos expansion.
+        n_noise: L, driving Wiener processes, one for each of the first L modes; by default N.
         n_reference: reference times of the encoder's attention.
         n_hidden: width of the recurrent state, "encoder latent dimension".
         n_embedding: width of the time embedding.
@@ -96,6 +97,7 @@ class AmortizedConfig(BaseModel):
     initialisation: int | None = Field(None, ge=0)
     batch_size: PositiveInt = 40
     n_time: PositiveInt = 16
+    n_noise: PositiveInt | None = None
     n_reference: PositiveInt = 32
     n_hidden: PositiveInt = 256
     n_embedding: int = Field(128, ge=2)

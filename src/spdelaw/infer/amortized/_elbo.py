@@ -24,18 +24,21 @@ class Elbo(NamedTuple):
     Attributes:
         log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
         kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
-        kl_chaos: ``KL(q(xi_{k,n}) || N(0, 1))``, (P, K, N).
+        kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
         n_values: observed values, (P,) or (1,).
+        at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
+            The field there is known, so the variance runs to zero and this has no upper bound.
     """
 
     log_likelihood: Tensor
     kl_initial: Tensor
     kl_chaos: Tensor
     n_values: Tensor
+    at_zeros: Tensor
 
     def bound(self) -> Tensor:
-        """The bound itself, (P,): all weights 1."""
-        return self.weighted(1.0, 1.0)
+        """The bound itself, (P,): all weights 1, points where every mode is zero left out."""
+        return self.weighted(1.0, 1.0) - self.at_zeros
 
     def weighted(self, initial: float, chaos: float) -> Tensor:
         """The bound with weights of the two divergences, (P,)."""
@@ -66,7 +69,7 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
     Args:
         model: encoder, dynamics, variances.
         paths: what was observed.
-        noise: standard normals (P, N) and (P, K, N) for one draw from the posterior; None for
+        noise: standard normals (P, N) and (P, K, L) for one draw from the posterior; None for
             the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
     """
     posterior = model.encode(paths)
@@ -96,15 +99,15 @@ def exact_elbo(
 def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, squares: Tensor) -> Elbo:
     """All terms, from the squared residuals (P, M)."""
     counts = _counts(paths)
-    density = gaussian_log_density(squares, counts, model.log_observation_variance())
+    density = gaussian_log_densities(squares, counts, model.log_observation_variance())
     n_values = counts.expand(-1, squares.shape[1]).sum(1)
-    return Elbo(density, *_divergences(posterior), n_values)
+    at_zeros = density[:, model.zeros].sum(1)
+    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, -0.5 * at_zeros)
 
 
-def gaussian_log_density(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
-    """``-1/2 sum_m [ S_m / r_m + n_m (log r_m + log 2 pi) ]``, (P,)."""
-    terms = squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
-    return -0.5 * terms.sum(1)
+def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
+    """``S_m / r_m + n_m (log r_m + log 2 pi)``, (P, M): minus twice the log-density."""
+    return squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
 
 
 def _counts(paths: Paths) -> Tensor:
