@@ -49,7 +49,7 @@ class Job:
         """What a checkpoint has to agree on before it is gone on with."""
         clock = self.clock
         return {
-            "config": self.config.model_dump(), "seed": self.settings.seed,
+            "config": self.config.model_dump(mode="json"), "seed": self.settings.seed,
             "domain": self.domain.to_dict(), "n_modes": self.n_modes,
             "points": self.observed.points.tolist(), "clock": [clock.start, clock.horizon],
             "data": fingerprint(self.observed.fields),
@@ -62,7 +62,7 @@ class Job:
             "engine": "amortized",
             "route": self.config.preset,
             "preset": self.config.preset,
-            "config": self.config.model_dump(),
+            "config": self.config.model_dump(mode="json"),
             "seed": self.settings.seed,
             "n_paths": self.observed.n_paths,
             "n_validation": self.held_out.n_paths,
