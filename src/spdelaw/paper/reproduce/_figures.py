@@ -10,7 +10,7 @@ import numpy as np
 
 from spdelaw.paper.reproduce._curves import bars, laws, modes, moments, truths
 from spdelaw.paper.reproduce._plan import N_MODES
-from spdelaw.report._style import COLUMN, GREY, figure_of, new_figure, save_figure, style
+from spdelaw.report.drawing import COLUMN, GREY, figure_of, new_figure, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ LOOK = {
     "chaos-modelled": ("#56B4E9", "s"),
     "chaos-dropped": ("#E69F00", "^"),
     "amortized-paper": ("#D55E00", "v"),
+    "amortized-literal": ("#999999", "<"),
     "amortized-structured": ("#009E73", "D"),
 }
 OTHER = ("#CC79A7", "P")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from spdelaw.data.atomic import replace_file
 from spdelaw.paper.reproduce._paper import PAPER
 from spdelaw.paper.reproduce._sheets import ERRORS, TASKS, Row, to_markdown
@@ -21,7 +23,7 @@ LIMITS = {
 
 
 def tables(records: list[Record]) -> dict[str, list[Row]]:
-    """Rows by regime; every number is a list of one value a seed.
+    """Rows by regime; every number is a list with one value for each run.
 
     Args:
         records: of one profile, as `read_records` gives them.
@@ -43,7 +45,20 @@ def _rows(records: list[Record]) -> list[Row]:
             task = "observed" if group[0]["noise"] == "observed" else score
             rows.append(_row(group, task, group[0]["label"], score))
     order = list(TASKS)
-    return sorted(rows, key=lambda row: order.index(row["task"]))
+    rows = sorted(rows, key=lambda row: order.index(row["task"]))
+    return [row | {"over_limit": over_limit(row, rows)} for row in rows]
+
+
+def over_limit(row: Row, rows: list[Row]) -> float | None:
+    """Mean error over that of the least any system with its task could have, on the same paths.
+
+    None where nobody computed the limit for all its data sets, or where there is none.
+    """
+    limit = next((r for r in rows if r["task"] == row["task"] and r["kind"] == "reference"), None)
+    known = dict(zip(limit["seeds"], limit["relative_l2"], strict=True)) if limit else {}
+    if not set(row["seeds"]) <= set(known):
+        return None
+    return float(np.mean(row["relative_l2"]) / np.mean([known[seed] for seed in row["seeds"]]))
 
 
 def _row(group: list[Record], task: str, label: str, score: str) -> Row:
@@ -55,6 +70,7 @@ def _row(group: list[Record], task: str, label: str, score: str) -> Row:
     return {
         "task": task, "system": label, "entry": first["entry"], "kind": first["kind"],
         "noise": first["noise"], "seeds": [r["seed"] for r in group],
+        "initialisations": _values(group, "initialisation"),
         "n_test": first["n_test"], "shortened": first["shortened"],
         **{name: _values([r["scores"][score] for r in group], name) for name in SCORES},
         **{f"paper_{n}": list(getattr(paper, n)) if paper else None for n in ERRORS},
