@@ -11,8 +11,10 @@ import spdelaw as sl
 from spdelaw.errors import FileError
 from spdelaw.evaluation import mean_predictor
 from spdelaw.infer.amortized import TrainingInterrupted
+from spdelaw.paper.published import PAPER
 from spdelaw.paper.reproduce import (
     ENTRIES,
+    NETWORK_FIGURES,
     PROFILES,
     draw_figures,
     execute,
@@ -24,7 +26,6 @@ from spdelaw.paper.reproduce import (
 )
 from spdelaw.paper.reproduce._data import make_data, scheme_law, thinned
 from spdelaw.paper.reproduce._distribution import of_equation, of_law
-from spdelaw.paper.reproduce._paper import PAPER
 from spdelaw.paper.reproduce._records import record_path
 from spdelaw.paper.reproduce._scores import energy_score, predictive_scores
 from spdelaw.paper.reproduce._sheets import to_markdown
@@ -182,6 +183,21 @@ def test_records_become_tables_and_figures(records):  # noqa: F811
         for name in ("eigenvalues", "noise", "spectrum", "variance") for kind in ("pdf", "png")
     )  # fmt: skip
     assert all(file.stat().st_size > 5000 for file in files)
+
+
+def test_figures_of_trained_networks(small_data, tmp_path):  # noqa: F811
+    found = [execute(tiny_run("amortized-paper", number=n), tmp_path) for n in range(2)]
+    for record in found:
+        network = record["network"]
+        assert network["epoch"] == [2]
+        assert len(network["observation_std"]) == len(network["x"]) == 33
+        assert len(network["initial_mean"]) == len(network["initial_claimed"]) == 8
+        assert len(network["of_decoder"]) == len(network["time"]) == 41
+    assert found[0]["network"]["initial_mean"] != found[1]["network"]["initial_mean"]
+    drawn = {file.name for file in draw_figures(tmp_path, found, ("png",))}
+    assert {f"b-{name}.png" for name in NETWORK_FIGURES} <= drawn
+    (row,) = (r for r in tables(found)["b"] if r["task"] == "reconstruct")
+    assert (row["initialisations"], len(row["relative_l2"])) == ([0, 1], 2)
 
 
 def test_a_record_says_all_that_is_needed_to_repeat_it(records):  # noqa: F811

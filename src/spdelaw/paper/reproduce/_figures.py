@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.paper.reproduce._curves import bars, laws, modes, moments, truths
+from spdelaw.paper.reproduce._network_figures import NETWORK_FIGURES, has_network
 from spdelaw.paper.reproduce._plan import N_MODES
 from spdelaw.report.drawing import COLUMN, GREY, figure_of, new_figure, save_figure, style
 
@@ -91,7 +92,8 @@ def draw_figures(
         own = [r for r in records if r["regime"] == regime]
         if not any(True for _ in laws(own)):
             continue
-        for name, plot in FIGURES.items():
+        drawn = FIGURES | (NETWORK_FIGURES if has_network(own) else {})
+        for name, plot in drawn.items():
             figure = plot(own)
             files += [save_figure(figure, out / f"{regime}-{name}.{s}") for s in suffixes]
     return files

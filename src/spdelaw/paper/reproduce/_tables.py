@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.data.atomic import replace_file
-from spdelaw.paper.reproduce._paper import PAPER
+from spdelaw.paper.published import PAPER
 from spdelaw.paper.reproduce._sheets import ERRORS, TASKS, Row, to_markdown
 
 Record = dict[str, Any]
