@@ -21,8 +21,8 @@ ERRORS = ("relative_l2", "rmse")
 #: Below the table of errors.
 HOW_TO_READ = (
     "Networks are trained from several initialisations on one data set and split; what has no "
-    "network is fitted to several data sets, each with paths and split of its own. *Over limit* is "
-    "the mean relative error over that of the first limit of its task, on the same test paths."
+    "network is fitted to several data sets, each with paths and split of its own. Over limit: the "
+    "mean relative error over that of the first limit of its task, on the same test paths."
 )
 
 
@@ -127,7 +127,7 @@ def _laws(rows: list[Row]) -> Sheet:
             name_of(row), spread(row["kl_per_path"]), "" if limit is None else f"{limit:.3g}",
             *(spread(values) for values in (*scores, row["energy_score"])),
         ])  # fmt: skip
-    header = ("system", "KL a path", "p / 2M", "CRPS", "95 % holds", "CRPS", "95 % holds",
+    header = ("system", "KL per path", "p / 2M", "CRPS", "95 % holds", "CRPS", "95 % holds",
               "energy score")  # fmt: skip
     note = (
         "The first CRPS and coverage are of paths that were seen, the second, with the energy "
