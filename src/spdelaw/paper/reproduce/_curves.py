@@ -15,10 +15,10 @@ BEYOND = 30.0
 
 
 def laws(records: list[Record]) -> Iterator[tuple[str, list[Record], str]]:
-    """Entry, records and label of each system that has a law, in their order."""
+    """Entry, records and label of each system with curves of its law, in their order."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        if record["kind"] == "law":
+        if record["kind"] == "law" and "curves" in record:
             groups.setdefault(record["entry"], []).append(record)
     for entry, group in groups.items():
         short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
