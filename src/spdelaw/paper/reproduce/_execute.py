@@ -14,7 +14,7 @@ import scipy
 import torch
 import xarray as xr
 
-from spdelaw._version import __version__
+from spdelaw import __version__
 from spdelaw.evaluation import decoder_floor
 from spdelaw.paper.baselines import DLRNet, DLRNetwork, Grid, Predictor
 from spdelaw.paper.reproduce._data import Data, make_data, thinned
