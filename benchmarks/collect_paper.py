@@ -2,7 +2,7 @@
 
     python -m benchmarks.collect_paper results
 
-copies, for each profile with records in ``results/records``, its tables and figures to
+writes, for each profile with records in ``results/records``, its tables and figures to
 ``docs/reproduce/<profile>``, and for the full one its records, too; then writes the tables of
 errors of the full run into the README. Nothing is trained; missing records are missing rows.
 """
@@ -20,6 +20,19 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"
 START, END = "<!-- tables of the full run -->\n", "<!-- end of the tables -->\n"
 KEPT = "full"
+#: Figures by the end of their file's name, in the order of the page.
+LAWS = {
+    "variance": "Variance over time",
+    "spectrum": "Energy spectrum",
+    "eigenvalues": "Eigenvalues",
+    "noise": "Noise variances",
+}
+NETWORKS = {
+    "training": "Training",
+    "initial": "Initial states over paths",
+    "sigma": "Learned observation noise",
+    "draws": "Draws",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -41,12 +54,27 @@ def _profile(out: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_tables(folder, records, f"spdelaw reproduce --profile {name}")
     draw_figures(folder, records, ("png",))
+    for page, figures in (("laws", LAWS), ("networks", NETWORKS)):
+        (folder / f"{page}.md").write_text(_page(folder, figures), encoding="utf-8")
     if name == KEPT:
         (folder / "records").mkdir(exist_ok=True)
         for record in records:
             file = f"{record['name']}.json"
             shutil.copyfile(out / "records" / name / file, folder / "records" / file)
     print(f"{name}: {len(records)} of {len(runs)} runs have a record")
+
+
+def _page(folder: Path, figures: dict[str, str]) -> str:
+    """A table of those figures there are, one column for each regime."""
+    lines = ["| Regime A | Regime B |", "| --- | --- |"]
+    for name, title in figures.items():
+        cells = [
+            f"![{title}, Regime {r.upper()}, {folder.name}](reproduce/{folder.name}/{r}-{name}.png)"
+            if (folder / f"{r}-{name}.png").exists() else "not run yet"
+            for r in "ab"
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def with_tables(readme: str, tables: str) -> str:
