@@ -60,24 +60,26 @@ class Run(abc.ABC):
 
 
 def rate_factor(epoch: int, config: Schedule) -> float:
-    """Linear warm-up to 1, then half a cosine to 0, then a cosine from 1 for each further cycle.
+    """Linear warm-up to 1, then half a cosine to 0, in each cycle.
+
+    A cycle that began at the full rate would undo what the last one learned: Adam's scale of a
+    gradient is small at its end.
 
     Args:
         epoch: counted from 0.
-        config: epochs in all, of the warm-up, and of each cycle where there are several.
+        config: epochs in all, of a warm-up, and of each cycle where there are several.
 
     Example:
         >>> from spdelaw.infer.amortized import AmortizedConfig
-        >>> config = AmortizedConfig(epochs=160, warmup_epochs=10, schedule=(110, 50))
-        >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109, 110, 135)]
-        [0.1, 1.0, 1.0, 0.5, 0.0, 1.0, 0.5]
+        >>> config = AmortizedConfig(epochs=170, warmup_epochs=10, schedule=(110, 60))
+        >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109, 110, 120, 145)]
+        [0.1, 1.0, 1.0, 0.5, 0.0, 0.1, 1.0, 0.5]
     """
-    warm = config.warmup_epochs
-    if epoch < warm:
-        return (epoch + 1) / warm
     start, end = cycle_of(epoch, config.epochs, getattr(config, "schedule", ()))
-    first = max(start, warm)
-    return 0.5 * (1.0 + math.cos(math.pi * (epoch - first) / (end - first)))
+    done, warm = epoch - start, min(config.warmup_epochs, (end - start) // 3)
+    if done < warm:
+        return (done + 1) / warm
+    return 0.5 * (1.0 + math.cos(math.pi * (done - warm) / (end - start - warm)))
 
 
 def cycle_of(epoch: int, epochs: int, lengths: Sequence[int]) -> tuple[int, int]:

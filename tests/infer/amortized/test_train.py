@@ -116,14 +116,20 @@ def test_rates_warm_up_and_cool_down():
     assert factors[-1] < 1e-5
 
 
-def test_a_cosine_starts_anew_with_every_cycle():
+def test_every_cycle_warms_up_and_cools_down():
     config = AmortizedConfig(epochs=200, warmup_epochs=4, schedule=(80, 50, 40))
     factors = np.array([rate_factor(e, config) for e in range(200)])
-    starts = [4, 80, 130, 170]
-    np.testing.assert_array_equal(np.flatnonzero(factors[4:] == 1.0) + 4, starts)
-    for start, end in zip(starts, [80, 130, 170, 200], strict=True):
-        steps = np.arange(end - start) / (end - start)
-        np.testing.assert_allclose(factors[start:end], 0.5 * (1 + np.cos(np.pi * steps)))
+    for start, end in ((0, 80), (80, 130), (130, 170), (170, 200)):
+        np.testing.assert_allclose(factors[start : start + 4], [0.25, 0.5, 0.75, 1.0])
+        steps = np.arange(end - start - 4) / (end - start - 4)
+        np.testing.assert_allclose(factors[start + 4 : end], 0.5 * (1 + np.cos(np.pi * steps)))
+
+
+def test_a_cut_cycle_has_room_for_its_cosine():
+    config = AmortizedConfig(epochs=86, warmup_epochs=10, schedule=(80,))
+    factors = [rate_factor(e, config) for e in range(80, 86)]
+    np.testing.assert_allclose(factors[:3], [0.5, 1.0, 1.0])
+    assert np.isfinite(factors).all()
 
 
 def test_a_short_run_is_one_cycle():

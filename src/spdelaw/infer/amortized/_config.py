@@ -46,10 +46,9 @@ class AmortizedConfig(BaseModel):
     Attributes:
         preset: name of the defaults.
         epochs: passes over the training paths.
-        warmup_epochs: of the linear warm-up, before the cosine; at most a third of the first cycle.
-        schedule: epochs of each cycle of the cosine, warm-up included. After a cycle the rates
-            start at their full value again; the last length repeats, and the last cycle ends with
-            the training. Empty: one cycle.
+        warmup_epochs: of the linear warm-up, before each cosine; at most a third of a cycle.
+        schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
+            cycle ends with the training. Empty: one cycle.
         loss_scale: "sum" over all values of a path, or "per_value": the objective divided by the
             number of observed values, beside which weight decay counts.
         kl_scale: "sum" over the coordinates of each divergence, or "mean": their mean, beside the
