@@ -132,7 +132,8 @@ def command(
         typer.Option(help="Of chaos: modelled (unbiased) or dropped.", rich_help_panel="Engine"),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Of amortized, such as paper.", rich_help_panel="Engine")
+        str | None,
+        typer.Option(help="Of amortized: paper, literal or structured.", rich_help_panel="Engine"),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Of amortized.", rich_help_panel="Engine")

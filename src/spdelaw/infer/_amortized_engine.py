@@ -13,7 +13,11 @@ from spdelaw.infer._observed import Observed
 from spdelaw.law import Law
 
 #: Words of the model that a preset acts on.
-HONOURED = {"paper": frozenset[str](), "structured": frozenset(WORDS) - {"forcing", "season"}}
+HONOURED = {
+    "paper": frozenset[str](),
+    "literal": frozenset[str](),
+    "structured": frozenset(WORDS) - {"forcing", "season"},
+}
 
 
 class Amortized(Engine):
@@ -54,8 +58,9 @@ class Amortized(Engine):
         self.config, self.settings = make_config(config, **settings), settings
         self.validation, self.checkpoint, self.tensorboard = validation, checkpoint, tensorboard
         self.threads, self.honours = whole("threads", threads, 1), HONOURED[self.config.preset]
-        if self.config.preset == "paper" and threads != 1:
-            expected, fix = "1: preset='paper' does not use it", "leave threads out"
+        if self.config.preset != "structured" and threads != 1:
+            expected = f"1: preset={self.config.preset!r} does not use it"
+            fix = "leave threads out"
             raise InputError("threads", expected=expected, got=repr(threads), fix=fix)
 
     def check(self, model: Model, bootstrap: int) -> None:

@@ -66,7 +66,7 @@ def test_the_folder_serves_as_well_as_the_law(learned):
 
 def test_it_says_what_it_is(learned):
     info = learned.info
-    assert (info["engine"], info["preset"], info["epochs"]) == ("amortized", "paper", 60)
+    assert (info["engine"], info["preset"], info["epochs"]) == ("amortized", "literal", 60)
     assert info["n_paths"] == 170
     assert info["n_validation"] == 30
     use = info["latent_use"]

@@ -16,6 +16,25 @@ from spdelaw.model import ChaosModel, StateSpace, chaos_log_likelihood, collapse
 
 Array = np.ndarray
 
+#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
+ZERO = 1e-10
+
+
+def zeros_of(basis: Array) -> Array:
+    """Which points are zeros of every mode, such as Dirichlet ends, (M,): (M, N) of them."""
+    size = np.abs(basis).max(1)
+    return np.asarray(size <= ZERO * size.max())
+
+
+def without_zeros(observed: Observed, domain: AbstractDomain, n_modes: int) -> Observed:
+    """The same fields without the points that are zeros of every mode."""
+    kept = ~zeros_of(domain.eigenfunctions(observed.points, n_modes))
+    if kept.all():
+        return observed
+    fields = observed.fields.isel({observed.fields.dims[-1]: kept})
+    values, points = observed.load()[..., kept], observed.points[kept]
+    return observed._replace(values=values, points=points, fields=fields)
+
 
 def truncated_log_likelihood(
     observed: Observed, basis: Array, parameters: StateSpace, n_time: int, horizon: float

@@ -55,7 +55,7 @@ class Job:
         """What a checkpoint has to agree on before it is gone on with."""
         clock = self.clock
         return {
-            "config": self.config.model_dump(), "seed": self.seed,
+            "config": self.config.model_dump(mode="json"), "seed": self.seed,
             "domain": self.domain.to_dict(), "n_modes": self.n_modes,
             "points": self.observed.points.tolist(), "clock": [clock.start, clock.horizon],
             "data": fingerprint(self.observed.fields),
@@ -68,7 +68,7 @@ class Job:
             "engine": "amortized",
             "route": self.config.preset,
             "preset": self.config.preset,
-            "config": self.config.model_dump(),
+            "config": self.config.model_dump(mode="json"),
             "seed": self.seed,
             "n_paths": self.observed.n_paths,
             "n_validation": self.held_out.n_paths,

@@ -1,4 +1,4 @@
-"""``preset="paper"``: from observed fields to a `Law`, by training the paper's learner."""
+"""``preset="paper"`` and ``"literal"``: a `Law` of observed fields by the paper's learner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from spdelaw.data import fingerprint
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
-from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_log_likelihood
+from spdelaw.infer.amortized._gap import (
+    truncated_log_likelihood,
+    untruncated_log_likelihood,
+    without_zeros,
+    zeros_of,
+)
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
@@ -27,7 +32,15 @@ Array = np.ndarray
 NO_ERRORS = "no standard errors: the method has none; engine='exact' gives them"
 TRUNCATED = (
     "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
-    "whose observation variance carries the rest; engine='exact' has no truncation"
+    "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
+    "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
+    "decoder with its observation noise, as the paper does"
+)
+#: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
+NOT_DRIVEN = 1e-12
+AT_ZEROS = (
+    "{} points where every mode is zero are left out of elbo, log_likelihood and the gaps: their "
+    "variance goes to zero and their density has no upper bound"
 )
 NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
 
@@ -37,12 +50,13 @@ def fit_neural(job: Job) -> Law:
     config, domain, clock = job.config, job.domain, job.clock
     observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
-    model = new_model(basis, config, job.seed)
-    run = NeuralRun(model, paths, held_out, config, job.seed)
+    seed = job.seed if config.initialisation is None else config.initialisation
+    model = new_model(basis, config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed)
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
-    exact = truncated_log_likelihood(observed, basis, state, config.n_time, clock.horizon)
+    exact = _log_likelihood(job, basis, state)
     return Law(
         domain=domain,
         n_modes=job.n_modes,
@@ -53,19 +67,28 @@ def fit_neural(job: Job) -> Law:
         times=np.unique(observed.times),
         points=observed.points,
         unresolved_variance=0.0,
-        info=Provenance.of(_info(job, run, found, float(exact.sum()))),
+        info=Provenance.of(_info(job, run, found, exact)),
     )
+
+
+def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:
+    """Of the truncated model, at the points where the bound is taken."""
+    kept = ~zeros_of(basis)
+    observed = without_zeros(job.observed, job.domain, job.n_modes)
+    own = state.with_noise(state.observation_variance[kept])
+    args = own, job.config.n_time, job.clock.horizon
+    return float(truncated_log_likelihood(observed, basis[kept], *args).sum())
 
 
 def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
-        lam = torch.exp(model.dynamics.log_eigenvalues).numpy() / clock.horizon
-        amplitude = torch.exp(torch.diagonal(model.dynamics.log_factor)).numpy()
-        variance = torch.exp(model.log_variance).numpy()
+        lam = model.dynamics.eigenvalues().numpy() / clock.horizon
+        amplitude = model.dynamics.amplitudes().numpy()
+        variance = torch.exp(model.log_observation_variance()).numpy()
+    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / clock.horizon
     mean = found.initial_mean.numpy()
-    noise = amplitude**2 / clock.horizon
-    return linear_state_space(lam, noise, mean, np.zeros(len(lam)), variance)
+    return linear_state_space(lam, q, mean, np.zeros(len(lam)), variance)
 
 
 def _table(state: StateSpace, level: float) -> Any:
@@ -86,8 +109,11 @@ def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str
     n_values = int(np.isfinite(observed.load()).sum())
     of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
-    whole = untruncated_log_likelihood(observed, job.domain, job.n_modes)
+    seen = without_zeros(observed, job.domain, job.n_modes)
+    whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
+    zeros = len(observed.points) - len(seen.points)
     notes = [NO_ERRORS, TRUNCATED.format(k=config.n_time), *([] if job.folder else [NOT_KEPT])]
+    notes += [AT_ZEROS.format(zeros)] if zeros else []
     return {
         **job.facts(),
         "n_observed": float(n_values),

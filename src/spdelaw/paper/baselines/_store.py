@@ -9,7 +9,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from spdelaw._version import __version__
+from spdelaw import __version__
 from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import FileError, SpdeLawError

@@ -11,10 +11,9 @@ import scipy
 import xarray as xr
 
 from spdelaw import report
-from spdelaw.cli._output import Output
 from spdelaw.data import mask
 from spdelaw.equation import SpectralSPDE
-from spdelaw.evaluation import law_distance, parameter_errors
+from spdelaw.evaluation import law_distance
 from spdelaw.infer import fit
 from spdelaw.law import Law
 from spdelaw.simulation import simulate
@@ -48,7 +47,7 @@ class Learned(NamedTuple):
     @property
     def n_undetermined(self) -> int:
         """Numbers without a finite interval: their z-score of zero would hide a failure."""
-        return sum(int((~_determined(self.law, name)).sum()) for name in SPECTRA)
+        return sum(int((~determined(self.law, name)).sum()) for name in SPECTRA)
 
     @property
     def agrees(self) -> bool:
@@ -77,52 +76,9 @@ def learn_hard_case(fields: xr.DataArray, truth: SpectralSPDE, seed: int) -> Lea
     return learn(title, data, truth)
 
 
-def show_learned(output: Output, letter: str, learned: Learned) -> None:
-    """Print both spectra with intervals against the truth, and the distance in words."""
-    law, d = learned.law, learned.distance
-    errors = parameter_errors(law, learned.truth)
-    rows = [
-        [str(int(n)), *(cell for name in SPECTRA for cell in _row(law, errors, name, i))]
-        for i, n in enumerate(errors["mode"].values)
-    ]
-    head = ("95 % interval", "z")
-    output.table(
-        f"Regime {letter}, learned from {learned.title}",
-        ("mode", "true lambda", "learned", *head, "true q", "learned", *head),
-        rows,
-    )
-    word = "agrees with" if learned.agrees else "DOES NOT AGREE with"
-    output.line(
-        f"  The learned law {word} the true one: largest |z| {d['largest_z']:.2f}, "
-        f"bound {learned.bound:.2f},\n  {learned.n_undetermined} numbers undetermined.\n"
-        f"  KL per path {d['kl_per_path']:.4f} nats; p/(2M) = {d['kl_limit']:.4f} is the average "
-        f"of maximum likelihood.\n{_noise_line(learned)}  Fitted in {learned.seconds:.2f} s.\n"
-    )
-
-
-def _noise_line(learned: Learned) -> str:
-    """Modes beyond the modelled ones look like noise, so the estimate aims at their sum."""
-    std, _, lower, upper = learned.law.parameters["observation_std"].values
-    if std == 0:
-        return ""
-    n = learned.law.dynamics.n_modes
-    tail = float(learned.truth.stationary_variance()[n:].sum()) / learned.truth.domain.volume
-    return (
-        f"  Observation noise {std:.4f} [{lower:.4f}, {upper:.4f}], true {NOISE:g}: the modes "
-        f"beyond the {n} modelled\n  count as noise too, which makes "
-        f"{np.sqrt(NOISE**2 + tail):.4f}.\n"
-    )
-
-
-def _determined(law: Law, name: str) -> np.ndarray:
+def determined(law: Law, name: str) -> np.ndarray:
+    """Which numbers of a spectrum have a finite interval."""
     return np.asarray(np.isfinite(law.parameters[name].values).all(axis=1))
-
-
-def _row(law: Law, errors: xr.Dataset, name: str, i: int) -> tuple[str, ...]:
-    estimate, _, lower, upper = law.parameters[name].values[i]
-    true, z = float(errors[f"{name}_truth"][i]), float(errors[f"{name}_z"][i])
-    score = f"{z:+.2f}" if _determined(law, name)[i] else "undetermined"
-    return f"{true:.4g}", f"{estimate:.4g}", f"[{lower:.4g}, {upper:.4g}]", score
 
 
 def learned_document(learned: Learned) -> dict[str, Any]:

@@ -11,14 +11,13 @@ import numpy as np
 import xarray as xr
 
 from spdelaw import report
-from spdelaw.cli._demo_law import N_MODES
-from spdelaw.cli._output import Output
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation import decoder_floor, law_distance
 from spdelaw.infer import fit
 from spdelaw.infer.amortized import amortized_reconstruct
 from spdelaw.law import Law, chaos_posterior, relative_l2
+from spdelaw.paper.demo._laws import N_MODES
 from spdelaw.simulation import simulate
 
 #: Functions of time, and new paths that are reconstructed.
@@ -89,24 +88,6 @@ def _error(law: Law, new: xr.DataArray) -> float:
         else law.reconstruct(new)["mean"]
     )
     return relative_l2(found.values[:, 1:], new.values[:, 1:])
-
-
-def show_engines(output: Output, found: dict[str, Compared], floor: float, n_paths: int) -> None:
-    """Print the comparison and what it says."""
-    rows = [
-        [name, f"{c.q_ratio:.3g}", f"{c.kl:.3g}", f"{c.relative_l2:.4f}", f"{c.seconds:.1f}"]
-        for name, c in found.items()
-    ]
-    output.table(
-        f"Regime B: the engines on the same {min(n_paths, MOST_PATHS)} paths",
-        ("engine", "worst q / true q", "KL per path", "rel L2, reconstruct", "seconds"),
-        rows,
-    )
-    output.line(
-        f"  {N_MODES} modes and {N_TIME} functions of time cannot reconstruct better than rel L2 "
-        f"{floor:.4f}; the exact engine\n  does not truncate time. Dropping the tail reaches that "
-        "floor too, and still learns the wrong law.\n"
-    )
 
 
 def draw_engines(found: dict[str, Compared], truth: SpectralSPDE, file: Path) -> Path:
