@@ -39,9 +39,9 @@ class AmortizedConfig(BaseModel):
     The two have one model and one set of rates, widths and weights: those of the paper's section
     3.2 and Appendix B. They differ in what the paper leaves open: the cycles of the cosine and how
     the observation variance is written. "literal" takes one cosine over 2000 epochs and learns the
-    logarithm of the variance; "paper" has the readings whose validation error is least. The scale
-    of the loss, the number of reference times and the measure that selects the checkpoint are not
-    stated there either.
+    logarithm of the variance; "paper" has the readings that come closest to the paper's
+    figures. The scale of the loss, the number of reference times and the measure that selects the
+    checkpoint are not stated there either.
 
     Attributes:
         preset: name of the defaults.
