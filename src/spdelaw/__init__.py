@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from spdelaw import datasets, report
 from spdelaw._version import __version__
-from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
+from spdelaw.data import (
+    Preparation,
+    as_fields,
+    describe,
+    from_table,
+    mask,
+    read,
+    split,
+    stack,
+    write,
+)
 from spdelaw.domain import (
     AbstractDomain,
     Box,
@@ -68,6 +78,7 @@ __all__ = [
     "describe",
     "evaluate",
     "fit",
+    "from_table",
     "leave_future_out",
     "load",
     "mask",

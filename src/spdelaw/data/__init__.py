@@ -1,33 +1,46 @@
 """OBSERVED: the data contract, files, splits and masks; NaN is missing."""
 
+from spdelaw.data._calendar import go_on, step_of
 from spdelaw.data._clock import from_dates, on_clock, to_dates
 from spdelaw.data._contract import as_fields
 from spdelaw.data._describe import describe
-from spdelaw.data._files import has_fields, read, read_dataset, write
+from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
 from spdelaw.data._fingerprint import fingerprint
 from spdelaw.data._guess import guess_boundary, guess_layout, guess_unit
+from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
+from spdelaw.data._suspect import check_plausible, hints
+from spdelaw.data._table import Columns, from_table
 
 __all__ = [
+    "Columns",
     "Preparation",
     "Prepared",
     "as_fields",
+    "check_plausible",
     "describe",
     "fingerprint",
     "from_dates",
+    "from_table",
+    "go_on",
     "guess_boundary",
     "guess_layout",
     "guess_unit",
     "has_fields",
+    "hints",
+    "labels_of",
     "mask",
     "on_clock",
     "read",
     "read_dataset",
+    "read_raw",
+    "restore_names",
     "split",
     "stack",
+    "step_of",
     "to_dates",
     "write",
 ]

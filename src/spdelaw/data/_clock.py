@@ -36,6 +36,11 @@ def check_unit(unit: str | None) -> str | None:
     )  # fmt: skip
 
 
+def unit_step(unit: str | None) -> np.ndarray:
+    """A unit of time as a duration of NumPy; days by default."""
+    return _STEPS[check_unit(unit) or DEFAULT_UNIT]
+
+
 def is_date(times: xr.Variable) -> bool:
     """Whether times are calendar dates, datetime64 or cftime objects."""
     return times.dtype.kind == "M" or _is_cftime(times)
@@ -123,24 +128,39 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     except (ImportError, ValueError, OverflowError) as error:
         raise DataError(
             "time", expected="dates that xarray can decode", got=f"{units!r}: {error}",
-            fix="pip install cftime for calendars that NumPy does not know",
+            fix="check units and calendar of the time coordinate",
         ) from error  # fmt: skip
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
     """Dates as numbers on the clock that the attributes ``units`` and ``calendar`` describe."""
     origin = to_dates(np.zeros(1), attrs)[0]
-    step = _STEPS[check_unit(str(attrs["units"]).split(" since ")[0]) or DEFAULT_UNIT]
+    step = unit_step(str(attrs["units"]).split(" since ")[0])
     values = np.atleast_1d(np.asarray(dates))
-    if isinstance(origin, np.datetime64) and values.dtype.kind in "OUT":
-        values = values.astype("datetime64[ns]")
     try:
+        values = _like(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(
             "time", expected=f"dates like {origin}", got=f"{values.flat[0]!r}",
             fix="use one calendar for all times",
         ) from error  # fmt: skip
+
+
+def _like(values: np.ndarray, origin: Any) -> np.ndarray:
+    """Dates of the kind of the origin, from text or from dates of NumPy."""
+    if isinstance(origin, np.datetime64):
+        return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
+    if values.dtype.kind not in "MUT":
+        return values
+    moments = values.astype("datetime64[s]")
+    return np.array([_in_calendar(moment.item(), origin) for moment in moments])
+
+
+def _in_calendar(moment: Any, origin: Any) -> Any:
+    """A date of everyday life as one of the calendar of the origin, such as one of 360 days."""
+    parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
+    return origin.replace(**parts, microsecond=0)
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:

@@ -15,7 +15,13 @@ from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
+from spdelaw.data._familiar import familiar, with_places
+from spdelaw.data._formats import unreadable
 from spdelaw.data._layout import TIME, check_dims
+from spdelaw.data._ragged import unraveled
+from spdelaw.data._table import Columns, from_table
+from spdelaw.data._table_file import columns_missing, is_table
+from spdelaw.data._valid import mask_invalid
 from spdelaw.data.atomic import recover_directory
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
 
@@ -74,6 +80,7 @@ def read(
     with _LOCK, _reading(source), _undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
+    array = array if names is None else familiar(array, names)
     fields = canonical(array, names, time_unit)
     with _LOCK, _reading(source):  # lazy values are read only here
         check_values(fields)
@@ -83,6 +90,8 @@ def read(
 def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str] = ("x",)) -> bool:
     """Whether a file holds fields by the names of their dims, so that `read` takes it as it is."""
     source = _path(path)
+    if is_table(source):
+        return False
     form = _format(source)
     allowed = {"path", TIME, "point", *dims}
     with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, True) as raw:
@@ -92,10 +101,18 @@ def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str
         return any({TIME, *dims} <= set(raw[n].dims) <= allowed for n in chosen)
 
 
-def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:
-    """Read all of a NetCDF file or Zarr directory, of any layout, with its dates as dates.
+def read_dataset(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> xr.Dataset:
+    """Read all of a NetCDF file, a Zarr directory or a table, of any layout, with dates as dates.
 
-    For data that are not fields yet, to look at or for `Preparation`.
+    For data that are not fields yet, to look at or for `Preparation`. Values outside the valid
+    range that a file declares are missing.
+
+    Args:
+        path: file or directory; the suffix tells the format.
+        verify: check the seal of a file of this package.
+        columns: of a table, as for `from_table`.
 
     Example:
         >>> import numpy as np
@@ -104,10 +121,28 @@ def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:
         >>> list(read_dataset(write(fields, "fields.nc")).data_vars)
         ['field']
     """
+    return read_raw(path, verify=verify, columns=columns)[0]
+
+
+def read_raw(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> tuple[xr.Dataset, list[str]]:
+    """As `read_dataset`, and what was done to the values on the way."""
     source = _path(path)
+    if is_table(source):
+        return _table(source, columns or Columns()), []
     form = _format(source)
     with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, verify) as raw:
-        return _dated(decode(raw.load().drop_encoding()))
+        own = FORMAT in raw.attrs
+        masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
+        dataset = with_places(decode(masked.drop_encoding()))
+    return unraveled(_dated(dataset)), notes
+
+
+def _table(source: Path, columns: Columns) -> xr.Dataset:
+    if not {"time", "value"} <= set(columns.given) or not columns.places:
+        raise columns_missing(source, f"spdelaw fit {source}")
+    return from_table(source, **columns.given).to_dataset()
 
 
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -167,12 +202,24 @@ def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
 
 def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     with raw:
-        return _select(raw, variable, dims).load().drop_encoding()
+        chosen = _select(raw, variable, dims)
+        masked = _valid(chosen.load(), raw, str(chosen.name))
+        return masked.drop_encoding()
 
 
 def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     array = _select(raw, variable, dims)
+    array = _valid(array, raw, str(array.name))
     return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
+
+
+def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
+    """Values of another program's file without those that it declares to be invalid."""
+    stated = {"valid_range", "valid_min", "valid_max"} & set(array.attrs)
+    if FORMAT in raw.attrs or not stated:
+        return array
+    lazy = array if isinstance(array.variable._data, np.ndarray) else array.chunk()
+    return mask_invalid(lazy.to_dataset(name=name))[0][name]
 
 
 def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
@@ -194,8 +241,8 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
             raise DataError(
                 f"coordinate '{name}'", expected="dates that xarray can decode",
                 got=f"{units!r}: {error}",
-                fix="pip install cftime, or open it with xarray.open_dataset(path, "
-                "decode_times=False) and pass it to as_fields",
+                fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
+                "its time and pass it to as_fields",
             ) from error  # fmt: skip
         dataset = dataset.assign_coords({name: decoded})
     return dataset
@@ -214,10 +261,10 @@ def _format(path: Path) -> ModuleType:
     for form in (_netcdf, _zarr):
         if path.suffix.lower() in form.SUFFIXES:
             return form
-    raise FileError(
-        str(path), expected=f"a suffix {', '.join((*_netcdf.SUFFIXES, *_zarr.SUFFIXES))}",
-        got=repr(path.suffix), fix="rename it after its format",
-    )  # fmt: skip
+    readable = (*_netcdf.SUFFIXES, *_zarr.SUFFIXES)
+    if is_table(path):
+        raise columns_missing(path, f"spdelaw fit {path}")
+    raise unreadable(path, readable)
 
 
 @contextmanager

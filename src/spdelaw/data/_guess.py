@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data._clock import is_date
 from spdelaw.data._prepare import Preparation
-from spdelaw.data._reduce import is_latitude
+from spdelaw.data._recognise import dim_that, is_latitude, is_longitude, is_path, is_time
 from spdelaw.errors import DataError
 
-TIME_NAMES = ("time", "t", "valid_time", "date", "datetime")
-PATH_NAMES = ("path", "member", "ensemble", "realization", "realisation", "number", "sample", "run")
-LONGITUDE_NAMES = ("lon", "longitude")
-LONGITUDE_UNITS = ("degrees_east", "degree_east", "degree_e", "degrees_e")
 #: A band of latitudes no wider than this, in degrees, may be averaged without asking.
 BAND = 20.0
 #: Mean square at the ends, relative to that of the whole, below which they count as zero.
@@ -55,13 +50,13 @@ def guess_layout(
     array = dataset[name]
     reasons = [] if variable or len(dataset.data_vars) == 1 else [f"variable {name}"]
     rename: dict[str, str] = {}
-    time = _find(array, _is_time)
+    time = dim_that(array, is_time)
     if time is None:
         raise DataError(
             f"variable '{name}'", expected="a dim of time", got=f"dims {tuple(array.dims)}",
             fix='name it "time", or give it the attribute axis="T"',
         )  # fmt: skip
-    path = _find(array, _is_path)
+    path = dim_that(array, is_path)
     for found, meant in ((time, "time"), (path, "path")):
         if found is not None and found != meant:
             rename[found] = meant
@@ -102,7 +97,7 @@ def _variable(dataset: xr.Dataset, variable: str | None) -> str:
     fields = [
         name for name in names
         if name not in bounds and not name.endswith(("_bnds", "_bounds"))
-        and dataset[name].dtype.kind in "iuf" and _find(dataset[name], _is_time) is not None
+        and dataset[name].dtype.kind in "iuf" and dim_that(dataset[name], is_time) is not None
         and dataset[name].ndim >= 2
     ]  # fmt: skip
     if len(fields) == 1:
@@ -112,34 +107,6 @@ def _variable(dataset: xr.Dataset, variable: str | None) -> str:
         got="several to choose from" if fields else "none",
         fix=f"pass --variable {fields[0]}" if fields else "check the file: spdelaw info FILE",
     )  # fmt: skip
-
-
-def _find(array: xr.DataArray, test: Any) -> str | None:
-    found = [str(dim) for dim in array.dims if test(array, str(dim))]
-    return found[0] if found else None
-
-
-def _is_time(array: xr.DataArray, dim: str) -> bool:
-    if dim not in array.coords:
-        return dim.lower() in TIME_NAMES
-    attrs = array[dim].attrs
-    stated = attrs.get("axis") == "T" or attrs.get("standard_name") == "time"
-    return stated or dim.lower() in TIME_NAMES or is_date(array[dim].variable)
-
-
-def _is_path(array: xr.DataArray, dim: str) -> bool:
-    attrs = array[dim].attrs if dim in array.coords else {}
-    return attrs.get("standard_name") == "realization" or dim.lower() in PATH_NAMES
-
-
-def is_longitude(coordinate: xr.DataArray, name: str) -> bool:
-    """Whether a coordinate is a longitude, by its standard name, units or name."""
-    attrs = coordinate.attrs
-    return (
-        attrs.get("standard_name") == "longitude"
-        or str(attrs.get("units", "")).lower() in LONGITUDE_UNITS
-        or name.lower() in LONGITUDE_NAMES
-    )
 
 
 def _without_single(
@@ -163,7 +130,7 @@ def _several(
     if "z" in dims:
         dims = dims[: max(len(rest), 2)]
     lat = [dim for dim in rest if is_latitude(array, dim)]
-    lon = [dim for dim in rest if dim in array.coords and is_longitude(array[dim], dim)]
+    lon = [dim for dim in rest if dim in array.coords and is_longitude(array, dim)]
     if set(rest) == set(dims):
         return {dim: dim for dim in rest}, single, why
     if len(rest) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
@@ -210,7 +177,7 @@ def guess_boundary(fields: xr.DataArray) -> tuple[str, tuple[float, float], str]
             fix="a single point has no space; use a time-series model",
         )  # fmt: skip
     step = float(np.median(np.diff(x)))
-    if is_longitude(coordinate, "x") and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
+    if is_longitude(fields, "x") and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
         start = float(x[0])
         return "periodic", (start, start + 360.0), "periodic, because the longitudes go all around"
     ends = (float(x[0]), float(x[-1]))

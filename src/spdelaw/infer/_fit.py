@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.data import Preparation, Prepared
+from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Season, whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
@@ -134,7 +134,9 @@ def fit(
     fields = data if learned is None else learned.apply(data, domain.dims)
     observed = observe(fields, domain, **others)
     settings = dataclasses.replace(settings, forcing=as_forcing(forcing, domain, observed))
-    notes: list[str] = []
+    if learned is None and isinstance(observed.values, np.ndarray):
+        check_plausible(observed.fields)
+    notes = _said(observed, learned)
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, domain)
         notes.append(note)
@@ -174,12 +176,20 @@ def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str,
     return prepare.learn(data, domain.dims)
 
 
+def _said(observed: Observed, prepared: Prepared | None) -> list[str]:
+    """What looks unintended in the data, where they are in memory."""
+    known = [] if prepared is None else prepared.notes
+    if not isinstance(observed.values, np.ndarray):
+        return known
+    return [*known, *hints(observed.fields, prepared is not None and prepared.how.is_affine)]
+
+
 def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:
     """Law that knows from which date its times count, and what was done to its data."""
     name = "path_time" if "path_time" in observed.fields.coords else "time"
     attrs = observed.fields[name].attrs
     clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
-    info = {**law.info, **({"time": clock} if clock else {})}
+    info = {**law.info, **({"time": clock} if clock else {}), "labels": labels_of(observed.fields)}
     if prepared is not None:
         info["preparation"] = prepared.how.in_words()
         if prepared.how.is_affine:

@@ -18,7 +18,7 @@ INFO: dict[str, Any] = {
     "engine": str, "n_paths": int, "log_likelihood": NUMBER, "route": str, "n_times": int,
     "n_points": int, "n_parameters": NUMBER, "n_law_parameters": NUMBER, "n_nuisance": int,
     "version": str, "warnings": list, "preparation": list, "seconds": dict, "convergence": dict,
-    "time": dict, "data": dict, "n_time": int, "tail": str, "horizon": NUMBER,
+    "time": dict, "data": dict, "labels": dict, "n_time": int, "tail": str, "horizon": NUMBER,
 }  # fmt: skip
 NEEDED = ("engine", "n_paths", "log_likelihood")
 #: Numbers of the state, and how many times over they run over the modes.
@@ -88,8 +88,17 @@ def _check_info(info: Any) -> None:
         _require(all(isinstance(x, str) for x in info.get(name, [])), f"{name} as text")
     for name in ("seconds", "convergence"):
         _require(all(_is_number(x) for x in info.get(name, {}).values()), f"{name} as numbers")
+    _check_labels(info.get("labels", {}))
     for name in ("time", "data"):
         _require(all(isinstance(x, str) for x in info.get(name, {}).values()), f"{name} as text")
+
+
+def _check_labels(labels: dict[str, Any]) -> None:
+    _require(isinstance(labels.get("name", ""), str), "the name of the data as text")
+    _require(isinstance(labels.get("attrs", {}), dict), "attributes as an object")
+    coords = labels.get("coords", {})
+    right = isinstance(coords, dict) and all(isinstance(v, dict) for v in coords.values())
+    _require(right, "attributes of coordinates as objects")
 
 
 def _is_number(value: Any) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 #: Arrays of a preparation.
-PREPARED = ("coefficients", "scale", "points")
+PREPARED = ("coefficients", "scale", "points", "levels")
 #: Arrays of the state.
 ARRAYS = {kind: kind._fields[:5] for kind in (Parameters, CoupledParameters)}
 #: Arrays of a forcing.
@@ -88,7 +88,11 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
     preparation = None
     if "preparation" in document:
         own = document["preparation"]
-        learned = {key: arrays[f"preparation.{key}"] for key in PREPARED}
+        # Laws of version 0.1 have no levels: their climatology is by month or by harmonics.
+        stored = {key: f"preparation.{key}" for key in PREPARED}
+        learned = {k: arrays[v] for k, v in stored.items() if k != "levels" or v in arrays}
+        if "levels" not in learned and own["how"].get("anomalies") != "month":
+            learned["levels"] = np.zeros(1)
         middle = (float(own["middle"][0]), float(own["middle"][1]))
         preparation = Prepared(
             Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle

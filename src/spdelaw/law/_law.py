@@ -35,7 +35,7 @@ from spdelaw.law._seen import (
 from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
 from spdelaw.law._store import write_law
 from spdelaw.law._text import describe
-from spdelaw.law._user_units import to_clock, to_law, to_user
+from spdelaw.law._user_units import to_clock, to_law, to_user, wanted_times
 from spdelaw.model import AnyParameters, Collapsed, Statistics, evaluate_likelihood
 from spdelaw.simulation import simulate
 
@@ -87,8 +87,9 @@ class Law:
 
     @property
     def bare(self) -> Law:
-        """The same law for data that `prepared` returned: no preparation, no forcing."""
-        return dataclasses.replace(self, preparation=None, forcing=None)
+        """The same law for data that `prepared` returned: no preparation, forcing, old names."""
+        info = {key: value for key, value in self.info.items() if key != "labels"}
+        return dataclasses.replace(self, preparation=None, forcing=None, info=info)
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
@@ -140,7 +141,8 @@ class Law:
             result = simulate(equation, n_paths, times, points, seed=seed)
             own = places.unflatten(std)
             result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
-        return to_user(self, result.to_dataset(name="field"), given)["field"]
+        named = to_user(self, result.to_dataset(name="field"), given)["field"]
+        return named.rename(self.info.get("labels", {}).get("name", "field"))
 
     # -- data under the law -----------------------------------------------------------
 
@@ -172,23 +174,27 @@ class Law:
         )  # fmt: skip
         rows = own_rows(own.fields, own.times)[:, :, None]
         shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return to_user(self, moments_dataset(self, shown, places, clock_coords(own.fields)), data)
+        result = moments_dataset(self, shown, places, clock_coords(own.fields))
+        return to_user(self, result, data, own.fields if grid is None else None)
 
     def forecast(
-        self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
-    ) -> xr.Dataset:
+        self, history: Any, times: Any = None, *, steps: int | None = None, n_samples: int = 0,
+        seed: int = 0, grid: Any = None,
+    ) -> xr.Dataset:  # fmt: skip
         """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
 
         Args:
             history: fields up to now, with or without gaps.
             times: increasing times, or dates where the data had dates; those within the history
                 are smoothed, not predicted.
+            steps: in place of times, how many steps of the history to go on by; of monthly data
+                these are calendar months.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
         own = seen(self, history)
-        wanted = check_times(to_clock(self, times))
+        wanted = check_times(wanted_times(self, own.fields, times, steps))
         if wanted[0] < own.times.min():
             raise InputError(
                 "times", expected=f"times from the law's first, {own.times.min():g}, on",
@@ -216,7 +222,8 @@ class Law:
         if n_samples:
             dims = ("draw", "path", "time", *places.dims)
             result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
-        return to_user(self, result, times)
+        like = history if times is None else times
+        return to_user(self, result, like, own.fields if grid is None else None)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.

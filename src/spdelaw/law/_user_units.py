@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, from_dates, on_clock, to_dates
+from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, to_dates
 from spdelaw.domain._places import places_of_fields
+from spdelaw.errors import InputError
 from spdelaw.law._forced import with_response, without_response
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ def to_law(law: Law, data: Any) -> xr.DataArray:
     return without_response(law, fields)
 
 
-def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
-    """Means, deviations and draws in the user's units; dates where ``like`` has them.
+def to_user(
+    law: Law, result: xr.Dataset, like: Any = None, fields: xr.DataArray | None = None
+) -> xr.Dataset:
+    """Means, deviations and draws in the units and under the names of the data.
 
-    ``X = offset + scale y`` for values, ``scale y`` for deviations.
+    ``X = offset + scale y`` for values, ``scale y`` for deviations; dates where ``like`` has them.
+    ``fields`` are those that the results are about, whose stations and members they keep.
     """
-    result = with_response(law, result)
+    result = _in_units(law, with_response(law, result), like)
+    return restore_names(result, law.info.get("labels", {}), fields)
+
+
+def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
     if "path_time" in result.coords:  # the dim time merely counts
         return result
     clock = law.info.get("time", {})
@@ -45,7 +53,8 @@ def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
         if "observation_std" in result.attrs:
             result.attrs["observation_std"] *= float(np.nanmean(scale))
     if has_dates(like):
-        return result.assign_coords(time=("time", to_dates(time.values, clock)))
+        dates = to_dates(time.values, clock)
+        return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
     return result.assign_coords(time=("time", time.values, {**time.attrs, **clock}))
 
 
@@ -62,4 +71,54 @@ def has_dates(data: Any) -> bool:
 
 def to_clock(law: Law, times: Any) -> Any:
     """Dates as numbers on the clock of the law; anything else as it is."""
-    return from_dates(times, law.info.get("time", {})) if has_dates(times) else times
+    clock = law.info.get("time", {})
+    values = np.asarray(times)
+    dated = " since " in str(clock.get("units", ""))
+    if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
+        times = _parsed(values)
+    return from_dates(times, clock) if has_dates(times) else times
+
+
+def _parsed(texts: np.ndarray) -> np.ndarray:
+    try:
+        return texts.astype("datetime64[ns]")
+    except ValueError as error:
+        raise InputError(
+            "times", expected="dates such as 2011-03-15, or numbers", got=repr(texts.flat[0]),
+            fix='pass times=["2011-03-15"]',
+        ) from error  # fmt: skip
+
+
+def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
+    """Times of a forecast: those given, or the next steps of the record that ``fields`` are.
+
+    A lone number is refused where the record has dates: it might mean steps, days or a date.
+    """
+    if (times is None) == (steps is None):
+        raise InputError(
+            "times", expected="either times or steps", got="neither" if times is None else "both",
+            fix="pass steps=6, or times= with the dates or numbers you want",
+        )  # fmt: skip
+    clock = law.info.get("time", {})
+    if steps is None:
+        dated = " since " in str(clock.get("units", ""))
+        if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
+            raise InputError(
+                "times", expected="dates, or a list of numbers on the clock of the data",
+                got=f"{times}", fix=f"pass steps={times:g} for the next {times:g} times",
+            )  # fmt: skip
+        return to_clock(law, times)
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise InputError(
+            "steps", expected="a positive integer", got=repr(steps), fix="pass steps=6"
+        )
+    return go_on(_clock_of(fields), clock, int(steps))
+
+
+def _clock_of(fields: xr.DataArray) -> np.ndarray:
+    """Times of a record; with clocks of each path's own, of the path that ends last."""
+    if "path_time" not in fields.coords:
+        return np.asarray(fields["time"].values)
+    own = fields["path_time"].values
+    last = own[int(np.nanargmax(np.nanmax(own, axis=1)))]
+    return np.asarray(last[np.isfinite(last)])
