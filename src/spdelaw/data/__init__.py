@@ -6,14 +6,16 @@ from spdelaw.data._contract import as_fields
 from spdelaw.data._describe import describe
 from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
 from spdelaw.data._fingerprint import fingerprint
-from spdelaw.data._guess import guess_boundary, guess_layout, guess_unit
+from spdelaw.data._guess import guess_layout, guess_variable, scattered_places
+from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side, guess_unit
 from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
-from spdelaw.data._suspect import check_plausible, hints
+from spdelaw.data._suspect import check_plausible, hints, suspect_fills
 from spdelaw.data._table import Columns, from_table
+from spdelaw.data._table_file import is_table
 
 __all__ = [
     "Columns",
@@ -27,10 +29,14 @@ __all__ = [
     "from_table",
     "go_on",
     "guess_boundary",
+    "guess_domain",
     "guess_layout",
+    "guess_side",
     "guess_unit",
+    "guess_variable",
     "has_fields",
     "hints",
+    "is_table",
     "labels_of",
     "mask",
     "on_clock",
@@ -38,9 +44,11 @@ __all__ = [
     "read_dataset",
     "read_raw",
     "restore_names",
+    "scattered_places",
     "split",
     "stack",
     "step_of",
+    "suspect_fills",
     "to_dates",
     "write",
 ]

@@ -36,7 +36,8 @@ class Step(NamedTuple):
     def in_words(self, unit: str) -> str:
         """Such as ``1 month``."""
         if self.months is None:
-            return f"{self.length:g} {unit or 'units of time'}"
+            word = unit.removesuffix("s") if self.length == 1 else unit
+            return f"{self.length:g} {word}".strip()
         years, left = divmod(self.months, 12)
         n, name = (years, "year") if left == 0 else (self.months, "month")
         return f"{n} {name}{'s' if n > 1 else ''}"
@@ -59,9 +60,8 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
     return Step(None, float(gaps.min() if regular else np.median(gaps)))
 
 
-def go_on(times: Array, clock: Mapping[str, Any], n_steps: int) -> Array:
-    """The next times of a record, as numbers on its clock."""
-    step, last = step_of(times, clock), float(times[-1])
+def go_on(last: float, step: Step, clock: Mapping[str, Any], n_steps: int) -> Array:
+    """The times after the last one of a record, as numbers on its clock."""
     ahead = np.arange(1, n_steps + 1)
     if step.months is None:
         return last + step.length * ahead

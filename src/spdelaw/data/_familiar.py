@@ -29,7 +29,7 @@ from spdelaw.errors import DataError
 def familiar(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """The array under the names of the contract, where its own are known; nothing is computed."""
     space = (POINT,) if POINT in array.dims else dims
-    if set(array.dims) <= {PATH, TIME, *space} and set(space) <= set(array.coords) | {POINT}:
+    if set(array.dims) <= {PATH, TIME, *space} and set(dims) <= set(array.coords):
         return array
     return _places(_paths(_hindcast(array, dims), dims), dims)
 

@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.data._encode import plain_attrs
 from spdelaw.data._layout import FIELD, LABEL, ORIGINAL, PATH, POINT, TIME
+from spdelaw.data._recognise import is_latitude, is_longitude
 from spdelaw.errors import DataError
 
 #: Attributes about the values that were stored, which new values need not obey.
@@ -112,7 +113,18 @@ def _renamed(result: xr.Dataset, known: Mapping[str, Any], paths: bool) -> xr.Da
             result = result.swap_dims({name: old}).drop_vars(name)
         elif old not in result.variables and old not in result.dims:
             result = result.rename({name: old})
+    result = _latitudes_first(result)
     for name in result.coords:
         result[name].attrs.pop(LABEL, None)
         result[name].attrs.pop(ORIGINAL, None)
     return result
+
+
+def _latitudes_first(result: xr.Dataset) -> xr.Dataset:
+    """Maps in the order (..., latitude, longitude), as files have them."""
+    dims = [str(d) for d in result.dims]
+    lat = [d for d in dims if is_latitude(result, d)]
+    lon = [d for d in dims if is_longitude(result, d)]
+    if len(lat) != 1 or len(lon) != 1:
+        return result
+    return result.transpose(..., lat[0], lon[0])

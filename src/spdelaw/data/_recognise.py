@@ -7,6 +7,7 @@ from collections.abc import Callable
 import xarray as xr
 
 from spdelaw.data._clock import is_date
+from spdelaw.data._layout import ORIGINAL
 
 TIME_NAMES = ("time", "t", "valid_time", "date", "datetime")
 PATH_NAMES = ("path", "member", "ensemble", "realization", "realisation", "number", "sample", "run")
@@ -74,6 +75,7 @@ def _is(
         attrs.get("standard_name") == standard
         or str(attrs.get("units", "")).lower() in units
         or name.lower() in names
+        or str(attrs.get(ORIGINAL, "")).lower() in names
     )
 
 

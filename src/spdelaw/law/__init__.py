@@ -7,6 +7,7 @@ from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
 from spdelaw.law._load import load
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
+from spdelaw.law._user_units import next_times, to_clock
 
 __all__ = [
     "Law",
@@ -14,8 +15,10 @@ __all__ = [
     "chaos_posterior",
     "coordinates_dataset",
     "load",
+    "next_times",
     "parameters_dataset",
     "register_accessor",
     "relative_l2",
     "rmse",
+    "to_clock",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, to_dates
+from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
 from spdelaw.domain._places import places_of_fields
 from spdelaw.errors import InputError
 from spdelaw.law._forced import with_response, without_response
@@ -112,7 +112,17 @@ def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) 
         raise InputError(
             "steps", expected="a positive integer", got=repr(steps), fix="pass steps=6"
         )
-    return go_on(_clock_of(fields), clock, int(steps))
+    return next_times(law, fields, int(steps))
+
+
+def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
+    """The next times of prepared fields on the clock of the law, by the step of the record.
+
+    Where one record is too short to have a step, by that of the data the law was learned from.
+    """
+    own, clock = _clock_of(fields), law.info.get("time", {})
+    step = step_of(own if len(own) > 1 else law.times, clock)
+    return go_on(float(own[-1]), step, clock, steps)
 
 
 def _clock_of(fields: xr.DataArray) -> np.ndarray:

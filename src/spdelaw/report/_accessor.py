@@ -8,8 +8,7 @@ import numpy as np
 
 from spdelaw.equation import SpectralSPDE
 from spdelaw.evaluation import check_model
-from spdelaw.law import Law, register_accessor
-from spdelaw.law._user_units import to_clock
+from spdelaw.law import Law, register_accessor, to_clock
 from spdelaw.report._energy_of_law import plot_law_energy
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._innovations import plot_innovations
