@@ -9,6 +9,7 @@ from spdelaw.data._fingerprint import fingerprint
 from spdelaw.data._guess import guess_layout, guess_variable, scattered_places
 from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side, guess_unit
 from spdelaw.data._labels import labels_of, restore_names
+from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
 from spdelaw.data._split import split
@@ -36,6 +37,7 @@ __all__ = [
     "guess_variable",
     "has_fields",
     "hints",
+    "infer_dims",
     "is_table",
     "labels_of",
     "mask",

@@ -156,4 +156,6 @@ def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
         whole.assign_attrs(array.attrs).coarsen(blocks, boundary="trim").sum(keep_attrs=True)
         for whole in (seen, weighted)
     )
-    return total.copy(data=(total / part.where(part > 0)).data)
+    result = total.copy(data=(total / part.where(part > 0)).data)
+    result.attrs = dict(array.attrs)  # not those of a coordinate, which weights may bring
+    return result

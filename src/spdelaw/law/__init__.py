@@ -7,7 +7,7 @@ from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
 from spdelaw.law._load import load
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
-from spdelaw.law._user_units import next_times, to_clock
+from spdelaw.law._user_units import next_times, to_user, wanted_times
 
 __all__ = [
     "Law",
@@ -20,5 +20,6 @@ __all__ = [
     "register_accessor",
     "relative_l2",
     "rmse",
-    "to_clock",
+    "to_user",
+    "wanted_times",
 ]
