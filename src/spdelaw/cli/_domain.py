@@ -132,8 +132,10 @@ def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen
         reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
         a, b = bounds or (own.a, own.b)
         return Chosen(Interval(a, b, kind), reason)
-    guess, ends, why = guess_boundary(canonical(fields, ("x",)))
+    ordered = canonical(fields, ("x",))
+    guess, ends, why = guess_boundary(ordered)
     kind = words[0] if words else guess
+    ends = ends if kind == guess else _ends(ordered, "x")
     if kind == "periodic" and guess != "periodic" and bounds is None:
         raise _no_period("--bounds 0 6.283185307179586")
     told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
@@ -160,19 +162,27 @@ def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
     alike = len({side.reason for side in sides}) == 1
     why = "" if words or own else f"; {sides[0].reason if alike else '; '.join(told)}"
     if asked.sides is not None:
-        ends = numbers("--sides", asked.sides)
-        if len(ends) != 2 * len(dims):
+        given = numbers("--sides", asked.sides)
+        if len(given) != 2 * len(dims):
             raise InputError(
                 "--sides", expected=f"{2 * len(dims)} numbers, two a dim", got=asked.sides,
                 fix="pass --sides 0,1,0,2",
             )  # fmt: skip
-        box = Box(*zip(ends[::2], ends[1::2], strict=True), boundary=kind)
+        box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
         return Chosen(box, f"from --sides{why}", guessed=not words)
     for side, word in zip(sides, kind, strict=True):
         if word == "periodic" and side.boundary != "periodic":
             raise _no_period("--sides 0,1,0,1")
-    box = Box(*(side.ends for side in sides), boundary=kind)
+    ends = [
+        side.ends if word == side.boundary else _ends(ordered, d)
+        for d, side, word in zip(dims, sides, kind, strict=True)
+    ]
+    box = Box(*ends, boundary=kind)
     return Chosen(box, f"sides from the ends of the coordinates{why}", guessed=True)
+
+
+def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
+    return float(fields[dim].min()), float(fields[dim].max())
 
 
 def _no_period(example: str) -> InputError:

@@ -12,6 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.data._layout import LABEL, POINT, TIME
+from spdelaw.data._table_dates import refuse_missing, times_of
 from spdelaw.data._table_file import read_frame
 from spdelaw.errors import DataError
 
@@ -128,7 +129,7 @@ def _unnamed(role: str) -> DataError:
 
 def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     """The rows of a checked table on their times and stations."""
-    times, when = np.unique(_times(frame[columns.time]), return_inverse=True)
+    times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
     values = _numbers(frame[columns.value], str(columns.value))
     _refuse_twice(frame, columns, when * len(names) + which)
@@ -160,48 +161,6 @@ def _labelled(
     return array.sortby("x") if flat else array
 
 
-def _times(column: pd.Series) -> np.ndarray:
-    """Numbers as they are; anything else as dates, in UTC where it has a zone."""
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        values = column.to_numpy(dtype=float)
-        _refuse_missing(column, ~np.isfinite(values))
-        return values
-    try:
-        dates = pd.to_datetime(column)
-    except (ValueError, TypeError):
-        dates = _mixed(column)
-    if not pd.api.types.is_datetime64_any_dtype(dates):
-        dates = _mixed(column)
-    if getattr(dates.dt, "tz", None) is not None:
-        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
-    _refuse_missing(column, dates.isna().to_numpy())
-    return dates.to_numpy(dtype="datetime64[ns]")
-
-
-def _mixed(column: pd.Series) -> pd.Series:
-    """Dates with several zones or ways of writing; those without a zone count as UTC."""
-    dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
-    wrong = (dates.isna() & column.notna()).to_numpy()
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise DataError(
-            f"column '{column.name}'", expected="dates such as 1990-01-31, or numbers",
-            got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
-            fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
-            "format='%d.%m.%Y')",
-        )  # fmt: skip
-    return dates
-
-
-def _refuse_missing(column: pd.Series, wrong: np.ndarray) -> None:
-    if wrong.any():
-        raise DataError(
-            f"column '{column.name}'", expected="a value in each row",
-            got=f"none in {int(wrong.sum())} rows, the first is row {int(np.argmax(wrong)) + 1}",
-            fix="fill it in",
-        )  # fmt: skip
-
-
 def _numbers(column: pd.Series, name: str) -> np.ndarray:
     numbers = pd.to_numeric(column, errors="coerce")
     wrong = (numbers.isna() & column.notna()).to_numpy()
@@ -221,12 +180,12 @@ def _stations(
     """Names, the station of each row, and the position of each station."""
     rows = {role: _numbers(frame[name], name) for role, name in columns.places.items()}
     for role, name in columns.places.items():
-        _refuse_missing(frame[name], ~np.isfinite(rows[role]))
+        refuse_missing(frame[name], ~np.isfinite(rows[role]))
     where = np.stack(list(rows.values()), axis=1)
     if columns.station is None:
         places, which = np.unique(where, axis=0, return_inverse=True)
         return np.arange(len(places)).astype(str), which.reshape(-1), _named(rows, places)
-    _refuse_missing(frame[columns.station], frame[columns.station].isna().to_numpy())
+    refuse_missing(frame[columns.station], frame[columns.station].isna().to_numpy())
     text = frame[columns.station].astype(str).to_numpy(dtype=str)
     names, first, which = np.unique(text, return_index=True, return_inverse=True)
     places = where[first]
