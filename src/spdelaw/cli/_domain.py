@@ -27,8 +27,8 @@ OPTIONS = {
 }
 NAMES = tuple(OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
-#: Part of the radius of a disk from which points are at its rim, and the mean square there, relative
-#: to that of the whole, below which the field is zero.
+#: Part of the radius of a disk from which points are at its rim, and the mean square there,
+#: relative to that of the whole, below which the field is zero.
 RIM, PINNED = 0.95, 0.02
 
 
@@ -208,7 +208,7 @@ def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
             "--radius", expected="the radius of the disk", got="nothing",
             fix="pass --radius 1 and, if it is not the origin, --centre 0,0",
         )  # fmt: skip
-    centre = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
+    centre: Any = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
     radius = positive_number("--radius", asked.radius)
     why, guessed = "from --radius", kind is None
     if guessed:

@@ -51,7 +51,7 @@ spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
 spdelaw fit sst.nc --anomalies month --dry-run
 
-spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --anomalies dayofyear --out a.law
+spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --dry-run
 
 spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
 

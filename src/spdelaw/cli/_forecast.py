@@ -41,9 +41,7 @@ def command(
     law: _options.LawArgument,
     file: _options.InFile,
     out: _options.OutFile,
-    until: Annotated[
-        str | None, typer.Option(help="Last time: a number or a date.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(help="Last time: a number or a date.")] = None,
     steps: Annotated[
         int | None,
         typer.Option(help="Steps of the record to go on by; with --until, equal parts up to it."),

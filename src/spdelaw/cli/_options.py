@@ -55,12 +55,8 @@ LonColumn = Annotated[
 LatColumn = Annotated[
     str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=TABLE)
 ]
-XColumn = Annotated[
-    str | None, typer.Option("--x", help="Other positions.", rich_help_panel=TABLE)
-]
-YColumn = Annotated[
-    str | None, typer.Option("--y", help="Other positions.", rich_help_panel=TABLE)
-]
+XColumn = Annotated[str | None, typer.Option("--x", help="Other positions.", rich_help_panel=TABLE)]
+YColumn = Annotated[str | None, typer.Option("--y", help="Other positions.", rich_help_panel=TABLE)]
 ColumnList = Annotated[
     str | None,
     typer.Option(

@@ -32,7 +32,7 @@ Coarsen = Annotated[
 Anomalies = Annotated[
     str | None,
     typer.Option(
-        help="Subtract a climatology: mean, month, dayofyear (harmonics), hour, month+hour or lead.",
+        help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, lead.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -102,8 +102,8 @@ def _within(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
     time = next((str(n) for n in raw.dims if str(n) in ("time", "t", "valid_time", "date")), None)
     if time is None or time not in raw.coords:
         raise InputError(
-            "--select", expected="a file with a coordinate time", got=f"{', '.join(raw.coords)}",
-            fix="leave the selection in time out",
+            "--select", expected="a file with a coordinate time",
+            got=", ".join(map(str, raw.coords)), fix="leave the selection in time out",
         )  # fmt: skip
     dated = raw[time].dtype.kind in "MO"
     try:

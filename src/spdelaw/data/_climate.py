@@ -106,7 +106,8 @@ class Climate(NamedTuple):
         off = np.abs(codes - self.levels[at]) > SAME_LEAD * np.abs(self.levels).max(initial=1.0)
         if off.any():
             raise DataError(
-                "time", expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
+                "time",
+                expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
                 got=f"{codes[off][0]:g}, not among its {len(self.levels)}",
                 fix="learn from data that cover it, or use anomalies='dayofyear' or 'mean'",
             )  # fmt: skip

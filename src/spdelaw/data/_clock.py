@@ -23,6 +23,8 @@ UNITS = {
     "nanoseconds": "ns",
 }
 DEFAULT_UNIT = "days"
+#: Units in which a float64 does not keep the nanosecond of a date.
+COARSE = ("weeks", "days", "hours")
 _STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
 
 
@@ -124,12 +126,20 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
-        return xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+        dates = xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+        return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
     except (ImportError, ValueError, OverflowError) as error:
         raise DataError(
             "time", expected="dates that xarray can decode", got=f"{units!r}: {error}",
             fix="check units and calendar of the time coordinate",
         ) from error  # fmt: skip
+
+
+def _rounded(dates: np.ndarray) -> np.ndarray:
+    """Dates to the millisecond: half an hour in days is no finite binary fraction."""
+    if dates.dtype.kind != "M":
+        return dates
+    return (dates + np.timedelta64(500, "us")).astype("datetime64[ms]").astype("datetime64[ns]")
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:

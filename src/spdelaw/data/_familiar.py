@@ -25,6 +25,9 @@ from spdelaw.data._recognise import (
 )
 from spdelaw.errors import DataError
 
+#: Ending of a dim that has the name of a place but only counts.
+INDEX = "_index"
+
 
 def familiar(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """The array under the names of the contract, where its own are known; nothing is computed."""
@@ -136,7 +139,7 @@ def _along_points(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
         return array
     for d in dims:
         if d in array.dims and d not in array.coords:  # an index that has the name of a place
-            array = renamed(array, d, f"{d}_index")
+            array = renamed(array, d, f"{d}{INDEX}")
     for d in dims:
         array = renamed(array, str(meant[d]), d)
     return array
@@ -173,14 +176,19 @@ def _flat(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
             f"coordinate '{dims[0]}'", expected="places that do not change with time or path",
             got=f"dims {tuple(axes)}", fix="a moving observer has no fixed points: bin its values",
         )  # fmt: skip
-    known: dict[str, Any] = {
-        d: (d, array[d].values if d in array.coords else np.arange(array.sizes[d]),
-            {**(array[d].attrs if d in array.coords else {}), LABEL: "index"})
-        for d in axes
-    }  # fmt: skip
+    known: dict[str, Any] = {d: _index(array, d, dims) for d in axes}
     array = array.assign_coords(known).stack({POINT: axes}, create_index=False)
     somewhere = np.all([np.isfinite(array[d].values) for d in dims], axis=0)
     return array if somewhere.all() else array.isel({POINT: somewhere})
+
+
+def _index(array: xr.DataArray, axis: str, dims: tuple[str, ...]) -> tuple[str, Any, dict]:
+    """Coordinate of an axis of the grid: its own, or the count of its entries."""
+    if axis in array.coords:
+        return axis, array[axis].values, {**array[axis].attrs, LABEL: "index"}
+    name = axis.removesuffix(INDEX)
+    old = {ORIGINAL: name} if name in dims and name != axis else {}
+    return axis, np.arange(array.sizes[axis]), {**old, LABEL: "index"}
 
 
 def renamed(array: xr.DataArray, old: str, new: str) -> xr.DataArray:

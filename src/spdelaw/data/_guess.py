@@ -167,14 +167,14 @@ def _scattered(
     extra = [str(d) for d in array.dims if d not in along and array.sizes[d] == 1]
     kind = "stations along" if len(along) == 1 else "a curvilinear grid over"
     named = dict(zip(places, meant, strict=True))
-    return named, [d for d in extra if not is_path(array, d) and not is_time(array, d)], [
-        f"{kind} {' and '.join(along)}, taken as scattered points"
-    ]
+    return (
+        named,
+        [d for d in extra if not is_path(array, d) and not is_time(array, d)],
+        [f"{kind} {' and '.join(along)}, taken as scattered points"],
+    )
 
 
-def without_single(
-    array: xr.DataArray, space: list[str]
-) -> tuple[list[str], list[str], list[str]]:
+def without_single(array: xr.DataArray, space: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Dims with more than one entry, the others, and that this is why."""
     single = [dim for dim in space if array.sizes[dim] == 1]
     rest = [dim for dim in space if dim not in single] or single[:1]

@@ -65,8 +65,8 @@ def restore_names(
         attrs = {k: v for k, v in known[name].items() if k != ORIGINAL}
         if name != PATH or fields is not None:
             result = result.assign_coords({name: result[name].assign_attrs(attrs)})
-    for name in result.data_vars:
-        result[name].attrs = _described(str(name), labels) | result[name].attrs
+    for each in result.data_vars:
+        result[each].attrs = _described(str(each), labels) | result[each].attrs
     return _renamed(_unstacked(result), known, fields is not None)
 
 
@@ -93,19 +93,19 @@ def _described(variable: str, labels: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unstacked(result: xr.Dataset) -> xr.Dataset:
     """Points of a curvilinear grid back on its two indices."""
-    along = [n for n, c in result.coords.items() if c.attrs.get(LABEL) == "index"]
+    along = [str(n) for n, c in result.coords.items() if c.attrs.get(LABEL) == "index"]
     along = [name for name in along if result[name].dims == (POINT,)]
     if len(along) < 2:
         return result
     attrs = {n: {k: v for k, v in result[n].attrs.items() if k != LABEL} for n in along}
-    grid = result.set_index({POINT: along}).unstack(POINT)
+    grid = result.set_index({POINT: tuple(along)}).unstack(POINT)
     return grid.assign_coords({n: grid[n].assign_attrs(attrs[n]) for n in along})
 
 
 def _renamed(result: xr.Dataset, known: Mapping[str, Any], paths: bool) -> xr.Dataset:
-    for name, attrs in known.items():
+    for name, attrs in [*known.items(), *known.items()]:  # a name may have to get free first
         old = attrs.get(ORIGINAL)
-        if name not in result.variables and name not in result.dims or not isinstance(old, str):
+        if (name not in result.variables and name not in result.dims) or not isinstance(old, str):
             continue
         if name == PATH and not paths:
             continue
@@ -114,9 +114,9 @@ def _renamed(result: xr.Dataset, known: Mapping[str, Any], paths: bool) -> xr.Da
         elif old not in result.variables and old not in result.dims:
             result = result.rename({name: old})
     result = _latitudes_first(result)
-    for name in result.coords:
-        result[name].attrs.pop(LABEL, None)
-        result[name].attrs.pop(ORIGINAL, None)
+    for each in result.coords:
+        result[each].attrs.pop(LABEL, None)
+        result[each].attrs.pop(ORIGINAL, None)
     return result
 
 

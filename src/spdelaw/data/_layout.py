@@ -109,7 +109,7 @@ def _missing_dim(array: xr.DataArray, dim: str) -> str:
 def _advice(array: xr.DataArray, dim: str) -> str:
     if array.sizes[dim] == 1:
         return f'remove it with data.squeeze("{dim}")'
-    told = f"if its entries are places, give them coordinates: data.assign_coords(lon=(\"{dim}\", "
+    told = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
     told += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:
         told += f'if they are realisations, data.rename({dim}="{PATH}"); '

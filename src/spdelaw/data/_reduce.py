@@ -16,6 +16,7 @@ from spdelaw.data._recognise import is_latitude, is_longitude
 from spdelaw.domain import Places
 from spdelaw.errors import DataError, InputError
 
+
 def reduce_field(
     data: Any,
     variable: str | None,

@@ -81,8 +81,15 @@ def from_table(
 
     Example:
         >>> import pandas as pd, spdelaw as sl
-        >>> rows = pd.DataFrame({"day": ["2020-01-02", "2020-01-01", "2020-01-02"], "id": [7, 7, 8],
-        ...     "lon": [10.0, 10.0, 11.0], "lat": [50.0, 50.0, 52.0], "t": [3.5, 3.0, 1.0]})
+        >>> rows = pd.DataFrame(
+        ...     {
+        ...         "day": ["2020-01-02", "2020-01-01", "2020-01-02"],
+        ...         "id": [7, 7, 8],
+        ...         "lon": [10.0, 10.0, 11.0],
+        ...         "lat": [50.0, 50.0, 52.0],
+        ...         "t": [3.5, 3.0, 1.0],
+        ...     }
+        ... )
         >>> fields = sl.from_table(rows, time="day", value="t", station="id", lon="lon", lat="lat")
         >>> fields.values
         array([[3. , nan], [3.5, 1. ]])
@@ -228,7 +235,8 @@ def _refuse_twice(frame: pd.DataFrame, columns: Columns, cell: np.ndarray) -> No
     shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
     names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
     raise DataError(
-        "table", expected="one value per station and time",
+        "table",
+        expected="one value per station and time",
         got=f"{again.size} rows that repeat one, the first: {shown}",
         fix=f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)",
     )

@@ -18,7 +18,7 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._chaos_engine import fit_chaos
 from spdelaw.infer._exact import estimate
 from spdelaw.infer._fitted import spectra
-from spdelaw.infer._observed import ADAPTER, Observed, observe
+from spdelaw.infer._observed import ADAPTER, Observed, check_words, observe
 from spdelaw.infer._per_point import estimate_per_point
 from spdelaw.infer._plugins import engine_names, find_engine
 from spdelaw.infer._settings import Settings
@@ -168,6 +168,7 @@ def _prepared(prepare: Any, data: Any, domain: AbstractDomain, others: dict[str,
             "prepare", expected="a Preparation", got=type(prepare).__name__,
             fix="pass prepare=sl.Preparation(anomalies='month')",
         )  # fmt: skip
+    check_words(others)
     if others:
         raise InputError(
             "keyword", expected="none for the data beside prepare", got=repr(next(iter(others))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +18,12 @@ Array = np.ndarray
 
 #: Keywords that `spdelaw.as_fields` takes from a fit.
 ADAPTER = ("times", "points", "variable", "time_unit")
+#: Keywords of a fit, for a suggestion where one is misspelled.
+FIT_WORDS = (
+    "n_modes", "engine", "observation_noise", "initial", "drift", "noise", "nuisance", "fixed",
+    "priors", "level", "bootstrap", "seed", "threads", "n_time", "tail", "noise_rank", "prepare",
+    "forcing", "season", "domain",
+)  # fmt: skip
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
 
@@ -56,14 +63,21 @@ class Observed(NamedTuple):
         return np.asarray(self.values)
 
 
-def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
-    """Fields of the domain as arrays, or `DataError`."""
+def check_words(adapter: dict[str, Any]) -> None:
+    """`InputError` for a keyword that is none, with the one that was meant."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
+        near = difflib.get_close_matches(unknown[0], [*ADAPTER, *FIT_WORDS], 1)
         raise InputError(
             "keyword", expected=f"a setting of the fit, or one of {ADAPTER} for the data",
-            got=repr(unknown[0]), fix="see help(spdelaw.fit) for the settings",
+            got=repr(unknown[0]),
+            fix=f"did you mean {near[0]}?" if near else "see help(spdelaw.fit) for the settings",
         )  # fmt: skip
+
+
+def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
+    """Fields of the domain as arrays, or `DataError`."""
+    check_words(adapter)
     fields = domain.flatten(as_fields(data, dims=domain.dims, **adapter))
     points = domain.places(fields).points
     if fields.sizes["time"] < 2:

@@ -59,11 +59,11 @@ def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
 
 
 def has_dates(data: Any) -> bool:
-    """Whether the times of data, or times themselves, are dates."""
+    """Whether the times of data, or times themselves, are dates, or text that says dates."""
     if isinstance(data, xr.Dataset | xr.DataArray) and "time" in data.coords:
         data = data["time"].values
     values = np.asarray(data)
-    if values.dtype.kind == "M":
+    if values.dtype.kind in "MUT" and values.size:
         return True
     first = values.flat[0] if values.size and values.dtype.kind == "O" else None
     return hasattr(first, "year") and hasattr(first, "month")
