@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +16,13 @@ from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
 from spdelaw.data._familiar import familiar, with_places
 from spdelaw.data._formats import unreadable
+from spdelaw.data._guard import checked_path, reading, undisturbed, writing
 from spdelaw.data._layout import TIME, check_dims
 from spdelaw.data._ragged import unraveled
 from spdelaw.data._table import Columns, from_table
 from spdelaw.data._table_file import columns_missing, is_table
 from spdelaw.data._valid import mask_invalid
-from spdelaw.data.atomic import recover_directory
-from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
+from spdelaw.errors import DataError, FileError, InputError
 
 # HDF5 is not thread-safe under xarray: one thread at a time for input and output.
 _LOCK = threading.RLock()
@@ -70,31 +69,31 @@ def read(
         >>> read("fields.nc").identical(fields)
         True
     """
-    source, names = _path(path), None if dims is None else check_dims(dims)
+    source, names = checked_path(path), None if dims is None else check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
         raise InputError(
             "lazy", expected="a Zarr directory", got=str(source),
             fix='write(fields, "fields.zarr") once, then read that lazily',
         )  # fmt: skip
-    with _LOCK, _reading(source), _undisturbed(source):
+    with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
     array = array if names is None else familiar(array, names)
     fields = canonical(array, names, time_unit)
-    with _LOCK, _reading(source):  # lazy values are read only here
+    with _LOCK, reading(source):  # lazy values are read only here
         check_values(fields)
     return fields
 
 
 def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str] = ("x",)) -> bool:
     """Whether a file holds fields by the names of their dims, so that `read` takes it as it is."""
-    source = _path(path)
+    source = checked_path(path)
     if is_table(source):
         return False
     form = _format(source)
     allowed = {"path", TIME, "point", *dims}
-    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, True) as raw:
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, True) as raw:
         if FORMAT in raw.attrs:
             return True
         chosen = [variable] if variable in raw.data_vars else list(raw.data_vars)
@@ -128,11 +127,11 @@ def read_raw(
     path: str | Path, *, verify: bool = True, columns: Columns | None = None
 ) -> tuple[xr.Dataset, list[str]]:
     """As `read_dataset`, and what was done to the values on the way."""
-    source = _path(path)
+    source = checked_path(path)
     if is_table(source):
         return _table(source, columns or Columns()), []
     form = _format(source)
-    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, verify) as raw:
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
         own = FORMAT in raw.attrs
         masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
         dataset = with_places(decode(masked.drop_encoding()))
@@ -175,7 +174,7 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         >>> read(write(fields, "fields.nc")).attrs
         {'equation': {'name': 'heat'}}
     """
-    target = _path(path)
+    target = checked_path(path)
     form = _format(target)
     if not overwrite and target.exists():
         raise FileError(
@@ -183,7 +182,7 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
             fix="pass overwrite=True or choose another name",
         )  # fmt: skip
     dataset = encode(to_dataset(_checked(fields)))
-    with _LOCK, _writing(target):
+    with _LOCK, writing(target):
         form.save(dataset, target)
     return target
 
@@ -248,15 +247,6 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
     return dataset
 
 
-def _path(path: str | Path) -> Path:
-    try:
-        return Path(path)
-    except TypeError as error:
-        raise FileError(
-            "path", expected="the name of a file", got=repr(path), fix='pass "fields.nc"'
-        ) from error
-
-
 def _format(path: Path) -> ModuleType:
     for form in (_netcdf, _zarr):
         if path.suffix.lower() in form.SUFFIXES:
@@ -265,52 +255,3 @@ def _format(path: Path) -> ModuleType:
     if is_table(path):
         raise columns_missing(path, f"spdelaw fit {path}")
     raise unreadable(path, readable)
-
-
-@contextmanager
-def _undisturbed(path: Path) -> Iterator[None]:
-    """Refuse a mixture: the files of a directory that was replaced while it was read."""
-    recover_directory(path)
-    before = path.stat().st_ino if path.is_dir() else None
-    yield
-    if before is not None and path.stat().st_ino != before:
-        raise FileError(
-            str(path), expected="the same directory throughout",
-            got="a new one in its place while it was read", fix="read it again",
-        )  # fmt: skip
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SpdeLawError:
-        raise
-    except FileNotFoundError as error:
-        raise FileError(
-            str(path), expected="a file", got="none of this name",
-            fix=f"check the name; the folder is {path.absolute().parent}",
-        ) from error  # fmt: skip
-    except Exception as error:  # damaged files make the libraries raise almost anything
-        raise FileError(
-            str(path), expected="a readable file", got=f"{type(error).__name__}: {_line(error)}",
-            fix="restore it from a backup or write it again",
-        ) from error  # fmt: skip
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SpdeLawError:
-        raise
-    except Exception as error:  # disk full, quota, refused names: all end here
-        raise FileError(
-            str(path), expected="a place that can be written",
-            got=f"{type(error).__name__}: {_line(error)}",
-            fix="check free space and permissions; the old file, if any, is untouched",
-        ) from error  # fmt: skip
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0][:300]
