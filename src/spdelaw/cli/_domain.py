@@ -11,8 +11,7 @@ import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
 from spdelaw.cli._options import numbers, one_of, positive_number
-from spdelaw.data import guess_boundary, guess_side
-from spdelaw.data._contract import canonical
+from spdelaw.data import canonical, guess_boundary, guess_side
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
 from spdelaw.errors import FileError, InputError
 

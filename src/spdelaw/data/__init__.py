@@ -2,7 +2,7 @@
 
 from spdelaw.data._calendar import go_on, step_of
 from spdelaw.data._clock import from_dates, on_clock, to_dates
-from spdelaw.data._contract import as_fields
+from spdelaw.data._contract import as_fields, canonical
 from spdelaw.data._describe import describe
 from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
 from spdelaw.data._fingerprint import fingerprint
@@ -23,6 +23,7 @@ __all__ = [
     "Preparation",
     "Prepared",
     "as_fields",
+    "canonical",
     "check_plausible",
     "describe",
     "fingerprint",
