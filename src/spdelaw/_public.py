@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from spdelaw import datasets, report
-from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
+from spdelaw.data import (
+    Preparation,
+    as_fields,
+    describe,
+    from_table,
+    mask,
+    read,
+    split,
+    stack,
+    write,
+)
 from spdelaw.domain import (
     AbstractDomain,
     Box,
@@ -81,6 +91,7 @@ __all__ = [
     "describe",
     "evaluate",
     "fit",
+    "from_table",
     "leave_future_out",
     "load",
     "mask",

@@ -64,7 +64,7 @@ def twice(data):
 
 
 MALFORMED = {
-    "wrong dims": (lambda: fields().rename(x="lon"), "dim 'x'"),
+    "wrong dims": (lambda: fields().rename(x="depth"), "dim 'x'"),
     "another dim": (lambda: fields().expand_dims(level=2), "dim 'level'"),
     "all missing": (lambda: fields() * np.nan, "values"),
     "infinite": (lambda: fields().where(fields() < 2, np.inf), "values"),

@@ -151,10 +151,8 @@ WRITE_REFUSED = {
         DataError,
         "int",
     ),
-    "dates beside the time": (
-        lambda path: write(
-            fields().assign_coords(day=("time", pd.date_range("2000", periods=5))), path / "f.nc"
-        ),
+    "objects beside the time": (
+        lambda path: write(fields().assign_coords(day=("time", [{}] * 5)), path / "f.nc"),
         DataError,
         "'day'",
     ),
@@ -177,3 +175,10 @@ def test_write_refuses(case, tmp_path):
         call(tmp_path)
     assert text in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_dates_beside_the_time_are_stored_by_cf(tmp_path):
+    days = pd.date_range("2000-01-03", periods=5)
+    write(fields().assign_coords(day=("time", days)), tmp_path / "f.nc")
+    with xr.open_dataset(tmp_path / "f.nc") as opened:
+        np.testing.assert_array_equal(opened["day"].values, days.values)

@@ -118,3 +118,9 @@ def test_decisions_say_what_was_compared():
     noise = found["observation_noise"]
     assert noise["answer"] == "all that the modes leave over"
     assert noise["residual_correlation"] < 0.1
+
+
+@pytest.mark.parametrize(("word", "meant"), [("drfit", "drift"), ("time_units", "time_unit")])
+def test_a_misspelled_word_is_answered_with_the_one_that_was_meant(word, meant):
+    with pytest.raises(InputError, match=f"did you mean {meant}\\?"):
+        sl.fit(np.ones((2, 3, 4)), sl.Interval(0, 1), 2, **{word: "dense"})

@@ -16,6 +16,7 @@ import xarray as xr
 from spdelaw.cli import _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli._fields import columns_text
 from spdelaw.cli._law_file import (
     domain_name,
     fit_facts,
@@ -25,8 +26,10 @@ from spdelaw.cli._law_file import (
 )
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
+from spdelaw.cli._plan import show_plan
+from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target
-from spdelaw.data import fingerprint, read
+from spdelaw.data import Columns, fingerprint, read
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
@@ -46,6 +49,10 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
+spdelaw fit sst.nc --anomalies month --dry-run
+
+spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --dry-run
+
 spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
 
 spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
@@ -64,12 +71,25 @@ SHOWN = 12
 def command(
     ctx: typer.Context,
     file: _options.InFile,
-    out: _options.OutLaw,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Law to write, such as heat.law.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print guesses and the prepared data, and do not fit."),
+    ] = False,
+    time_column: _options.TimeColumn = None,
+    value_column: _options.ValueColumn = None,
+    station_column: _options.StationColumn = None,
+    lon_column: _options.LonColumn = None,
+    lat_column: _options.LatColumn = None,
+    x_column: _options.XColumn = None,
+    y_column: _options.YColumn = None,
     domain: Annotated[
         str | None,
         typer.Option(
             help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
-            "by default the equation in the file, or interval."
+            "by default the equation in the file, or guessed."
         ),
     ] = None,
     bounds: Annotated[
@@ -159,6 +179,8 @@ def command(
     anomalies: _prepare.Anomalies = None,
     detrend: _prepare.Detrend = False,
     standardise: _prepare.Standardise = None,
+    area_weights: _prepare.AreaWeights = False,
+    missing: _prepare.Missing = None,
     time_unit: _prepare.TimeUnit = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
@@ -173,16 +195,20 @@ def command(
     """Learn the law of the fields in a file: spectra, initial state, noise, with intervals.
 
     Fields may have gaps (NaN), noise, irregular times or times of their own for each path;
-    a single path is enough. Variable, dims, boundary and unit of time are guessed from the
-    file where they are not given, and the guesses are said. The law is written as a
-    directory, whole or not at all.
+    a single path is enough. Variable, dims, domain, boundary and unit of time are guessed from
+    the file where they are not given, and the guesses are said; --dry-run says them and stops.
+    The law is written as a directory, whole or not at all.
     """
     start, output = time.perf_counter(), Output(json, quiet)
     wanted = _prepare.Wanted(
-        along, average, select, coarsen, anomalies, detrend, standardise, time_unit
+        along, average, select, coarsen, anomalies, detrend, standardise, time_unit, area_weights,
+        missing,
+    )  # fmt: skip
+    columns = Columns(
+        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
     )
     with lines_named(ctx):
-        check_law_target(out, force=force)
+        target = _target(out, force, dry_run)
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
             "observation_noise": _observation_noise(observation_noise),
@@ -201,15 +227,18 @@ def command(
             settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
-        source = _prepare.read_source(file, variable, wanted, domain)
+        source = read_source(file, variable, wanted, domain, columns)
         chosen = choose_domain(
-            Asked(domain, bounds, sides, boundary, radius, centre), source.fields
+            Asked(source.domain, bounds, sides, boundary, radius, centre), source.fields
         )
+        if target is None:
+            show_plan(output, file, source, chosen, n_modes)
+            return
         settings["prepare"] = source.preparation
         with output.busy(f"fitting {file}"), _said_once(output):
             law = fit(source.data, chosen.domain, n_modes, **settings)
-    law = _with_source(law, file, source.fields)
-    law.save(out)
+    law = _with_source(law, file, source.fields, columns)
+    law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_dynamics(output, title, law, SHOWN)
@@ -219,18 +248,31 @@ def command(
         output.line(f"Guessed: {'; '.join(guesses)}. Options overrule each of these.\n")
     if source.preparation is not None and law.info.get("preparation"):
         facts["prepared by"] = "; ".join(law.info["preparation"])
-    output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
+    output.facts("", facts | {"file": str(target), "time": f"{seconds:.1f} s"})
     show_notes(output, law)
     output.document(
-        command="fit", data=str(file), file=str(out), domain_from=chosen.reason, guesses=guesses,
+        command="fit", data=str(file), file=str(target), domain_from=chosen.reason, guesses=guesses,
         seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
 
 
-def _with_source(law: Law, file: Path, fields: xr.DataArray) -> Law:
+def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
+    """Where the law goes; None for a dry run."""
+    if dry_run:
+        return None
+    if out is None:
+        raise InputError(
+            "--out", expected="the name of the law to write", got="nothing",
+            fix="pass --out heat.law, or --dry-run to see what would be fitted",
+        )  # fmt: skip
+    return check_law_target(out, force=force)
+
+
+def _with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -> Law:
     """Law that knows the file and the content it was learned from."""
     data = {"file": str(file), "fingerprint": fingerprint(fields)}
+    data |= {"columns": columns_text(columns)} if columns.given else {}
     return law.with_info(data=data)
 
 

@@ -175,8 +175,10 @@ class AbstractDomain(abc.ABC):
         lead = [d for d in fields.dims if d not in self._space_dims(fields)]
         values = places.flatten(fields.transpose(*lead, *places.dims).data)
         coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}
+        if fields.sizes.get("point") == len(places.points):  # names of stations and the like
+            coords |= {k: v for k, v in fields.coords.items() if v.dims == ("point",)}
         for i, dim in enumerate(self.dims):
-            coords[dim] = ("point", places.points[:, i])
+            coords[dim] = ("point", places.points[:, i], fields[dim].attrs)
         return xr.DataArray(values, coords, [*lead, "point"], fields.name, fields.attrs)
 
     # -- transforms -----------------------------------------------------------------

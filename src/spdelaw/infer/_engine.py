@@ -8,6 +8,7 @@ function with the arguments of `Engine.learn` and options of its own after them.
 from __future__ import annotations
 
 import abc
+import difflib
 import inspect
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -16,12 +17,14 @@ from typing import Any, ClassVar
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import Observed
+from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.law import Law
 
 GROUP = "spdelaw.engines"
 #: Arguments that `Engine.learn` gets by name.
 RUN = ("level", "seed", "executor", "progress")
+#: Every word of `spdelaw.fit` but those of engines, for a suggestion where one is misspelled.
+FIT = (*WORDS, *ADAPTER, *RUN, "domain", "n_modes", "model", "engine", "prepare", "bootstrap")
 
 
 class Engine(abc.ABC):
@@ -167,10 +170,13 @@ def _check_function(name: str, function: Any) -> None:
 
 
 def _unknown(word: str, expected: str) -> InputError:
+    options = [name for engine in Engine.registry.values() for name in _options(engine) or ()]
+    near = difflib.get_close_matches(word, [*FIT, *options], 1)
+    advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
     return InputError(
         "keyword",
-        expected=f"a word of the model ({', '.join(WORDS)}), of the data (times, points, variable, "
-        f"time_unit), or {expected}",
+        expected=f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)}), "
+        f"or {expected}",
         got=repr(word),
-        fix="check the spelling; see help(spdelaw.Model) and help of the engine",
+        fix=f"check the spelling: {advice}",
     )

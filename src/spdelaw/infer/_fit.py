@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, probability, whole
-from spdelaw.data import Preparation, Prepared
+from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
@@ -76,10 +76,11 @@ def fit(
     fields = data if prepared is None else prepared.apply(data, domain.dims)
     observed = observe(fields, domain, **adapter)
     model = with_forcing_on_clock(model, observed)
+    said = _said(observed, prepared)
     n, notes = _number_of_modes(n_modes, observed, model)
     law = engine.learn(observed, domain, n, model, **run)
-    if notes:
-        law = law.with_info(warnings=[*notes, *law.info.get("warnings", [])])
+    if said or notes:
+        law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     return _with_origin(law, observed, prepared)
@@ -126,6 +127,16 @@ def _prepared(
     return prepare.learn(data, domain.dims)
 
 
+def _said(observed: Observed, prepared: Prepared | None) -> list[str]:
+    """What looks unintended in the data, where they are in memory; `DataError` for fill values."""
+    known = [] if prepared is None else prepared.notes
+    if not isinstance(observed.values, np.ndarray):
+        return known
+    if prepared is None:
+        check_plausible(observed.fields)
+    return [*known, *hints(observed.fields, prepared is not None and prepared.how.is_affine)]
+
+
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
     """Modes to report, with what is to be said about them."""
     domain, notes = observed.domain, list[str]()
@@ -162,7 +173,7 @@ def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law
     name = "path_time" if "path_time" in observed.fields.coords else "time"
     attrs = observed.fields[name].attrs
     clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
-    law = law.with_info(time=clock) if clock else law
+    law = law.with_info(labels=labels_of(observed.fields), **({"time": clock} if clock else {}))
     if prepared is None:
         return law
     law = law.with_info(preparation=prepared.how.in_words())

@@ -14,7 +14,7 @@ from spdelaw.law._provenance import Provenance
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
 from spdelaw.law._text import table_html
-from spdelaw.law._user_units import to_clock
+from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
@@ -30,6 +30,7 @@ __all__ = [
     "coordinates_dataset",
     "load",
     "log_density",
+    "next_times",
     "noisy_state_space",
     "observe",
     "own_clock",
@@ -42,5 +43,7 @@ __all__ = [
     "statistics_density",
     "table_html",
     "to_clock",
+    "to_user",
+    "wanted_times",
     "with_density",
 ]

@@ -133,11 +133,12 @@ class Law:
 
     @property
     def bare(self) -> Law:
-        """The same law for data that `prepared` returned: no preparation, no forcing."""
+        """The same law for data that `prepared` returned: no preparation, forcing, old names."""
         own = self.dynamics
         if isinstance(own, Linear):
             own = dataclasses.replace(own, forcing=None)
-        return dataclasses.replace(self, preparation=None, dynamics=own)
+        info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
+        return dataclasses.replace(self, preparation=None, dynamics=own, info=info)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
@@ -195,7 +196,14 @@ class Law:
         return _predict.reconstruct(self, data, grid)
 
     def forecast(
-        self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
+        self,
+        history: Any,
+        times: Any = None,
+        *,
+        steps: int | None = None,
+        n_samples: int = 0,
+        seed: int = 0,
+        grid: Any = None,
     ) -> xr.Dataset:
         """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
 
@@ -203,11 +211,13 @@ class Law:
             history: fields up to now, with or without gaps.
             times: increasing times, or dates where the data had dates; those within the history
                 are smoothed, not predicted.
+            steps: in place of times, how many steps of the history to go on by; of monthly data
+                these are calendar months.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
-        return _predict.forecast(self, history, times, n_samples, seed, grid)
+        return _predict.forecast(self, history, times, steps, n_samples, seed, grid)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.

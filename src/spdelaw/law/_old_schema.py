@@ -33,6 +33,8 @@ def upgrade(
         found[MOVED.get(before, "") + name.removeprefix(before)] = value
     if "statistics.pairs.two_lengths" in found:  # indices, which 0.1 wrote as floats
         found["statistics.pairs.two_lengths"] = found["statistics.pairs.two_lengths"].astype(int)
+    if "preparation" in new and new["preparation"]["how"].get("anomalies") != "month":
+        found.setdefault("preparation.levels", np.zeros(1))  # of a climatology without groups
     season = {"season": new.pop("season")} if "season" in new else {}
     new["dynamics"] = {"name": "linear", "origin": float(old["times"][0]), **season}
     new["initial"] = {"kind": new.pop("initial_kind")}

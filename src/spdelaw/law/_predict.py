@@ -21,7 +21,7 @@ from spdelaw.law._observations import (
     target,
 )
 from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
-from spdelaw.law._user_units import to_clock, to_user
+from spdelaw.law._user_units import to_clock, to_user, wanted_times
 from spdelaw.simulation import simulate
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def sample(
     else:
         paths = _linear_paths if isinstance(law.dynamics, Linear) else _other_paths
         result = _with_noise(law, paths(bare, n_paths, times, points, seed), points, std, seed)
-    return to_user(law, result.to_dataset(name="field"), given)["field"]
+    named = to_user(law, result.to_dataset(name="field"), given)["field"]
+    return named.rename(law.info.get("labels", {}).get("name", "field"))
 
 
 def _linear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
@@ -85,15 +86,16 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     moments = smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
     rows = own_rows(own.fields, own.times)[:, :, None]
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-    return to_user(law, moments_dataset(law, shown, places, clock_coords(own.fields)), data)
+    result = moments_dataset(law, shown, places, clock_coords(own.fields))
+    return to_user(law, result, data, own.fields if grid is None else None)
 
 
 def forecast(
-    law: Law, history: Any, times: Any, n_samples: int, seed: int, grid: Any
+    law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
     own = observe(law, history)
-    wanted = check_times(to_clock(law, times))
+    wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
     n_samples = whole("n_samples", n_samples, 0)
     places, out_basis = target(law, own, grid)
@@ -112,7 +114,8 @@ def forecast(
     if n_samples:
         dims = ("draw", "path", "time", *places.dims)
         result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
-    return to_user(law, result, times)
+    like = history if times is None else times
+    return to_user(law, result, like, own.fields if grid is None else None)
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

@@ -32,6 +32,7 @@ class Provenance(Mapping[str, Any]):
         preparation: steps that were applied to the data.
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
+        labels: names and attributes of the data, which results carry again.
         data: file and fingerprint of what was learned from.
         extra: whatever else an engine reports.
     """
@@ -61,6 +62,7 @@ class Provenance(Mapping[str, Any]):
     convergence: dict[str, float] | None = None
     identifiability: dict[str, Any] | None = None
     time: dict[str, str] | None = None
+    labels: dict[str, Any] | None = None
     data: dict[str, str] | None = None
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -109,6 +111,14 @@ def check_entries(entries: Any) -> None:
     for name in FIELDS:
         if name in entries and not _is(entries[name], hints[name]):
             raise ValueError(f"expected info about {name} of another type")
+    _check_labels(entries.get("labels", {}))
+
+
+def _check_labels(labels: dict[str, Any]) -> None:
+    parts = {"name": str, "attrs": dict[str, Any], "coords": dict[str, dict[str, Any]]}
+    for name, hint in parts.items():
+        if name in labels and not _is(labels[name], hint):
+            raise ValueError(f"expected labels with {name} of another type")
 
 
 def _is(value: Any, hint: Any) -> bool:

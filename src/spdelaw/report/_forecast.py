@@ -72,12 +72,19 @@ def plot_forecast(
         if truth is not None:
             later = nearest(one_path("truth", truth, path), at)
             ax.plot(later["time"], later, color=CLOSED_FORM, linewidth=1.1, label="what happened")
-        ax.axvline(float(before["time"][-1]), color=GREY, linewidth=0.8, linestyle=":")
-        ax.set(xlabel="time", ylabel=str(seen.name or "field"))
+        ax.axvline(before["time"].values[-1], color=GREY, linewidth=0.8, linestyle=":")
+        ax.set(xlabel="time", ylabel=_quantity(seen))
+        if before["time"].dtype.kind == "M":
+            ax.tick_params(axis="x", rotation=30)
         place = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
         ax.set_title(place, color=GREY)
         ax.legend(loc="best", ncols=2)
     return figure_of(ax)
+
+
+def _quantity(fields: xr.DataArray) -> str:
+    units = fields.attrs.get("units")
+    return f"{fields.name or 'field'}" + (f" [{units}]" if units else "")
 
 
 def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
