@@ -7,6 +7,7 @@ from typing import Any
 from spdelaw.domain._analysis import Analysis
 from spdelaw.domain._base import AbstractDomain
 from spdelaw.domain._box import Box
+from spdelaw.domain._derivatives import gradients
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
 from spdelaw.domain._graph import Graph
@@ -36,6 +37,7 @@ __all__ = [
     "Sphere",
     "Turn",
     "from_dict",
+    "gradients",
 ]
 
 #: Domains by the name under which files and the shell know them.
