@@ -23,6 +23,13 @@ from spdelaw.model._parameters import (
     coupled_parameters,
 )
 from spdelaw.model._rotate import rotate
+from spdelaw.model._semilinear_likelihood import (
+    Scores,
+    Transitions,
+    closure_scores,
+    gaussian,
+    transitions,
+)
 from spdelaw.model._smoother import (
     Smoothed,
     component_innovations,
@@ -53,11 +60,14 @@ __all__ = [
     "PairSums",
     "Parameters",
     "Projected",
+    "Scores",
     "Smoothed",
     "Statistics",
     "Tail",
+    "Transitions",
     "chaos_latents",
     "chaos_log_likelihood",
+    "closure_scores",
     "collapse",
     "collect",
     "component_innovations",
@@ -67,6 +77,7 @@ __all__ = [
     "evaluate_forced_statistics",
     "evaluate_likelihood",
     "evaluate_statistics",
+    "gaussian",
     "innovations",
     "project_on_decoder",
     "rotate",
@@ -74,6 +85,7 @@ __all__ = [
     "smooth_states",
     "transition_log_likelihood",
     "transition_score",
+    "transitions",
     "unforced",
     "unforced_statistics",
     "white_noise_z",

@@ -1,0 +1,142 @@
+"""Fit of a semilinear law to coefficients that are observed completely.
+
+Exponential-Euler start, scoring on a part of the transitions, then on all; observed information;
+and the closure with twice the sub-steps, whose score at the estimate gives, times the inverse
+information, what the sub-steps still change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import reaction_rate, substeps
+from spdelaw.errors import ConvergenceError, InputError
+from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._optimise import Maximum, Objective, information, maximise
+from spdelaw.infer.semilinear._result import SemilinearFit
+from spdelaw.infer.semilinear._starts import start
+from spdelaw.model import Transitions, closure_scores, transitions
+
+Array = np.ndarray
+
+#: The warm-up uses this many transitions a parameter.
+WARM = 50
+#: Change, in standard errors, that twice the sub-steps may make.
+ALLOWED_SHIFT = 0.3
+#: Most sub-steps.
+MOST_STEPS = 32
+#: Warm-up ends this near its maximum, in squared standard errors.
+WARM_NEAR = 0.05
+
+
+def fit_complete(
+    coefficients: Array,
+    times: Array,
+    domain: AbstractDomain,
+    terms: Sequence[str],
+    *,
+    noise: str = "parametric",
+    fixed: Mapping[str, float] | None = None,
+    x0: Array | None = None,
+    n_steps: int | None = None,
+) -> SemilinearFit:
+    """Learn ``nu``, the coefficients of the terms and the noise from coefficients (P, T, N).
+
+    Args:
+        coefficients: modes of complete fields, (paths, times, modes); NaN breaks a path in two.
+        times: (T,), or (P, T).
+        domain: where the modes live.
+        terms: names, such as ("u", "u^3").
+        noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
+        fixed: parameters to hold; ``kappa`` is held at 0, None frees it.
+        x0: free vector to start from.
+        n_steps: sub-steps of the closure to begin with; by default by the rate of the reaction.
+
+    Returns:
+        `SemilinearFit`.
+    """
+    c = np.asarray(coefficients, float)
+    form = layout(domain, c.shape[-1], terms, noise=noise, fixed=fixed)
+    data = transitions(c, np.asarray(times, float))
+    _check_amount(data, form)
+    x = start(form, data) if x0 is None else np.asarray(x0, float)
+    stride = max(1, len(data.dt) // (WARM * max(len(x), 4)))
+    n = n_steps or substeps(form.closure(x), data.before[:2000], float(np.max(data.dt)))
+    n_evaluations = 0
+    if stride > 1:
+        warm = maximise(_objective(form, data.every(stride), n), x, WARM_NEAR)
+        n_evaluations, x = warm.n_evaluations / stride, warm.x
+    return _finish(form, data, x, n, n_evaluations)
+
+
+def _finish(form: Layout, data: Transitions, x: Array, n: int, used: float) -> SemilinearFit:
+    """Maximum on all transitions, its curvature, and as many sub-steps as it needs."""
+    objective = _objective(form, data, n)
+    best = maximise(objective, x)
+    _check_value(best)
+    curvature = information(objective, best)
+    used += best.n_evaluations + len(x)
+    shift = np.inf
+    covariance = _inverse(curvature)
+    spread = np.sqrt(np.diag(covariance))
+    while True:
+        finer = _objective(form, data, 2 * n)
+        value, scores = finer(best.x)
+        move = covariance @ scores.sum(0)
+        shift, n, used = float(np.abs(move / spread).max()), 2 * n, used + 2
+        if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
+            break
+        best = maximise(finer, best.x + move)
+    # The last move is a Newton step towards the finer closure: nothing is gained by leaving it out.
+    at = best.x + move if shift < 2.0 else best.x
+    meat = scores.T @ scores
+    return SemilinearFit(
+        form, at, covariance, covariance @ meat @ covariance, float(value), data.after.size,
+        {
+            "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
+            "rate_dt": reaction_rate(form.closure(at), data.before[:2000]) * float(np.max(data.dt)),
+            "n_evaluations": used, "n_transitions": len(data.dt),
+        },
+    )  # fmt: skip
+
+
+def _objective(form: Layout, data: Transitions, n_steps: int) -> Objective:
+    def objective(x: Array) -> tuple[float, Array]:
+        found = closure_scores(form.closure(x), data, n_steps)
+        return float(found.value.sum()), form.pull(x, *found[1:])
+
+    return objective
+
+
+def _inverse(curvature: Array) -> Array:
+    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] <= 1e-10:
+        raise ConvergenceError(
+            "fit", expected="a likelihood with a maximum in every direction",
+            got="parameters that these data cannot tell apart",
+            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
+        )  # fmt: skip
+    return (vectors / values) @ vectors.T / np.outer(scale, scale)
+
+
+def _check_value(best: Maximum) -> None:
+    if not np.isfinite(best.value):
+        raise ConvergenceError(
+            "fit", expected="a finite likelihood at the start",
+            got="a covariance that is not positive, or states that run away",
+            fix="observe more often: the reaction is too fast for these time steps",
+        )  # fmt: skip
+
+
+def _check_amount(data: Transitions, form: Layout) -> None:
+    need = 2 * len(form.free)
+    if data.after.size < need or len(data.dt) < 2:
+        raise InputError(
+            "fields", expected=f"at least {need} values after a first time, for "
+            f"{len(form.free)} parameters", got=str(data.after.size),
+            fix="bring more paths or times, or fewer terms",
+        )  # fmt: skip
