@@ -20,7 +20,9 @@ from spdelaw.errors import EquationError
 Array = np.ndarray
 
 #: A sub-step of the closure may change the field by the reaction by this share.
-LARGEST_CHANGE = 0.5
+LARGEST_CHANGE = 1.0
+#: Most sub-steps that are chosen.
+MOST_SUBSTEPS = 64
 #: Stands for zero where one divides by the size of a field.
 TINY = 1e-300
 
@@ -143,7 +145,7 @@ class Semilinear:
             dt: length of the step.
             n_steps: sub-steps; by default as many as the reaction is fast.
         """
-        n = substeps(self.closure, mean, dt) if n_steps is None else n_steps
+        n = int(substeps(self.closure, mean, dt).max()) if n_steps is None else n_steps
         found, tape = advance(self.closure, mean, covariance, dt, n, cross=covariance is not None)
         return Step(*found, self.closure, tape)
 
@@ -232,21 +234,25 @@ def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
     return check_names(list(terms)), values
 
 
-def substeps(closure: Closure, states: Array, dt: float) -> int:
-    """Sub-steps for which none changes a field by more than `LARGEST_CHANGE` through the terms."""
-    return max(1, int(np.ceil(reaction_rate(closure, states) * dt / LARGEST_CHANGE)))
+def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
+    """Sub-steps of each state, (B,): a power of 2 for which no point changes by `LARGEST_CHANGE`."""
+    change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
+    return 2 ** np.ceil(np.log2(np.clip(change, 1.0, MOST_SUBSTEPS))).astype(int)
 
 
-def reaction_rate(closure: Closure, states: Array) -> float:
-    """A high quantile of ``|df/du|``; a derivative counts with its typical wavenumber."""
-    r = closure.reaction
-    at = r.at_points(np.atleast_2d(states))
+def reaction_rate(closure: Closure, states: Array) -> Array:
+    """Largest ``|df/du|`` over the points of each state; (B,).
+
+    A derivative counts with the typical wavenumber of the states.
+    """
+    r, states = closure.reaction, np.atleast_2d(states)
+    at = r.at_points(states)
     if not at:
-        return 0.0
+        return np.zeros(len(states))
     means = Means(at, {})
-    size = np.sqrt((np.atleast_2d(states) ** 2).sum(1).mean() / r.volume)
-    rate = np.zeros(1)
+    size = np.sqrt((states**2).sum(1).mean() / r.volume)
+    rate = np.zeros((len(states), len(r.analysis)))
     for j, values in at.items():
         wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
-        rate = rate + wavenumber * np.abs(means.of(closure.first[j]))
-    return float(np.quantile(rate, 0.9))
+        rate += wavenumber * np.abs(means.of(closure.first[j]))
+    return rate.max(1)

@@ -11,6 +11,7 @@ closure to the parameters. Each transition has a score of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +32,14 @@ class Transitions(NamedTuple):
         after: (n, N).
         dt: time between them, (n,).
         path: which path each belongs to, (n,).
+        steps: how many more sub-steps each needs than a slow one, (n,).
     """
 
     before: Array
     after: Array
     dt: Array
     path: Array
+    steps: Array
 
     def every(self, stride: int) -> Transitions:
         """One in ``stride`` transitions."""
@@ -59,9 +62,8 @@ def transitions(coefficients: Array, times: Array) -> Transitions:
     whole = np.isfinite(coefficients).all(2)
     keep = whole[:, 1:] & whole[:, :-1]
     path = np.broadcast_to(np.arange(n_paths)[:, None], keep.shape)
-    return Transitions(
-        coefficients[:, :-1][keep], coefficients[:, 1:][keep], dt[keep], path[keep]
-    )
+    before, after = coefficients[:, :-1][keep], coefficients[:, 1:][keep]
+    return Transitions(before, after, dt[keep], path[keep], np.ones(len(before), int))
 
 
 def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
@@ -71,22 +73,29 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
         np.empty(n), np.empty((n, n_modes)), np.empty((n, n_modes)),
         np.empty((n, len(closure.coefficients))),
     )  # fmt: skip
+    for rows, dt, steps in _batches(data):
+        before, after = data.before[rows], data.after[rows]
+        value, pulled = _batch(closure, before, after, dt, n_steps * steps)
+        out.value[rows], out.rate[rows] = value, pulled.rate
+        out.noise[rows], out.coefficient[rows] = pulled.noise, pulled.coefficient
+    return out
+
+
+def _batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
+    """Rows that share the length of the step and the number of sub-steps."""
     lengths, which = distinct_steps(data.dt)
     for k, dt in enumerate(lengths):
-        index = np.flatnonzero(which == k)
-        for start in range(0, len(index), AT_ONCE):
-            rows = index[start : start + AT_ONCE]
-            value, pulled = _batch(closure, data.before[rows], data.after[rows], dt, n_steps)
-            out.value[rows], out.rate[rows] = value, pulled.rate
-            out.noise[rows], out.coefficient[rows] = pulled.noise, pulled.coefficient
-    return out
+        for steps in np.unique(data.steps[which == k]):
+            index = np.flatnonzero((which == k) & (data.steps == steps))
+            for start in range(0, len(index), AT_ONCE):
+                yield index[start : start + AT_ONCE], float(dt), int(steps)
 
 
 def _batch(
     closure: Closure, before: Array, after: Array, dt: float, n_steps: int
 ) -> tuple[Array, Pulled]:
     with np.errstate(over="ignore", invalid="ignore"):
-        found, tape = advance(closure, before, None, float(dt), n_steps)
+        found, tape = advance(closure, before, None, dt, n_steps)
         value, by = gaussian(after - found.mean, found.covariance)
         return value, pull_back(closure, tape, by)
 
@@ -102,7 +111,6 @@ def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
         nothing = np.full(len(residual), np.nan)
         return nothing, Moments(np.zeros_like(residual), np.zeros_like(covariance))
     log_det = 2.0 * np.log(np.einsum("bii->bi", factor) * scale).sum(1)
-    # Solving against the identity costs less than a call to `inv` for each of many matrices.
     whitener = np.linalg.inv(factor)
     inverse = whitener.transpose(0, 2, 1) @ whitener / (scale[:, :, None] * scale[:, None, :])
     z = np.einsum("bij,bj->bi", inverse, residual)

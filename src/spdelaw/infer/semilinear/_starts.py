@@ -21,11 +21,11 @@ from spdelaw.model import Transitions
 Array = np.ndarray
 
 #: Products ``nu mu_max dt`` between which nu is searched, and how many on the first round.
-RANGE, TRIALS = (1e-3, 1e3), 13
+RANGE, TRIALS = (1e-3, 1e3), 9
 #: Rounds of least squares with weights from the residuals before.
 ROUNDS = 3
 #: Transitions that are enough for a start.
-MOST = 4000
+MOST = 800
 
 
 class _Profile(NamedTuple):
