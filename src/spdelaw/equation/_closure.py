@@ -52,6 +52,14 @@ class Pulled(NamedTuple):
     coefficient: Array
 
 
+class Rules(NamedTuple):
+    """Weights of a step for mean, covariance and cross-covariance."""
+
+    mean: Weights
+    covariance: Weights
+    cross: Weights
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Closure:
     """Numbers of a semilinear equation, ready to move Gaussians.
@@ -67,6 +75,7 @@ class Closure:
     coefficients: Array
     rates: Array
     noise: Array
+    _known_rules: dict[float, Rules] = dataclasses.field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def total(self) -> Polynomial:
@@ -90,10 +99,17 @@ class Closure:
         every, pairs = self.reaction.features, self.reaction.pairs
         return {(i, j, k): derivative(self.second[j, k], i) for i in every for j, k in pairs}
 
-    def rule(self, h: float) -> tuple[Weights, Weights]:
-        """Weights of a step for the mean (and, along its last axis, C) and for P."""
-        lam = self.rates
-        return weights(lam, h), weights(lam[:, None] + lam[None, :], h)
+    def rules(self, h: Array | float) -> Rules:
+        """Weights of a step, or of one step per batch entry (B,), for m, P and C."""
+        lam, h = self.rates, np.asarray(h, float)
+        pairs = lam[:, None] + lam[None, :]
+        if h.ndim == 0:
+            if float(h) not in self._known_rules:
+                one = weights(lam, h)
+                self._known_rules[float(h)] = Rules(one, weights(pairs, h), one)
+            return self._known_rules[float(h)]
+        square = h[:, None, None]
+        return Rules(weights(lam, h[:, None]), weights(pairs, square), weights(lam[None], square))
 
 
 class _Stage(NamedTuple):
@@ -108,7 +124,7 @@ class _Stage(NamedTuple):
 class _Step(NamedTuple):
     """One sub-step: where it started, the slopes of its stages, and their records."""
 
-    rules: tuple[Weights, Weights]
+    rules: Rules
     start: tuple[Array, Array | None, Array | None]
     slopes: tuple[list[Array], list[Array], list[Array]]
     stages: list[_Stage]
@@ -118,15 +134,23 @@ Tape = list[_Step]
 
 
 def advance(
-    closure: Closure, mean: Array, covariance: Array | None, dt: float, n_steps: int = 1,
+    closure: Closure, mean: Array, covariance: Array | None, dt: Array | float, n_steps: int = 1,
     cross: bool = False,
 ) -> tuple[Moments, Tape]:  # fmt: skip
-    """Moments after ``dt`` by ``n_steps`` equal steps; a covariance of None is zero.
+    """Moments after ``dt`` by ``n_steps`` equal steps.
+
+    Args:
+        closure: the equation.
+        mean: (B, N).
+        covariance: (B, N, N); None for states that are known.
+        dt: one for all, or (B,).
+        n_steps: sub-steps.
+        cross: whether to carry the covariance of the start with the end.
 
     Returns:
         The moments, and what `pull_back` needs.
     """
-    rules = closure.rule(dt / n_steps)
+    rules = closure.rules(np.asarray(dt, float) / n_steps)
     linked = covariance if cross else None
     tape: Tape = []
     for _ in range(n_steps):
@@ -138,9 +162,9 @@ def advance(
 
 
 def _advance(
-    closure: Closure, rules: tuple[Weights, Weights], m: Array, p: Array | None, c: Array | None
+    closure: Closure, rules: Rules, m: Array, p: Array | None, c: Array | None
 ) -> tuple[Array, Array, Array | None, _Step]:
-    one, two = rules
+    one, two, three = rules
     slopes: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
     stages: list[_Stage] = []
     # A known start has no covariance to multiply; zero keeps the weights' shapes.
@@ -148,14 +172,14 @@ def _advance(
     for i in range(STAGES):
         at = combine(one, i, m, slopes[0]) if i else m
         spread = combine(two, i, zero, slopes[1]) if i else p
-        linked = combine(one, i, c, slopes[2]) if i and c is not None else c
+        linked = combine(three, i, c, slopes[2]) if i and c is not None else c
         stage, found = _slope(closure, at, spread, linked)
         stages.append(stage)
         for keep, value in zip(slopes, found, strict=True):
             keep.append(value)
     end = combine(one, STAGES, m, slopes[0])
     wide = combine(two, STAGES, zero, slopes[1])
-    last = None if c is None else combine(one, STAGES, c, slopes[2])
+    last = None if c is None else combine(three, STAGES, c, slopes[2])
     return end, wide, last, _Step(rules, (m, p, c), slopes, stages)
 
 
@@ -205,7 +229,7 @@ def _pull_step(
     theta: Array,
 ) -> tuple[Array, Array, Array | None]:  # fmt: skip
     """Gradients at the end of a sub-step become those at its start; parameters are added to."""
-    (one, two), start, slopes = step.rules, step.start, step.slopes
+    (one, two, three), start, slopes = step.rules, step.start, step.slopes
     by_m: list[Array] = [np.zeros(1)] * STAGES
     by_p: list[Array] = [np.zeros(1)] * STAGES
     by_c: list[Array] = [np.zeros(1)] * STAGES
@@ -217,19 +241,20 @@ def _pull_step(
             )
         m0 = m0 + one.decay[i] * m
         p0 = p0 + two.decay[i] * p
-        c0 = c0 + one.decay[i] * c if c is not None else c0
+        c0 = c0 + three.decay[i] * c if c is not None else c0
         if not i:
             break
         for j, weight in one.stage[i]:
             by_m[j] = by_m[j] + weight * m
-            by_c[j] = by_c[j] + weight * c if c is not None else by_c[j]
         for j, weight in two.stage[i]:
             by_p[j] = by_p[j] + weight * p
         rate += m * combine_rate(one, i, start[0], slopes[0])
         zero = np.zeros((1, 1, 1)) if start[1] is None else start[1]
         rate += 2.0 * np.einsum("bij,bij->bi", p, combine_rate(two, i, zero, slopes[1]))
         if c is not None:
-            rate += np.einsum("bij,bij->bj", c, combine_rate(one, i, start[2], slopes[2]))
+            for j, weight in three.stage[i]:
+                by_c[j] = by_c[j] + weight * c
+            rate += np.einsum("bij,bij->bj", c, combine_rate(three, i, start[2], slopes[2]))
     return m0, p0, (None if c is None else c0)
 
 

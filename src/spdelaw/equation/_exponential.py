@@ -56,8 +56,8 @@ def phi(z: Array, most: int) -> list[Array]:
     return [np.where(small, s, d) for s, d in zip(series, direct, strict=True)]
 
 
-def weights(rate: Array, h: float) -> Weights:
-    """Weights of a step ``h`` for each rate."""
+def weights(rate: Array, h: Array | float) -> Weights:
+    """Weights of a step ``h`` for each rate; arrays broadcast."""
     z = -np.asarray(rate, float) * h
     p, half = phi(z, 4), phi(0.5 * z, 3)
     slope = [p[k] - k * p[k + 1] for k in range(4)]
@@ -69,7 +69,7 @@ def weights(rate: Array, h: float) -> Weights:
     return Weights(decay, _rows(half, p, h), decay_slope, _rows(half_slope, slope, -h * h))
 
 
-def _rows(half: list[Array], p: list[Array], h: float) -> tuple[tuple[tuple[int, Array], ...], ...]:
+def _rows(half: list[Array], p: list[Array], h: Array | float) -> tuple[tuple[tuple[int, Array], ...], ...]:
     both = h * (2.0 * p[2] - 4.0 * p[3])
     return (
         (),

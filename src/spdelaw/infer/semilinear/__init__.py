@@ -1,7 +1,8 @@
 """Semilinear laws: the terms beyond the linear drift, from fields alone."""
 
 from spdelaw.infer.semilinear._complete import fit_complete
+from spdelaw.infer.semilinear._filtered import fit_filtered
 from spdelaw.infer.semilinear._layout import Layout, layout
 from spdelaw.infer.semilinear._result import SemilinearFit
 
-__all__ = ["Layout", "SemilinearFit", "fit_complete", "layout"]
+__all__ = ["Layout", "SemilinearFit", "fit_complete", "fit_filtered", "layout"]

@@ -20,6 +20,7 @@ from spdelaw.infer.semilinear._optimise import (
     Maximum,
     Objective,
     information,
+    invert_information,
     maximise,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
@@ -95,7 +96,7 @@ def _finish(form: Layout, data: Transitions, x: Array, n: int, used: float) -> S
         _check_value(best)
         at = best._replace(scores=best.scores[::stride])
         if covariance is None:
-            covariance = _inverse(share * information(_objective(form, some, n), at))
+            covariance = invert_information(share * information(_objective(form, some, n), at))
             used += len(x) / share
         finer = _objective(form, some, 2 * n)(best.x)[1]
         # Both closures on the same transitions: their difference hardly varies.
@@ -125,18 +126,6 @@ def _objective(form: Layout, data: Transitions, n_steps: int) -> Objective:
         return float(found.value.sum()), form.pull(x, *found[1:])
 
     return objective
-
-
-def _inverse(curvature: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
-    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
-    if values[0] <= 1e-10:
-        raise ConvergenceError(
-            "fit", expected="a likelihood with a maximum in every direction",
-            got="parameters that these data cannot tell apart",
-            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
-        )  # fmt: skip
-    return (vectors / values) @ vectors.T / np.outer(scale, scale)
 
 
 def _check_value(best: Maximum) -> None:

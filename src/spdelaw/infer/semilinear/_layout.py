@@ -19,6 +19,8 @@ from spdelaw.errors import InputError
 
 Array = np.ndarray
 NOISES = ("parametric", "diagonal")
+#: Name of the variance of the noise of observations.
+OBSERVATION = "observation_variance"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,6 +42,13 @@ class Layout:
     fixed: Mapping[str, float]
 
     @property
+    def unobserved(self) -> Layout:
+        """The same without the noise of observations."""
+        names = tuple(name for name in self.names if name != OBSERVATION)
+        held = {name: value for name, value in self.fixed.items() if name != OBSERVATION}
+        return dataclasses.replace(self, names=names, fixed=held)
+
+    @property
     def free(self) -> Array:
         """Positions of the free parameters."""
         return np.array([i for i, name in enumerate(self.names) if name not in self.fixed], int)
@@ -52,7 +61,8 @@ class Layout:
     @property
     def is_log(self) -> Array:
         """Which parameters are free as logarithms; (n_parameters,)."""
-        return np.array([name == "scale" or name.startswith("q_") for name in self.names])
+        logs = ("scale", OBSERVATION)
+        return np.array([name in logs or name.startswith("q_") for name in self.names])
 
     def whole(self, x: Array) -> Array:
         """All parameters in their own units from the free vector."""
@@ -80,7 +90,7 @@ class Layout:
         """The equation at x."""
         p = self.whole(x)
         n_terms = len(self.reaction.names)
-        noise = p[2 + n_terms :]
+        noise = p[2 + n_terms : len(p) - (OBSERVATION in self.names)]
         if self.noise == "parametric":
             noise = noise[0] * self._index ** (-noise[1])
         return Closure(self.reaction, p[2 : 2 + n_terms], p[1] + p[0] * self.mu, noise)
@@ -89,7 +99,13 @@ class Layout:
     def _index(self) -> Array:
         return np.arange(1.0, len(self.mu) + 1.0)
 
-    def pull(self, x: Array, rate: Array, noise: Array, coefficient: Array) -> Array:
+    def observation_variance(self, x: Array) -> float:
+        """Variance of the noise of observations."""
+        return float(self.values(x)[OBSERVATION])
+
+    def pull(
+        self, x: Array, rate: Array, noise: Array, coefficient: Array, observation: Array | None = None
+    ) -> Array:
         """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
         q = self.closure(x).noise
         if self.noise == "parametric":
@@ -97,7 +113,10 @@ class Layout:
         else:
             by_noise = noise * q
         by_rate = np.stack([rate @ self.mu, rate.sum(1)], axis=1)
-        return np.concatenate([by_rate, coefficient, by_noise], axis=1)[:, self.free]
+        parts = [by_rate, coefficient, by_noise]
+        if observation is not None:
+            parts.append((observation * self.observation_variance(x))[:, None])
+        return np.concatenate(parts, axis=1)[:, self.free]
 
 
 def layout(
@@ -108,8 +127,12 @@ def layout(
     noise: str = "parametric",
     fixed: Mapping[str, float] | None = None,
     s: float = 1.0,
+    observed: bool = False,
+    observation_variance: float | None = None,
 ) -> Layout:
     """Layout of a law with these terms; ``kappa`` is held at 0 unless ``fixed`` frees it as None.
+
+    With ``observed`` the noise of observations is one more parameter, held where it is given.
 
     Raises:
         InputError: a word or a name is not known.
@@ -127,6 +150,9 @@ def layout(
     held = {"kappa": 0.0} | dict(fixed or {})
     _check_held(held, names, reaction)
     held = {name: float(value) for name, value in held.items() if value is not None}
+    if observed:
+        names = (*names, OBSERVATION)
+        held |= {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
     return Layout(domain.eigenvalues(n_modes) ** s, reaction, noise, names, held)
 
 

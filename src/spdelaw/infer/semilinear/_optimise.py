@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.errors import ConvergenceError
+
 Array = np.ndarray
 
 #: Value (a number) and scores (n, n_free) at a free vector.
@@ -81,13 +83,13 @@ def _solve(matrix: Array, vector: Array) -> Array:
     return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
 
 
-def information(objective: Objective, at: Maximum) -> Array:
+def information(objective: Objective, at: Maximum, metric: Array | None = None) -> Array:
     """Observed information: minus the slope of the score, by differences; (n_free, n_free).
 
-    Steps are small parts of a standard error, along the axes of the squared scores.
+    Steps are small parts of a standard error by the ``metric``, or by the squared scores.
     """
-    opg = at.scores.T @ at.scores
-    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(opg, rcond=1e-14, hermitian=True)), 0.0))
+    guess = at.scores.T @ at.scores if metric is None else metric
+    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(guess, rcond=1e-14, hermitian=True)), 0.0))
     width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
     base = at.scores.sum(0)
     rows = []
@@ -97,3 +99,54 @@ def information(objective: Objective, at: Maximum) -> Array:
         rows.append((base - objective(moved)[1].sum(0)) / h)
     slope = np.array(rows)
     return 0.5 * (slope + slope.T)
+
+
+def maximise_bfgs(objective: Objective, x: Array, metric: Array, near: float, most: int) -> Maximum:
+    """Climb with a metric that learns (BFGS), for scores too few to make one.
+
+    Args:
+        objective: value and scores.
+        x: where to start.
+        metric: guess of the information, (n_free, n_free).
+        near: promise of a step that ends the search.
+        most: evaluations.
+    """
+    value, scores = objective(x)
+    inverse = np.linalg.inv(metric)
+    count, promise = 1, np.inf
+    while count < most:
+        slope = scores.sum(0)
+        step = inverse @ slope
+        promise = float(slope @ step)
+        if promise < near or not np.isfinite(promise):
+            break
+        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
+        found = _climb(objective, x, value, step)
+        count += found[3]
+        if found[2] is None:
+            break
+        inverse = _learn(inverse, found[0] - x, slope - found[2].sum(0))
+        x, value, scores = found[0], found[1], found[2]
+    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
+
+
+def _learn(inverse: Array, step: Array, change: Array) -> Array:
+    """BFGS update of the inverse; left as it is where the curvature has the wrong sign."""
+    along = float(step @ change)
+    if along <= 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+        return inverse
+    left = np.eye(len(step)) - np.outer(step, change) / along
+    return left @ inverse @ left.T + np.outer(step, step) / along
+
+
+def invert_information(curvature: Array) -> Array:
+    """Covariance from the information, or `ConvergenceError` where it has no maximum."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] <= 1e-10:
+        raise ConvergenceError(
+            "fit", expected="a likelihood with a maximum in every direction",
+            got="parameters that these data cannot tell apart",
+            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
+        )  # fmt: skip
+    return (vectors / values) @ vectors.T / np.outer(scale, scale)
