@@ -89,14 +89,23 @@ def fit_filtered(
     states, times, _, wide = rough_states(collapsed, r)
     x, _, spent = filter_start(form.unobserved, collapsed, r)
     prior = wide if prior is None else prior
-    if burn is None:
-        burn = _burn(form.unobserved, x, states, times)
+    burn_given = burn is not None
+    burn = burn if burn is not None else _burn(form.unobserved, x, states, times)
     smooth = smooth_semilinear(
         form.unobserved.closure(x), first_paths(collapsed.blocks[0], len(states)), r, prior
     )
     metric = _complete_information(form, x, smooth.mean.transpose(1, 0, 2), times, collapsed)
     x = x if observation_variance is not None else np.append(x, np.log(r))
-    return _finish(form, collapsed, prior, burn, n_steps, x, metric, spent / 4.0)
+    if burn_given:
+        return _finish(form, collapsed, prior, burn, n_steps, x, metric, spent / 4.0)
+    # Rough states are too lively; the time scale of the reaction is that of a first estimate.
+    first = maximise_bfgs(_objective(form, collapsed, prior, burn, n_steps), x, metric, 1.0, MOST)
+    _check(first)
+    better = _burn(form, first.x, states, times)
+    return _finish(
+        form, collapsed, prior, max(burn, better), n_steps, first.x, metric,
+        spent / 4.0 + first.n_evaluations,
+    )  # fmt: skip
 
 
 def _burn(form: Layout, x: Array, states: Array, times: Array) -> float:
