@@ -1,8 +1,18 @@
 """Semilinear laws: the terms beyond the linear drift, from fields alone."""
 
 from spdelaw.infer.semilinear._complete import fit_complete
+from spdelaw.infer.semilinear._discover import Discovery, discover_complete, discover_filtered
 from spdelaw.infer.semilinear._filtered import fit_filtered
 from spdelaw.infer.semilinear._layout import Layout, layout
 from spdelaw.infer.semilinear._result import SemilinearFit
 
-__all__ = ["Layout", "SemilinearFit", "fit_complete", "fit_filtered", "layout"]
+__all__ = [
+    "Discovery",
+    "Layout",
+    "SemilinearFit",
+    "discover_complete",
+    "discover_filtered",
+    "fit_complete",
+    "fit_filtered",
+    "layout",
+]

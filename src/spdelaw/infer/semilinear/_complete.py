@@ -112,6 +112,7 @@ def _finish(form: Layout, data: Transitions, x: Array, n: int, used: float) -> S
     rate = np.median(reaction_rate(form.closure(end), data.before[:2000]))
     return SemilinearFit(
         form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
+        best.scores, data.path,
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
             "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": used,

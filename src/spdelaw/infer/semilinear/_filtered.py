@@ -193,6 +193,7 @@ def _finish(
     robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
     return SemilinearFit(
         form, end, covariance, robust, best.value, int(collapsed.n_values),
+        best.scores, np.concatenate([block.paths for block in collapsed.blocks]),
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
             "n_evaluations": spent, "rate_dt": float("nan"), "n_paths": collapsed.n_paths,

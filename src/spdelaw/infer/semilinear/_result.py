@@ -26,6 +26,8 @@ class SemilinearFit:
         sandwich: of the free vector, robust against a wrong model; (n_free, n_free).
         log_likelihood: at the estimate.
         n_values: how many numbers it is the log density of.
+        scores: of each transition, or of each path behind gaps and noise, (n, n_free).
+        groups: path of each score, (n,).
         diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many would
             change, in standard errors), ``rate_dt``, ``converged``, ``n_evaluations``, and more.
     """
@@ -36,6 +38,8 @@ class SemilinearFit:
     sandwich: Array
     log_likelihood: float
     n_values: int
+    scores: Array
+    groups: Array
     diagnostics: dict[str, Any]
 
     @property
