@@ -109,8 +109,20 @@ def _outer(first: Array, second: Array) -> Array:
     return np.einsum("in,im->inm", first, second).reshape(len(first), -1)
 
 
-def bind(names: Sequence[str], domain: AbstractDomain, n_modes: int) -> Reaction:
+def bind(
+    names: Sequence[str],
+    domain: AbstractDomain,
+    n_modes: int,
+    rule: tuple[Array, Array] | None = None,
+) -> Reaction:
     """Terms of these names on a domain.
+
+    Args:
+        names: ASCII names.
+        domain: where the field lives.
+        n_modes: how many modes.
+        rule: points and weights to compute products at; by default fine enough to be exact. The
+            grid of a finite-difference scheme gives the products of that scheme.
 
     Raises:
         EquationError: a name is no polynomial, appears twice, or needs a derivative that the
@@ -122,7 +134,7 @@ def bind(names: Sequence[str], domain: AbstractDomain, n_modes: int) -> Reaction
     features = features_of(polynomials)
     _check_features(names, features, domain)
     degree = max((max(map(sum, g)) for g in polynomials), default=0)
-    points, w = quadrature(domain, n_modes, degree, any(features))
+    points, w = rule or quadrature(domain, n_modes, degree, any(features))
     h = domain.eigenfunctions(points, n_modes)
     slopes = gradients(domain, points, n_modes) if max(features, default=0) else None
     operators = tuple(h if j == 0 else slopes[j - 1] for j in features)  # type: ignore[index]

@@ -35,6 +35,7 @@ from spdelaw.model._semilinear_likelihood import (
     Transitions,
     closure_scores,
     gaussian,
+    scheme_scores,
     transitions,
 )
 from spdelaw.model._smoother import (
@@ -93,6 +94,7 @@ __all__ = [
     "project_on_decoder",
     "rotate",
     "sample_states",
+    "scheme_scores",
     "smooth_semilinear",
     "smooth_states",
     "transition_log_likelihood",

@@ -7,6 +7,9 @@ log-likelihood is a sum over transitions of
 
 and its gradient by m and P, ``P^-1 r`` and ``(P^-1 r r' P^-1 - P^-1) / 2``, is pulled back through the
 closure to the parameters. Each transition has a score of its own.
+
+Fields that were made by the semi-implicit scheme follow the scheme and not the equation. Theirs is
+Gaussian without any closure: ``m = (x + dt F(x)) / (1 + lambda dt)``, ``P = q dt / (1 + lambda dt)^2``.
 """
 
 from __future__ import annotations
@@ -41,9 +44,19 @@ class Transitions(NamedTuple):
     path: Array
     steps: Array
 
-    def every(self, stride: int) -> Transitions:
-        """One in ``stride`` transitions."""
-        return Transitions(*(part[::stride] for part in self))
+    def take(self, rows: Array) -> Transitions:
+        """Some of the transitions."""
+        return Transitions(*(part[rows] for part in self))
+
+    def draw(self, n: int) -> Transitions:
+        """At most n transitions, drawn at random, the same every time.
+
+        A fixed stride could fall into step with the paths and see only their first states.
+        """
+        if n >= len(self.dt):
+            return self
+        chosen = np.random.default_rng(0).choice(len(self.dt), n, replace=False)
+        return self.take(np.sort(chosen))
 
 
 class Scores(NamedTuple):
@@ -116,3 +129,25 @@ def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
     z = np.einsum("bij,bj->bi", inverse, residual)
     value = -0.5 * ((residual * z).sum(1) + log_det + n * np.log(2.0 * np.pi))
     return value, Moments(z, 0.5 * (z[:, :, None] * z[:, None, :] - inverse))
+
+
+def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
+    """The same for data of the semi-implicit scheme.
+
+    Args:
+        closure: the equation.
+        data: pairs of successive states, one step of the scheme apart.
+        values: ``<g_t(x), h_n>`` of each term at the states before, (n_terms, n, N).
+    """
+    dt = data.dt[:, None]
+    damp = 1.0 / (1.0 + closure.rates * dt)
+    explicit = data.before + dt * np.tensordot(closure.coefficients, values, 1)
+    variance = closure.noise * dt * damp**2
+    residual = data.after - damp * explicit
+    z = residual / variance
+    value = -0.5 * (residual * z + np.log(2.0 * np.pi * variance)).sum(1)
+    # d damp / d lambda = -dt damp^2; the mean scales with damp, the variance with its square.
+    by_variance = 0.5 * (z**2 - 1.0 / variance)
+    rate = -dt * damp * (z * damp * explicit + 2.0 * by_variance * variance)
+    coefficient = np.einsum("nk,tnk->nt", z * dt * damp, values)
+    return Scores(value, rate, by_variance * variance / closure.noise, coefficient)

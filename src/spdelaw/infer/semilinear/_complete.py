@@ -2,13 +2,12 @@
 
 Exponential-Euler start, scoring on a part of the transitions, then on all; observed information;
 and the closure with twice the sub-steps, whose score at the estimate gives, times the inverse
-information, what the sub-steps still change. Curvature and this change hardly vary from transition
-to transition, so a part of the transitions is enough for them.
+information, what the sub-steps still change. For these two a part of the transitions is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,9 +24,10 @@ from spdelaw.infer.semilinear._optimise import (
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.infer.semilinear._starts import start
-from spdelaw.model import Transitions, closure_scores, transitions
+from spdelaw.model import Transitions, closure_scores, scheme_scores, transitions
 
 Array = np.ndarray
+Maker = Callable[[Layout, Transitions, int], Objective]
 
 #: The warm-up uses this many transitions a parameter.
 WARM = 50
@@ -35,8 +35,8 @@ WARM = 50
 ALLOWED_SHIFT = 0.3
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
-#: Transitions from which the curvature and the change by finer steps are computed.
-CURVATURE = 1000
+#: Transitions from which curvature and change by finer steps are computed: scheme, closure.
+CURVATURE = (4000, 1000)
 #: Most sub-steps.
 MOST_STEPS = 32
 #: Warm-up ends this near its maximum, in squared standard errors.
@@ -53,8 +53,7 @@ def fit_complete(
     *,
     noise: str = "parametric",
     fixed: Mapping[str, float] | None = None,
-    x0: Array | None = None,
-    n_steps: int = 1,
+    scheme: str = "exact",
 ) -> SemilinearFit:
     """Learn ``nu``, the coefficients of the terms and the noise from coefficients (P, T, N).
 
@@ -65,44 +64,64 @@ def fit_complete(
         terms: names, such as ("u", "u^3").
         noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
         fixed: parameters to hold; ``kappa`` is held at 0, None frees it.
-        x0: free vector to start from.
-        n_steps: sub-steps of the closure to begin with, where the reaction is slow.
+        scheme: "exact", or "semi_implicit" for fields that this scheme made, step by step.
 
     Returns:
         `SemilinearFit`.
     """
     c = np.asarray(coefficients, float)
     form = layout(domain, c.shape[-1], terms, noise=noise, fixed=fixed)
-    data = transitions(c, np.asarray(times, float))
+    return fit_transitions(form, transitions(c, np.asarray(times, float)), scheme=scheme)
+
+
+def fit_transitions(
+    form: Layout, data: Transitions, *, scheme: str = "exact", x0: Array | None = None, n_steps: int = 1
+) -> SemilinearFit:
+    """Fit of a layout to pairs of successive states.
+
+    Args:
+        form: parameters and terms.
+        data: pairs, by `spdelaw.model.transitions`.
+        scheme: "exact" or "semi_implicit".
+        x0: free vector to start from.
+        n_steps: sub-steps of the closure to begin with, where the reaction is slow.
+    """
+    if scheme not in ("exact", "semi_implicit"):
+        raise InputError(
+            "scheme", expected="'exact' or 'semi_implicit'", got=repr(scheme),
+            fix="pass scheme='exact'",
+        )  # fmt: skip
     _check_amount(data, form)
     x = start(form, data) if x0 is None else np.asarray(x0, float)
-    stride = max(1, len(data.dt) // (WARM * max(len(x), 4)))
     data = data._replace(steps=substeps(form.closure(x), data.before, data.dt))
-    used = 0.0
-    if stride > 1:
-        warm = maximise(_objective(form, data.every(stride), n_steps), x, WARM_NEAR)
-        used, x = warm.n_evaluations / stride, warm.x
-    return _finish(form, data, x, n_steps, used)
+    make = _closure_objective if scheme == "exact" else _scheme_objective
+    some, used = data.draw(WARM * max(len(x), 4)), 0.0
+    if len(some.dt) < len(data.dt):
+        warm = maximise(make(form, some, n_steps), x, WARM_NEAR)
+        used, x = warm.n_evaluations * len(some.dt) / len(data.dt), warm.x
+    return _finish(make, form, data, x, n_steps, used)
 
 
-def _finish(form: Layout, data: Transitions, x: Array, n: int, used: float) -> SemilinearFit:
+def _finish(
+    make: Maker, form: Layout, data: Transitions, x: Array, n: int, used: float
+) -> SemilinearFit:
     """Maximum on all transitions, its curvature, and as many sub-steps as it needs."""
-    stride = max(1, len(data.dt) // CURVATURE)
-    some = data.every(stride)
-    share = len(data.dt) / len(some.dt)
     covariance = None
     while True:
-        best = maximise(_objective(form, data, n), x, FULL_NEAR)
+        best = maximise(make(form, data, n), x, FULL_NEAR)
         _check_value(best)
-        at = best._replace(scores=best.scores[::stride])
+        rows, weight = _important(best.scores, CURVATURE[make is _closure_objective])
+        some, share = data.take(rows), len(rows) / len(data.dt)
+        base = best.scores[rows] * weight
         if covariance is None:
-            covariance = invert_information(share * information(_objective(form, some, n), at))
-            used += len(x) / share
-        finer = _objective(form, some, 2 * n)(best.x)[1]
+            part = _weighted(make(form, some, n), weight)
+            covariance = invert_information(information(part, best._replace(scores=base)))
+            used += len(x) * share
         # Both closures on the same transitions: their difference hardly varies.
-        change = covariance @ (share * (finer - at.scores).sum(0))
+        finer = _weighted(make(form, some, 2 * n), weight)(best.x)[1]
+        change = covariance @ (finer - base).sum(0)
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max())
-        used += best.n_evaluations + 2.0 / share
+        used += best.n_evaluations + 2.0 * share
         if shift <= ALLOWED_SHIFT or 2 * n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
@@ -121,9 +140,43 @@ def _finish(form: Layout, data: Transitions, x: Array, n: int, used: float) -> S
     )  # fmt: skip
 
 
-def _objective(form: Layout, data: Transitions, n_steps: int) -> Objective:
+def _important(scores: Array, n: int) -> tuple[Array, Array]:
+    """About n rows drawn by their leverage, and the weights (rows, 1) that make up for the rest.
+
+    The first steps of a path can carry most of what is known about a term.
+    """
+    if n >= len(scores):
+        return np.arange(len(scores)), np.ones((len(scores), 1))
+    factor = np.linalg.pinv(scores.T @ scores, rcond=1e-14, hermitian=True)
+    leverage = np.einsum("ni,ij,nj->n", scores, factor, scores, optimize=True)
+    chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
+    rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)
+    return rows, 1.0 / chance[rows, None]
+
+
+def _weighted(objective: Objective, weight: Array) -> Objective:
+    """The same with weights on the scores; its value is not used."""
+
+    def weighted(x: Array) -> tuple[float, Array]:
+        value, scores = objective(x)
+        return value, weight * scores
+
+    return weighted
+
+
+def _closure_objective(form: Layout, data: Transitions, n_steps: int) -> Objective:
     def objective(x: Array) -> tuple[float, Array]:
         found = closure_scores(form.closure(x), data, n_steps)
+        return float(found.value.sum()), form.pull(x, *found[1:])
+
+    return objective
+
+
+def _scheme_objective(form: Layout, data: Transitions, n_steps: int) -> Objective:
+    values = form.reaction.values(data.before)
+
+    def objective(x: Array) -> tuple[float, Array]:
+        found = scheme_scores(form.closure(x), data, values)
         return float(found.value.sum()), form.pull(x, *found[1:])
 
     return objective

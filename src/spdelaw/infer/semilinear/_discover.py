@@ -91,10 +91,10 @@ def discover_complete(
 ) -> Discovery:  # fmt: skip
     """Terms of complete fields; the words are those of `fit_complete`."""
 
-    def fit(terms: Terms, **more: Any) -> SemilinearFit:
-        return fit_complete(coefficients, times, domain, terms, **words, **more)
+    def fit(terms: Terms) -> SemilinearFit:
+        return fit_complete(coefficients, times, domain, terms, **words)
 
-    return _discover(fit, _library(library, domain), bootstrap, seed)
+    return discover(fit, _library(library, domain), bootstrap, seed)
 
 
 def discover_filtered(
@@ -103,10 +103,10 @@ def discover_filtered(
 ) -> Discovery:  # fmt: skip
     """Terms of fields with gaps or noise; the words are those of `fit_filtered`."""
 
-    def fit(terms: Terms, **more: Any) -> SemilinearFit:
+    def fit(terms: Terms) -> SemilinearFit:
         return fit_filtered(collapsed, domain, terms, **words)
 
-    return _discover(fit, _library(library, domain), bootstrap, seed)
+    return discover(fit, _library(library, domain), bootstrap, seed)
 
 
 def _library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
@@ -119,9 +119,10 @@ def _library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
     return names
 
 
-def _discover(
-    fit: Callable[..., SemilinearFit], library: Terms, bootstrap: int, seed: int
+def discover(
+    fit: Callable[[Terms], SemilinearFit], library: Terms, bootstrap: int = 200, seed: int = 0
 ) -> Discovery:
+    """Terms of a library, given how a law with some of them is fitted."""
     whole = fit(library)
     names = whole.layout.reaction.names
     at = [whole.layout.free_names.index(name) for name in names]
@@ -156,7 +157,7 @@ def _rank(theta: Array, covariance: Array, penalty: float) -> dict[Subset, float
 
 
 def _refit(
-    fit: Callable[..., SemilinearFit], names: Terms, ranked: Mapping[Subset, float],
+    fit: Callable[[Terms], SemilinearFit], names: Terms, ranked: Mapping[Subset, float],
     whole: SemilinearFit,
 ) -> dict[Subset, SemilinearFit]:  # fmt: skip
     """Fits of the best subset and of those close to it, started from the whole library's values."""
