@@ -170,7 +170,9 @@ def summary(records: list[Record]) -> Record:
     """Bias and spread in standard errors, coverage and times."""
     good = [r for r in records if "error" not in r]
     names = list(good[0]["stderr"])
-    z = np.array([[(r["estimate"][n] - r["truth"][n]) / r["stderr"][n] for n in names] for r in good])
+    z = np.array(
+        [[(r["estimate"][n] - r["truth"][n]) / r["stderr"][n] for n in names] for r in good]
+    )
     robust = np.array(
         [[(r["estimate"][n] - r["truth"][n]) / r["robust"][n] for n in names] for r in good]
     )

@@ -2,8 +2,8 @@
 
 Mathpati et al. (arXiv:2306.15873): Allen-Cahn and Nagumo equations on [0, 20] with insulated ends,
 65 points, finite differences, semi-implicit Euler steps, noise with covariance exp(-|x - y|). From
-2,000 paths their variational Bayes reports a coefficient error (Euclidean, of u_xx and the true terms)
-of 0.056 and 0.033. Run ``python -m benchmarks.bench_semilinear_recipes``.
+2,000 paths their variational Bayes reports a coefficient error (Euclidean, of u_xx and the true
+terms) of 0.056 and 0.033. Run ``python -m benchmarks.bench_semilinear_recipes``.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def main(n_paths: int = 100, runs: int = 100) -> int:
         results = [one(name, n_paths, seed) for seed in range(runs)]
         errors = np.array([r["error"] for r in results])
         covered = np.mean([abs(z) < 1.96 for r in results for z in r["z"].values()])
-        exact, seconds = sum(r["exact"] for r in results), np.median([r["seconds"] for r in results])
+        exact, seconds = (
+            sum(r["exact"] for r in results),
+            np.median([r["seconds"] for r in results]),
+        )
         cpu = np.median([r["cpu"] for r in results])
         found[name] = {
             "error": float(np.sqrt((errors**2).mean())), "theirs": recipe["theirs"], "exact": exact,

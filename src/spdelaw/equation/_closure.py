@@ -198,7 +198,9 @@ def _slope(
         return _Stage(None, c, means, None), (drift, noise[None], np.zeros((1, 1, 1)))
     jacobian = np.zeros((len(m), n, n))
     for j, products in r.jacobian_products.items():
-        jacobian += (np.broadcast_to(means.of(closure.first[j]), shape) @ products).reshape(-1, n, n)
+        jacobian += (np.broadcast_to(means.of(closure.first[j]), shape) @ products).reshape(
+            -1, n, n
+        )
     growth = jacobian @ p
     turned = np.zeros((1, 1, 1)) if c is None else c @ jacobian.transpose(0, 2, 1)
     spreading = growth + growth.transpose(0, 2, 1) + noise
@@ -251,7 +253,7 @@ def _pull_step(
         rate += m * combine_rate(one, i, start[0], slopes[0])
         zero = np.zeros((1, 1, 1)) if start[1] is None else start[1]
         rate += 2.0 * np.einsum("bij,bij->bi", p, combine_rate(two, i, zero, slopes[1]))
-        if c is not None:
+        if c is not None and start[2] is not None:
             for j, weight in three.stage[i]:
                 by_c[j] = by_c[j] + weight * c
             rate += np.einsum("bij,bij->bj", c, combine_rate(three, i, start[2], slopes[2]))

@@ -69,7 +69,9 @@ def weights(rate: Array, h: Array | float) -> Weights:
     return Weights(decay, _rows(half, p, h), decay_slope, _rows(half_slope, slope, -h * h))
 
 
-def _rows(half: list[Array], p: list[Array], h: Array | float) -> tuple[tuple[tuple[int, Array], ...], ...]:
+def _rows(
+    half: list[Array], p: list[Array], h: Array | float
+) -> tuple[tuple[tuple[int, Array], ...], ...]:
     both = h * (2.0 * p[2] - 4.0 * p[3])
     return (
         (),

@@ -56,7 +56,9 @@ class Semilinear:
     Example:
         >>> import numpy as np, spdelaw as sl
         >>> heat = sl.SpectralSPDE(
-        ...     sl.Interval(0, 2 * np.pi, "periodic"), 5, sl.OperatorFormula(nu=0.05),
+        ...     sl.Interval(0, 2 * np.pi, "periodic"),
+        ...     5,
+        ...     sl.OperatorFormula(nu=0.05),
         ...     noise=sl.White(0.01),
         ... )
         >>> equation = sl.Semilinear(heat, {"u": 1.0, "u^3": -1.0})
@@ -235,7 +237,7 @@ def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
 
 
 def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
-    """Sub-steps of each state, (B,): a power of 2 for which no point changes by `LARGEST_CHANGE`."""
+    """Sub-steps of each state, (B,): powers of 2 for which no point changes too much."""
     change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
     return 2 ** np.ceil(np.log2(np.clip(change, 1.0, MOST_SUBSTEPS))).astype(int)
 

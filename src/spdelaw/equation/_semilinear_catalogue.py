@@ -19,6 +19,8 @@ from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 RING = Interval(0.0, 2.0 * np.pi, "periodic")
 TORUS = Box((0.0, 2.0 * np.pi), (0.0, 2.0 * np.pi), boundary="periodic")
 TIMES = np.linspace(0.0, 10.0, 101)
+ROUGH, STRONG, ROUGHER = PowerLaw(1.5, 0.1), PowerLaw(1.5, 0.3), PowerLaw(1.0, 0.3)
+SMALL, SMALLER = PowerLaw(1.5, 0.01), PowerLaw(1.5, 0.0064)
 
 
 def band(x: np.ndarray) -> np.ndarray:
@@ -32,8 +34,8 @@ def sparse(x: np.ndarray) -> np.ndarray:
 
 
 def semilinear_on(
-    domain: AbstractDomain, n_modes: int, terms: Mapping[str, float], *, nu: float, kappa: float = 0.0,
-    noise: Any, initial: Any, times: Any, label: str,
+    domain: AbstractDomain, n_modes: int, terms: Mapping[str, float], *, nu: float,
+    kappa: float = 0.0, noise: Any, initial: Any, times: Any, label: str,
 ) -> Semilinear:  # fmt: skip
     """``dX = (-kappa X + nu Laplace X + f(X)) dt + dW`` on any domain."""
     linear = SpectralSPDE(
@@ -51,7 +53,7 @@ def _points(domain: AbstractDomain, n_modes: int) -> int:
 
 def allen_cahn(
     n_modes: int = 31, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
-    noise: Any = PowerLaw(1.5, 0.1), initial: Any = 0.0, times: Any = TIMES,
+    noise: Any = ROUGH, initial: Any = 0.0, times: Any = TIMES,
     domain: AbstractDomain = RING,
 ) -> Semilinear:  # fmt: skip
     """Allen-Cahn equation, or Phi^4 in one dimension: two phases and the fronts between them.
@@ -71,7 +73,7 @@ def allen_cahn(
 
 def nagumo(
     n_modes: int = 31, *, nu: float = 0.05, threshold: float = 0.3, rate: float = 1.0,
-    noise: Any = PowerLaw(1.5, 0.01), initial: Any = band, times: Any = TIMES,
+    noise: Any = SMALL, initial: Any = band, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """Nagumo equation: a pulse front that moves, ``f(u) = rate u (1 - u) (u - threshold)``.
 
@@ -85,7 +87,7 @@ def nagumo(
 
 
 def fisher_kpp(
-    n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = PowerLaw(1.5, 0.0064),
+    n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = SMALLER,
     initial: Any = sparse, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """Fisher-KPP equation: a population that spreads, ``f(u) = r u (1 - u)``.
@@ -100,7 +102,7 @@ def fisher_kpp(
 
 def burgers(
     n_modes: int = 31, *, nu: float = 0.1, c: float = 1.0, kappa: float = 0.1,
-    noise: Any = PowerLaw(1.5, 0.3), initial: Any = 0.0, times: Any = TIMES,
+    noise: Any = STRONG, initial: Any = 0.0, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """Stochastic Burgers equation: ``dX = (-kappa X + nu X_xx - c X X_x) dt + dW``."""
     return semilinear_on(
@@ -111,7 +113,7 @@ def burgers(
 
 def kpz(
     n_modes: int = 31, *, nu: float = 0.2, c: float = 0.5, kappa: float = 0.1,
-    noise: Any = PowerLaw(1.5, 0.3), initial: Any = 0.0, times: Any = TIMES,
+    noise: Any = STRONG, initial: Any = 0.0, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """KPZ equation, a growing interface: ``dX = (-kappa X + nu X_xx + c X_x^2) dt + dW``.
 
@@ -126,7 +128,7 @@ def kpz(
 
 def allen_cahn_2d(
     n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
-    noise: Any = PowerLaw(1.0, 0.3), initial: Any = 0.0, times: Any = TIMES,
+    noise: Any = ROUGHER, initial: Any = 0.0, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """Allen-Cahn equation on a square with opposite sides glued together.
 

@@ -83,9 +83,7 @@ class Reaction:
     def covariance_products(self) -> dict[tuple[int, int], Array]:
         """``(A_j[i, n] A_k[i, m] + A_k[i, n] A_j[i, m]) / 2`` by pair, (n_points, n_modes^2)."""
         by = dict(zip(self.features, self.operators, strict=True))
-        return {
-            (j, k): 0.5 * (_outer(by[j], by[k]) + _outer(by[k], by[j])) for j, k in self.pairs
-        }
+        return {(j, k): 0.5 * (_outer(by[j], by[k]) + _outer(by[k], by[j])) for j, k in self.pairs}
 
     def at_points(self, state: Array) -> dict[int, Array]:
         """Each feature of coefficients (..., n_modes) at the points."""
@@ -95,8 +93,10 @@ class Reaction:
         """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes)."""
         means = Means(self.at_points(state), {})
         shape = (*np.shape(state)[:-1], len(self.analysis))
-        rows = [np.broadcast_to(means.of(g), shape) @ self.analysis for g in self.polynomials]
-        return np.stack(rows)
+        out = np.empty((len(self.polynomials), *np.shape(state)))
+        for t, g in enumerate(self.polynomials):
+            out[t] = np.broadcast_to(means.of(g), shape) @ self.analysis
+        return out
 
     def drift(self, total: Polynomial, state: Array) -> Array:
         """``F(c)`` of the `total` polynomial; (..., n_modes)."""
@@ -152,7 +152,9 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     return clean
 
 
-def _check_features(names: tuple[str, ...], features: tuple[int, ...], domain: AbstractDomain):
+def _check_features(
+    names: tuple[str, ...], features: tuple[int, ...], domain: AbstractDomain
+) -> None:
     if max(features, default=0) == 0:
         return
     try:

@@ -142,13 +142,16 @@ def _left_out(gram: Array, counts: Array) -> Array:
 def _forward(
     closure: Closure, block: Block, gram: Array, dt: list, r: float, prior: Prior, n_steps: int
 ) -> tuple[list[Moments], list[_Update]]:
-    n_paths, n = block.vector.shape[2], block.vector.shape[1]
+    n_paths = block.vector.shape[2]
     m = np.tile(prior.mean, (n_paths, 1))
     p = np.tile(np.diag(prior.variance), (n_paths, 1, 1))
-    before, updates = [], []
+    before: list[Moments] = []
+    updates: list[_Update] = []
     for t in range(len(gram)):
         if t:
-            (m, p, _), _ = advance(closure, updates[-1].mean, updates[-1].covariance, dt[t - 1], n_steps)
+            (m, p, _), _ = advance(
+                closure, updates[-1].mean, updates[-1].covariance, dt[t - 1], n_steps
+            )
         before.append(Moments(m, p))
         updates.append(_update(m, p, gram[t], block.estimate[t].T, r))
     return before, updates
@@ -219,8 +222,8 @@ def smooth_semilinear(
 ) -> SemilinearStates:
     """States given all observations of their path (Rauch, Tung and Striebel).
 
-    ``m_t|T = m_t + C P_{t+1}^-1 (m_{t+1}|T - m_{t+1})`` with C the covariance of the state at t with the
-    next one.
+    ``m_t|T = m_t + C P_{t+1}^-1 (m_{t+1}|T - m_{t+1})`` with C the covariance of the state at t
+    with the next one.
     """
     gram, dt = _grams(block), _steps(block)
     before, updates = _forward(closure, block, gram, dt, r, prior, n_steps)

@@ -5,11 +5,12 @@ log-likelihood is a sum over transitions of
 
     -1/2 (r' P^-1 r + log |P| + N log 2 pi),    r = y - m(x),  P = P(x),
 
-and its gradient by m and P, ``P^-1 r`` and ``(P^-1 r r' P^-1 - P^-1) / 2``, is pulled back through the
-closure to the parameters. Each transition has a score of its own.
+and its gradient by m and P, ``P^-1 r`` and ``(P^-1 r r' P^-1 - P^-1) / 2``, is pulled back through
+the closure to the parameters. Each transition has a score of its own.
 
 Fields that were made by the semi-implicit scheme follow the scheme and not the equation. Theirs is
-Gaussian without any closure: ``m = (x + dt F(x)) / (1 + lambda dt)``, ``P = q dt / (1 + lambda dt)^2``.
+Gaussian without any closure, with ``m = (x + dt F(x)) / (1 + lambda dt)`` and
+``P = q dt / (1 + lambda dt)^2``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Scores(NamedTuple):
 
 def transitions(coefficients: Array, times: Array) -> Transitions:
     """Pairs from coefficients (P, T, N) at times (T,) or (P, T); rows with NaN break a pair."""
-    n_paths, n_times, n = coefficients.shape
+    n_paths, n_times = coefficients.shape[:2]
     dt = np.diff(np.broadcast_to(times, (n_paths, n_times)), axis=1)
     whole = np.isfinite(coefficients).all(2)
     keep = whole[:, 1:] & whole[:, :-1]

@@ -1,13 +1,13 @@
 """Paths of a semilinear equation.
 
-``exact`` is Strang's splitting: half a linear step with its exact noise, the reaction by RK4, half a
-linear step; strong order 1, weak order 2. Sub-steps are doubled until a step from the same state
+``exact`` is Strang's splitting: half a linear step with its exact noise, the reaction by RK4, half
+a linear step; strong order 1, weak order 2. Sub-steps are doubled until a step from the same state
 with the same noise moves by no more than `TOLERANCE` of the step's own noise; the last move is kept
 as the error of the result. Errors of this size cannot be told from the noise of some 1 / error^2
 values.
 
-``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from one time to the
-next, the scheme of SPDEBench: its fields follow the scheme and not the equation.
+``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from one time
+to the next, the scheme of SPDEBench: its fields follow the scheme and not the equation.
 """
 
 from __future__ import annotations

@@ -50,14 +50,14 @@ class Plan(NamedTuple):
 
 @overload
 def simulate(
-    equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *, seed: int = ...,
-    scheme: str = ..., observation_std: float = ..., return_noise: Literal[False] = ...,
+    equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
+    seed: int = ..., scheme: str = ..., observation_std: float = ..., return_noise: Literal[False] = ...,
     out: str | Path | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray: ...  # fmt: skip
 @overload
 def simulate(
-    equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *, seed: int = ...,
-    scheme: str = ..., observation_std: float = ..., return_noise: bool,
+    equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
+    seed: int = ..., scheme: str = ..., observation_std: float = ..., return_noise: bool,
     out: str | Path | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 def simulate(

@@ -75,7 +75,12 @@ def fit_complete(
 
 
 def fit_transitions(
-    form: Layout, data: Transitions, *, scheme: str = "exact", x0: Array | None = None, n_steps: int = 1
+    form: Layout,
+    data: Transitions,
+    *,
+    scheme: str = "exact",
+    x0: Array | None = None,
+    n_steps: int = 1,
 ) -> SemilinearFit:
     """Fit of a layout to pairs of successive states.
 

@@ -45,8 +45,8 @@ class Discovery:
 
     Attributes:
         terms: the chosen terms, members of the library.
-        table: best subsets with ``bic`` above the best, ``fitted`` (whether by a fit of their own) and
-            ``frequency`` in the bootstrap; dim ``candidate``.
+        table: best subsets with ``bic`` above the best, ``fitted`` (whether by a fit of their own)
+            and ``frequency`` in the bootstrap; dim ``candidate``.
         inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
         fit: the law with the chosen terms.
         library_fit: the law with all of them.
@@ -133,7 +133,9 @@ def discover(
     best = min(bic, key=bic.__getitem__)
     counts = _bootstrap(whole, at, covariance, penalty, bootstrap, seed)
     table = _table(names, ranked, bic, best, counts)
-    included = [sum(n for s, n in counts.items() if k in s) / max(bootstrap, 1) for k in range(len(at))]
+    included = [
+        sum(n for s, n in counts.items() if k in s) / max(bootstrap, 1) for k in range(len(at))
+    ]
     return Discovery(
         tuple(names[k] for k in best), table,
         xr.DataArray(included, {"term": list(names)}, ("term",)), fits[best], whole,
@@ -175,7 +177,7 @@ def _bootstrap(
 ) -> dict[Subset, int]:
     """How often each subset is best when blocks of scores are drawn with replacement.
 
-    A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, w_b being how often block b was drawn.
+    A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, block b having been drawn w_b times.
     """
     sums = _block_sums(whole.scores, whole.groups)
     generator = np.random.default_rng(seed)

@@ -68,7 +68,10 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Array, P
     n_times, n, n_paths = block.vector.shape
     n_paths = min(n_paths, PATHS)
     grams = np.concatenate(
-        [np.broadcast_to(_at(block.gram, t), (block.vector.shape[2], n, n))[:n_paths] for t in range(n_times)]
+        [
+            np.broadcast_to(_at(block.gram, t), (block.vector.shape[2], n, n))[:n_paths]
+            for t in range(n_times)
+        ]
     )
     vectors = block.vector[..., :n_paths].transpose(0, 2, 1).reshape(-1, n)
     v = np.full(n, max(float((block.estimate**2).mean()), 1e-300))

@@ -118,7 +118,7 @@ def _burn(form: Layout, x: Array, states: Array, times: Array) -> float:
 def _complete_information(
     form: Layout, x: Array, states: Array, times: Array, collapsed: Collapsed
 ) -> Array:
-    """Information of complete data like these states, by squared scores of a simulated next state."""
+    """Information of complete data like these, by squared scores of simulated next states."""
     plain = form.unobserved
     closure = plain.closure(x)
     data = transitions(states, times)
@@ -126,12 +126,12 @@ def _complete_information(
     rows = []
     generator = np.random.default_rng(0)
     for k in range(len(data.dt)):
-        found, _ = advance(closure, data.before[k : k + 1], None, float(data.dt[k]))
-        root = np.linalg.cholesky(found.covariance[0])
-        rows.append(found.mean[0] + root @ generator.standard_normal(len(root)))
+        ahead, _ = advance(closure, data.before[k : k + 1], None, float(data.dt[k]))
+        root = np.linalg.cholesky(ahead.covariance[0])
+        rows.append(ahead.mean[0] + root @ generator.standard_normal(len(root)))
     drawn = data._replace(after=np.array(rows))
     found = closure_scores(closure, drawn, 1)
-    scores = plain.pull(x, *found[1:])
+    scores = plain.pull(x, found.rate, found.noise, found.coefficient)
     n_times = collapsed.blocks[0].vector.shape[0]
     share = collapsed.n_paths * (n_times - 1) / len(scores)
     out = share * scores.T @ scores

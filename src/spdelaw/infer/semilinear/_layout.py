@@ -1,6 +1,6 @@
 """The free vector of a semilinear law and what it stands for.
 
-    lambda_n = kappa + nu mu_n^s,    q_n = scale n^-exponent  or one q_n per mode,    theta_t per term.
+    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
 
 ``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances as logarithms.
 """
@@ -104,7 +104,12 @@ class Layout:
         return float(self.values(x)[OBSERVATION])
 
     def pull(
-        self, x: Array, rate: Array, noise: Array, coefficient: Array, observation: Array | None = None
+        self,
+        x: Array,
+        rate: Array,
+        noise: Array,
+        coefficient: Array,
+        observation: Array | None = None,
     ) -> Array:
         """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
         q = self.closure(x).noise

@@ -1,8 +1,8 @@
 """Maximum of a likelihood whose terms have scores of their own, and its curvature.
 
 Scoring with the sum of squared scores (Berndt, Hall, Hall and Hausman) needs no Hessian; steps are
-halved until the value rises. The promise of a step, ``g' A^-1 g``, is the squared distance to the maximum
-in standard errors.
+halved until the value rises. The promise of a step, ``g' A^-1 g``, is the squared distance to the
+maximum in standard errors.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class SemilinearFit:
         n_values: how many numbers it is the log density of.
         scores: of each transition, or of each path behind gaps and noise, (n, n_free).
         groups: path of each score, (n,).
-        diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many would
-            change, in standard errors), ``rate_dt``, ``converged``, ``n_evaluations``, and more.
+        diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many
+            would change, in standard errors), ``rate_dt``, ``converged``, ``n_evaluations``, and more.
     """
 
     layout: Layout
@@ -71,7 +71,11 @@ class SemilinearFit:
         rows = []
         for name in self.layout.free_names:
             v, e = values[name], errors[name]
-            ends = (v * np.exp(-z * e / v), v * np.exp(z * e / v)) if log[name] else (v - z * e, v + z * e)
+            ends = (
+                (v * np.exp(-z * e / v), v * np.exp(z * e / v))
+                if log[name]
+                else (v - z * e, v + z * e)
+            )
             rows.append([v, e, *ends, robust[name]])
         columns = ["estimate", "stderr", "lower", "upper", "robust_stderr"]
         return xr.DataArray(

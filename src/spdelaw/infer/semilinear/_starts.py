@@ -4,8 +4,8 @@ With the reaction frozen over a step (exponential Euler),
 
     y = e^(-lambda dt) x + dt phi(lambda dt) sum_t theta_t g_t(x) + e,   phi(z) = (1 - e^-z) / z,
 
-so for a given nu the coefficients are weighted least squares, the residuals give the noise, and nu is
-found by a search along its profile. Biased by the freezing, so it only starts the likelihood.
+so for a given nu the coefficients are weighted least squares, the residuals give the noise, and nu
+is found by a search along its profile. Biased by the freezing, so it only starts the likelihood.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def start(layout: Layout, data: Transitions) -> Array:
     """The free vector of the exponential-Euler estimate."""
     data = data.draw(MOST)
     terms = layout.reaction.values(data.before)
-    if "nu" in layout.fixed:
-        nu = layout.fixed["nu"]
-    else:
-        nu = _search(layout, data, terms)
+    nu = layout.fixed["nu"] if "nu" in layout.fixed else _search(layout, data, terms)
     found = _profile(layout, data, terms, nu)
-    values = {"nu": nu, **dict(zip(("kappa", *layout.reaction.names), found.coefficients, strict=True))}
+    values = {
+        "nu": nu,
+        **dict(zip(("kappa", *layout.reaction.names), found.coefficients, strict=True)),
+    }
     if layout.noise == "parametric":
         n = np.arange(1.0, len(found.noise) + 1.0)
         slope, level = np.polyfit(np.log(n), np.log(found.noise), 1) if len(n) > 1 else (0.0, 0.0)
@@ -55,7 +55,7 @@ def start(layout: Layout, data: Transitions) -> Array:
 
 
 def _search(layout: Layout, data: Transitions, terms: Array) -> float:
-    """nu with the best profile: a grid of logarithms, then a finer one around its best."""
+    """Nu with the best profile: a grid of logarithms, then a finer one around its best."""
     highest = max(float(layout.mu.max() * np.median(data.dt)), 1e-300)
     low, high = (np.log(edge / highest) for edge in RANGE)
     for _ in range(3):
