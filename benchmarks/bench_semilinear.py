@@ -25,7 +25,7 @@ import spdelaw as sl  # isort: skip
 from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered  # isort: skip
 from spdelaw.model import collapse  # isort: skip
 
-WORK = Path(__file__).with_name("work")
+WORK = Path(__file__).with_name("runs") / "semilinear"
 COMMAND = "python -m benchmarks.bench_semilinear"
 #: Half-width of a 95 % interval in standard errors.
 Z = 1.959963984540054
@@ -66,17 +66,39 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float, float]:
 def complete(
     equation: sl.Semilinear, n_paths: int, seed: int, truth: dict[str, float], **words: Any
 ) -> Record:
-    """Fit of complete coefficients."""
-    c = coefficients(equation, n_paths, seed)
+    """Fit of complete coefficients, the last ten times left out and forecast."""
+    c, ahead = coefficients(equation, n_paths, seed), 10
+    seen, times = c[:, :-ahead], equation.times[:-ahead]
     fit, wall, cpu = timed(
-        lambda: fit_complete(c, equation.times, equation.domain, list(equation.terms), **words)
+        lambda: fit_complete(seen, times, equation.domain, list(equation.terms), **words)
     )
-    return compare(fit, truth, wall, cpu)
+    return compare(fit, truth, wall, cpu) | {"forecast": forecast(fit, equation, c, ahead)}
+
+
+def forecast(fit: SemilinearFit, e: sl.Semilinear, c: np.ndarray, ahead: int = 10) -> Record:
+    """Coverage at 50, 80 and 95 % of field values ``ahead`` steps after the last one used.
+
+    Once by the closure and once by an ensemble; both from the estimated law.
+    """
+    law = fit.equation(e.domain, times=e.times)
+    h = e.domain.eigenfunctions(e.default_grid(), e.n_modes)
+    now, later, dt = c[:, -1 - ahead], c[:, -1] @ h.T, float(e.times[1] - e.times[0])
+    step = law.moments(now, None, 0.0, ahead * dt, n_steps=2 * ahead)
+    mean, std = step.mean @ h.T, np.sqrt(np.einsum("xn,bnm,xm->bx", h, step.covariance, h))
+    draws = np.tile(now, (400, 1, 1)).reshape(-1, e.n_modes)
+    draws = law.sample(draws, 0.0, ahead * dt, np.random.default_rng(0), n_steps=4 * ahead)
+    fields = (draws @ h.T).reshape(400, *later.shape)
+    out = {}
+    for level, z in ((50, 0.6745), (80, 1.2816), (95, 1.96)):
+        low, high = np.quantile(fields, [0.5 - level / 200, 0.5 + level / 200], axis=0)
+        out[f"closure_{level}"] = float((np.abs(later - mean) < z * std).mean())
+        out[f"ensemble_{level}"] = float(((later > low) & (later < high)).mean())
+    return out
 
 
 def allen_cahn(rate_dt: float, seed: int) -> Record:
     """31 modes (32 points), 20 paths of 100 steps; nu, a, b, scale and exponent."""
-    e = sl.catalogue.allen_cahn(initial=spread(31), times=rate_dt * np.arange(101))
+    e = sl.catalogue.allen_cahn(initial=spread(31), times=rate_dt * np.arange(111))
     return complete(e, 20, seed, _truth(e, nu=0.05, scale=0.1, exponent=1.5))
 
 
@@ -99,14 +121,14 @@ def _truth(e: sl.Semilinear, **more: float) -> dict[str, float]:
 
 def burgers(seed: int) -> Record:
     """15 modes, 10 paths of 100 steps of 0.1."""
-    e = sl.catalogue.burgers(15, times=0.1 * np.arange(101), initial=spread(15, 0.3))
+    e = sl.catalogue.burgers(15, times=0.1 * np.arange(111), initial=spread(15, 0.3))
     truth = _truth(e, nu=0.1, kappa=0.1, scale=0.3, exponent=1.5)
     return complete(e, 10, seed, truth, fixed={"kappa": None})
 
 
 def kpz(seed: int) -> Record:
     """15 modes, 10 paths of 100 steps of 0.1, with a free constant."""
-    e = sl.catalogue.kpz(15, times=0.1 * np.arange(101), initial=spread(15, 0.3))
+    e = sl.catalogue.kpz(15, times=0.1 * np.arange(111), initial=spread(15, 0.3))
     e = sl.Semilinear(e.linear, {**e.terms, "1": 0.0})
     truth = _truth(e, nu=0.2, kappa=0.1, scale=0.3, exponent=1.5)
     return complete(e, 10, seed, truth, fixed={"kappa": None})
@@ -114,19 +136,19 @@ def kpz(seed: int) -> Record:
 
 def fisher_kpp(seed: int) -> Record:
     """15 modes, 10 paths of 100 steps of 0.1."""
-    e = sl.catalogue.fisher_kpp(15, times=0.1 * np.arange(101))
+    e = sl.catalogue.fisher_kpp(15, times=0.1 * np.arange(111))
     return complete(e, 10, seed, _truth(e, nu=0.05, scale=0.0064, exponent=1.5))
 
 
 def nagumo(seed: int) -> Record:
     """15 modes, 10 paths of 100 steps of 0.1."""
-    e = sl.catalogue.nagumo(15, times=0.1 * np.arange(101))
+    e = sl.catalogue.nagumo(15, times=0.1 * np.arange(111))
     return complete(e, 10, seed, _truth(e, nu=0.05, scale=0.01, exponent=1.5))
 
 
 def allen_cahn_2d(seed: int) -> Record:
     """37 modes of a square, 10 paths of 100 steps of 0.1."""
-    e = sl.catalogue.allen_cahn_2d(37, times=0.1 * np.arange(101), initial=spread(37, 3.0))
+    e = sl.catalogue.allen_cahn_2d(37, times=0.1 * np.arange(111), initial=spread(37, 3.0))
     return complete(e, 10, seed, _truth(e, nu=0.05, scale=0.3, exponent=1.0))
 
 
@@ -187,6 +209,10 @@ def summary(records: list[Record]) -> Record:
         "seconds": float(np.median([r["seconds"] for r in good])),
         "cpu": float(np.median([r["cpu"] for r in good])),
         "step_shift": float(np.median([r["step_shift"] for r in good])),
+        "forecast": {
+            key: float(np.mean([r["forecast"][key] for r in good if "forecast" in r]))
+            for key in good[0].get("forecast", {})
+        },
     }
 
 
@@ -210,17 +236,19 @@ def _markdown(d: Record) -> str:
         rows.append(
             [case, f"{s['sets']}", bias, f"{s['worst']:.1f}", f"{100 * s['coverage']:.1f}",
              f"{100 * s['coverage_robust']:.1f}", f"{s['seconds']:.1f}", f"{s['cpu']:.1f}",
+             _forecast(s["forecast"], "closure"), _forecast(s["forecast"], "ensemble"),
              f"{s['failed']}"]
         )  # fmt: skip
     head = ["case", "data sets", "bias in standard errors", "largest", "coverage [%]",
-            "robust [%]", "wall [s]", "cpu [s]", "failed"]  # fmt: skip
+            "robust [%]", "wall [s]", "cpu [s]", "closure forecast", "ensemble forecast",
+            "failed"]  # fmt: skip
     return "\n".join(
         [
             "# Semilinear laws: bias, coverage and time",
             "",
             "Bias is the mean of (estimate - truth) / standard error; its own Monte-Carlo error is "
             "one over the root of the number of data sets. Coverage of 95 % intervals, all "
-            "parameters pooled.",
+            "parameters pooled. Forecasts: coverage of field values ten steps ahead at 50/80/95 %.",
             "",
             table(head, rows),
             "",
@@ -230,6 +258,10 @@ def _markdown(d: Record) -> str:
             "",
         ]
     )
+
+
+def _forecast(found: dict[str, float], kind: str) -> str:
+    return "/".join(f"{100 * v:.0f}" for key, v in found.items() if key.startswith(kind))
 
 
 def main() -> int:

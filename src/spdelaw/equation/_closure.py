@@ -75,7 +75,9 @@ class Closure:
     coefficients: Array
     rates: Array
     noise: Array
-    _known_rules: dict[float, Rules] = dataclasses.field(default_factory=dict, repr=False)
+    _known_rules: dict[float, Rules] = dataclasses.field(
+        default_factory=dict, repr=False, init=False
+    )
 
     @functools.cached_property
     def total(self) -> Polynomial:

@@ -20,7 +20,7 @@ from spdelaw.errors import EquationError
 Array = np.ndarray
 
 #: A sub-step of the closure may change the field by the reaction by this share.
-LARGEST_CHANGE = 1.0
+LARGEST_CHANGE = 0.6
 #: Most sub-steps that are chosen.
 MOST_SUBSTEPS = 64
 #: Stands for zero where one divides by the size of a field.

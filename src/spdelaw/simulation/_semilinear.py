@@ -6,7 +6,7 @@ with the same noise moves by no more than `TOLERANCE` of the step's own noise; t
 as the error of the result. Errors of this size cannot be told from the noise of some 1 / error^2
 values.
 
-``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from one time
+``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from a time
 to the next, the scheme of SPDEBench: its fields follow the scheme and not the equation.
 """
 

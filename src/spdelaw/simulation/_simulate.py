@@ -51,8 +51,9 @@ class Plan(NamedTuple):
 @overload
 def simulate(
     equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
-    seed: int = ..., scheme: str = ..., observation_std: float = ..., return_noise: Literal[False] = ...,
-    out: str | Path | None = ..., progress: Progress | None = ...,
+    seed: int = ..., scheme: str = ..., observation_std: float = ...,
+    return_noise: Literal[False] = ..., out: str | Path | None = ...,
+    progress: Progress | None = ...,
 ) -> xr.DataArray: ...  # fmt: skip
 @overload
 def simulate(

@@ -36,7 +36,7 @@ ALLOWED_SHIFT = 0.3
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
 #: Transitions from which curvature and change by finer steps are computed: scheme, closure.
-CURVATURE = (4000, 1000)
+CURVATURE = (4000, 500)
 #: Most sub-steps.
 MOST_STEPS = 32
 #: Warm-up ends this near its maximum, in squared standard errors.

@@ -29,7 +29,7 @@ class SemilinearFit:
         scores: of each transition, or of each path behind gaps and noise, (n, n_free).
         groups: path of each score, (n,).
         diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many
-            would change, in standard errors), ``rate_dt``, ``converged``, ``n_evaluations``, and more.
+            would change, in standard errors), ``rate_dt``, ``converged`` and more.
     """
 
     layout: Layout
