@@ -2,7 +2,8 @@
 
 from spdelaw.equation import catalogue
 from spdelaw.equation._checks import check_times
-from spdelaw.equation._closure import Closure, Moments, Pulled, advance, pull_back
+from spdelaw.equation._closure import Closure, Moments, advance
+from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian
 from spdelaw.equation._matrix_transition import (
