@@ -36,7 +36,8 @@ def test_without_terms_it_is_the_exact_transition():
     c = closure({})
     m, p = gaussians(5)
     found, _ = advance(c, m, p, 0.7, cross=True)
-    a, omega = transition(c.rates, c.noise, np.asarray(0.7))
+    exact = transition(c.rates, c.noise, np.array([0.7]))
+    a, omega = exact.factor[0], exact.covariance[0]
     np.testing.assert_allclose(found.mean, a * m, rtol=1e-12)
     np.testing.assert_allclose(found.covariance, a[:, None] * p * a + np.diag(omega), rtol=1e-10)
     np.testing.assert_allclose(found.cross, p * a, rtol=1e-12)

@@ -2,7 +2,8 @@
 
 from spdelaw.equation import catalogue, operators
 from spdelaw.equation._checks import check_times
-from spdelaw.equation._closure import Closure, Moments, Pulled, advance, pull_back
+from spdelaw.equation._closure import Closure, Moments, advance
+from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._forcing import Forcing

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._closure import Closure, Moments, Pulled, Tape, advance, pull_back
+from spdelaw.equation._closure import Closure, Moments, Tape, advance
+from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._polynomial import Means
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._terms import Reaction, bind, check_names
