@@ -136,7 +136,7 @@ def _particles(e, values, h, dt, r, prior, n, seed):
     state = prior.mean + np.sqrt(prior.variance) * generator.standard_normal((n, len(prior.mean)))
     total = 0.0
     for k, y in enumerate(values):
-        state = e.sample(state, 0.0, dt, generator, n_steps=4) if k else state
+        state = e.dynamics.sample(state, 0.0, dt, generator, n_steps=4) if k else state
         log = -0.5 * ((y - state @ h.T) ** 2 / r + np.log(2 * np.pi * r)).sum(1)
         weight = np.exp(log - log.max())
         total += log.max() + np.log(weight.mean())

@@ -10,9 +10,10 @@ from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
 from spdelaw.equation._linear import Linear
+from spdelaw.equation._reacting import Reacting, reaction_rate, substeps
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
-from spdelaw.equation._semilinear import Semilinear, reaction_rate, substeps
+from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
@@ -39,6 +40,7 @@ __all__ = [
     "OperatorFormula",
     "PowerLaw",
     "Pulled",
+    "Reacting",
     "Reaction",
     "Season",
     "Semilinear",

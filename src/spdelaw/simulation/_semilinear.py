@@ -168,7 +168,7 @@ class _Rule(NamedTuple):
 
 def _rule(e: Semilinear, dt: float, drawn: int, n_steps: int) -> _Rule:
     """Standard deviation of the noise as drawn, factors that sum it up, factor of a half step."""
-    factor, variance = e.half_step(dt / drawn)
+    factor, variance = e.dynamics.half_step(dt / drawn)
     decays = []
     while drawn > n_steps:
         decays.append(factor)
@@ -187,7 +187,7 @@ def _next(s: Settings, state: Array, dt: float, noise: Array, rule: _Rule) -> Ar
     pieces = rule.std * np.moveaxis(noise, 1, 0)
     for decay in rule.decays:
         pieces = decay * pieces[0::2] + pieces[1::2]
-    return e.strang(state, dt, pieces, rule.decay)
+    return e.dynamics.strang(state, dt, pieces, rule.decay)
 
 
 def _start(e: Semilinear, seed: int, start: int, n: int) -> Array:
