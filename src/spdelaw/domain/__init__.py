@@ -8,6 +8,7 @@ from typing import Any
 from spdelaw.domain._analysis import Analysis
 from spdelaw.domain._base import AbstractDomain
 from spdelaw.domain._box import Box
+from spdelaw.domain._derivatives import gradients
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
 from spdelaw.domain._graph import Graph
@@ -42,6 +43,7 @@ __all__ = [
     "Sphere",
     "Turn",
     "from_dict",
+    "gradients",
     "places_of_fields",
 ]
 

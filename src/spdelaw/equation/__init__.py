@@ -2,14 +2,18 @@
 
 from spdelaw.equation import catalogue, operators
 from spdelaw.equation._checks import check_times
+from spdelaw.equation._closure import Closure, Moments, advance
+from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
 from spdelaw.equation._linear import Linear
+from spdelaw.equation._reacting import Reacting, reaction_rate, substeps
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
+from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
@@ -18,10 +22,13 @@ from spdelaw.equation._spectra import (
     PowerLaw,
     White,
 )
+from spdelaw.equation._terms import TERMS, Reaction, bind
 from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
+    "TERMS",
     "AbstractSpectrum",
+    "Closure",
     "Dynamics",
     "Forcing",
     "Gaussian",
@@ -29,13 +36,20 @@ __all__ = [
     "InitialState",
     "Linear",
     "Matern",
+    "Moments",
     "OperatorFormula",
     "PowerLaw",
+    "Pulled",
+    "Reacting",
+    "Reaction",
     "Season",
+    "Semilinear",
     "SpectralSPDE",
     "Step",
     "Transition",
     "White",
+    "advance",
+    "bind",
     "catalogue",
     "check_times",
     "decay_mean",
@@ -43,7 +57,10 @@ __all__ = [
     "distinct_steps",
     "dynamics_from_dict",
     "operators",
+    "pull_back",
+    "reaction_rate",
     "rotating_pairs",
+    "substeps",
     "transition",
     "whole_pairs",
 ]
