@@ -57,10 +57,15 @@ def failed(name: str, old: Record | None, why: str) -> Row:
     return Row(name, route, *(math.nan,) * 4, f"DIFFERS: {why}")
 
 
-def judge(name: str, old: Record, new: Record, change: str = "") -> Row:
-    """Row of a case; ``change`` names a new meaning of its log-likelihood."""
+def judge(name: str, old: Record, new: Record, change: str = "", on_file: str = "") -> Row:
+    """Row of a case.
+
+    ``change`` names a new meaning of the log-likelihood of a fit, ``on_file`` one of the law that
+    was saved.
+    """
     reasons = [] if old["sha256"] == new["sha256"] else ["other data"]
-    fixed = _fixed_difference(old["fixed"], new["fixed"], is_free=bool(change))
+    is_free = bool(change or on_file)
+    fixed = _fixed_difference(old["fixed"], new["fixed"], is_free)
     reasons += [] if fixed <= FIXED else ["fixed"]
     if "parameters" not in old:
         return Row(name, "score", fixed, *(math.nan,) * 3, _verdict(reasons, change))
@@ -77,7 +82,8 @@ def judge(name: str, old: Record, new: Record, change: str = "") -> Row:
     else:
         reasons += _fit_reasons(relative, errors, gain, abs(old["log_likelihood"]), bool(change))
         how = "" if fit <= FIT else "another way to the maximum"
-    return Row(name, old["route"], fixed, fit, standard, gain, _verdict(reasons, how, change))
+    named = change or on_file
+    return Row(name, old["route"], fixed, fit, standard, gain, _verdict(reasons, how, named))
 
 
 def _verdict(reasons: list[str], *notes: str) -> str:
@@ -99,20 +105,11 @@ def _fit_reasons(
 
 
 def _fixed_difference(old: dict, new: dict, is_free: bool) -> float:
-    """Largest relative difference, without the constant of a log-likelihood of other numbers."""
+    """Largest relative difference, without a log-likelihood of other numbers."""
     if not is_free:
         return _largest_difference(old, new)
     rest = [{k: v for k, v in part.items() if k != "log_likelihood"} for part in (old, new)]
-    return max(_largest_difference(*rest), _difference_of_pairs(old, new))
-
-
-def _difference_of_pairs(old: dict, new: dict) -> float:
-    """The same for differences between two paths of one pattern; 0 where there are no pairs."""
-    before, after = (np.asarray(part["log_likelihood"]) for part in (old, new))
-    if "reconstruct_mean" not in old:
-        return 0.0
-    change = (after[0::2] - after[1::2]) - (before[0::2] - before[1::2])
-    return float(np.abs(change).max() / np.abs(before).max())
+    return _largest_difference(*rest)
 
 
 def _largest_difference(old: dict, new: dict) -> float:
