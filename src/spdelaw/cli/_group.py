@@ -18,7 +18,7 @@ COMMANDS = {
     "demo": "Simulate the two equations of the paper, learn their laws back, and draw it all.",
     "dataset": "Copy a data set that comes with the package, with its licence, into a NetCDF file.",
     "simulate": "Simulate paths of an equation of the catalogue and write them to a file.",
-    "info": "Check a file against the data contract and describe its fields.",
+    "info": "Describe the fields of a file: whatever `fit` can read, and how it would read it.",
     "fit": "Learn the law of the fields in a file: spectra, initial state, noise, with intervals.",
     "show": "Show a law: every parameter with its interval, how it was found, what to cite.",
     "sample": "Draw new paths from a law, at the times and points of its data by default.",

@@ -116,9 +116,9 @@ def check_entries(entries: Any) -> None:
 
 def _check_labels(labels: dict[str, Any]) -> None:
     parts = {"name": str, "attrs": dict[str, Any], "coords": dict[str, dict[str, Any]]}
-    for name, hint in parts.items():
-        if name in labels and not _is(labels[name], hint):
-            raise ValueError(f"expected labels with {name} of another type")
+    for name, value in labels.items():
+        if name not in parts or not _is(value, parts[name]):
+            raise ValueError(f"expected labels of the data, not {name} of this type")
 
 
 def _is(value: Any, hint: Any) -> bool:
