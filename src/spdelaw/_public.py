@@ -39,6 +39,7 @@ from spdelaw.infer import (
     LowRank,
     Model,
     Normal,
+    discover,
     fit,
     update,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "catalogue",
     "datasets",
     "describe",
+    "discover",
     "evaluate",
     "fit",
     "leave_future_out",
