@@ -49,6 +49,7 @@ from spdelaw.infer import (
     LowRank,
     Model,
     Normal,
+    discover,
     fit,
     update,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "catalogue",
     "datasets",
     "describe",
+    "discover",
     "evaluate",
     "fit",
     "from_table",

@@ -10,6 +10,7 @@ from spdelaw.infer._model import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, W
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
+from spdelaw.infer._semilinear_engine import SemilinearEngine, discover
 from spdelaw.infer._update import update
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "Model",
     "Normal",
     "Observed",
+    "SemilinearEngine",
+    "discover",
     "engine_names",
     "fit",
     "principal_components",

@@ -53,6 +53,7 @@ def fit(
         executor: where replicates run, such as a ``ThreadPoolExecutor``; None for here.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
 
     Returns:
         A `Law`.
@@ -68,6 +69,8 @@ def fit(
     _check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
+    if "terms" in words and isinstance(engine, str) and engine == "exact":
+        engine = "semilinear"
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}

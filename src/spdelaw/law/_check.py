@@ -19,6 +19,7 @@ TABLE_DIMS = (
     ("point", "statistic"),
     ("mode", "mode_2", "statistic"),
     ("part", "statistic"),
+    ("term", "statistic"),
 )
 #: Tables of a linear law: of modes on their own, or of coupled ones.
 LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))

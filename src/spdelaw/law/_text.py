@@ -82,6 +82,9 @@ def summary(law: Law) -> Summary:
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
         notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if "coefficient" in p:
+        terms = zip(p["term"].values, p.coefficient.values, strict=True)
+        notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]
     if "season" in p:
         parts = ", ".join(interval(row) for row in p.season.values)
         notes.append(f"noise by season, relative: {parts}")

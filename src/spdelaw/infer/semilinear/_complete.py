@@ -21,6 +21,7 @@ from spdelaw.infer.semilinear._optimise import (
     information,
     invert_information,
     maximise,
+    warn_if_coarse,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.infer.semilinear._starts import start
@@ -130,6 +131,7 @@ def _finish(
         if shift <= ALLOWED_SHIFT or 2 * n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
+    warn_if_coarse(shift, ALLOWED_SHIFT)
     # What is left of the score, and what finer steps change, is one Newton step.
     end = best.x + covariance @ best.scores.sum(0) + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores

@@ -26,6 +26,7 @@ from spdelaw.infer.semilinear._optimise import (
     information,
     invert_information,
     maximise_bfgs,
+    warn_if_coarse,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.model import (
@@ -49,6 +50,10 @@ NEAR = 0.05
 MOST = 60
 #: Change, in standard errors, that twice the sub-steps may make.
 ALLOWED_SHIFT = 0.3
+#: Beyond this many standard errors the change is too large for one Newton step.
+LARGEST_SHIFT = 2.0
+#: Most sub-steps.
+MOST_STEPS = 16
 #: Paths on which finer sub-steps are tried.
 FEW_PATHS = 6
 
@@ -185,10 +190,11 @@ def _finish(
         metric = np.linalg.inv(covariance)
         change = covariance @ _finer(form, collapsed, prior, burn, n, best.x)
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max())
-        if shift <= ALLOWED_SHIFT or n >= 16:
+        if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
-    end = best.x + (change if shift < 2.0 else 0.0)
+    warn_if_coarse(shift, ALLOWED_SHIFT)
+    end = best.x + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores
     robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
     return SemilinearFit(
@@ -196,9 +202,18 @@ def _finish(
         best.scores, np.concatenate([block.paths for block in collapsed.blocks]),
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
-            "n_evaluations": spent, "rate_dt": float("nan"), "n_paths": collapsed.n_paths,
+            "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
+            "n_paths": collapsed.n_paths,
         },
     )  # fmt: skip
+
+
+def _rate_dt(form: Layout, collapsed: Collapsed, x: Array) -> float:
+    """Rate of the reaction times the usual step, at what was observed of the first paths."""
+    block = collapsed.blocks[0]
+    states = block.estimate[..., :FEW_PATHS].transpose(0, 2, 1).reshape(-1, collapsed.n_modes)
+    rate = np.median(reaction_rate(form.closure(x), states))
+    return float(rate * np.median(np.diff(block.times, axis=0)))
 
 
 def _newton(objective: Objective, best: Maximum, metric: Array) -> tuple[Maximum, Array, float]:

@@ -7,12 +7,13 @@ maximum in standard errors.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.errors import ConvergenceError
+from spdelaw.errors import ConvergenceError, SpdeLawWarning
 
 Array = np.ndarray
 
@@ -137,6 +138,18 @@ def _learn(inverse: Array, step: Array, change: Array) -> Array:
         return inverse
     left = np.eye(len(step)) - np.outer(step, change) / along
     return left @ inverse @ left.T + np.outer(step, step) / along
+
+
+def warn_if_coarse(shift: float, allowed: float) -> None:
+    """Say so where finer sub-steps of the closure would still move an estimate."""
+    if shift > allowed:
+        warnings.warn(
+            f"Twice the sub-steps would move an estimate by {shift:.2g} standard errors: the "
+            "reaction is fast for these time steps. Observe more often, or read intervals with "
+            "that in mind.",
+            SpdeLawWarning,
+            stacklevel=3,
+        )
 
 
 def invert_information(curvature: Array) -> Array:
