@@ -79,7 +79,7 @@ def test_a_domain_from_a_file(run, fails, plain):
     [
         (["--domain", "box", "--bounds", 0, 1], "pass --domain interval"),
         (["--domain", "box", "--radius", 1], "pass --domain disk"),
-        (["--domain", "box", "--sides", "0,1,2"], "4 numbers, two a dim"),
+        (["--domain", "box", "--sides", "0,1,2"], "4 numbers, two per dim"),
         (["--domain", "box", "--boundary", "periodic"], "--sides"),
         (["--domain", "box", "--boundary", "neumann,neumann,neumann"], "one word, or 2"),
         (["--domain", "disk"], "--radius"),

@@ -63,11 +63,8 @@ def table(space: StateSpace, n: int) -> xr.Dataset:
 
 
 def coordinates(dynamics: Linear) -> xr.Dataset:
-    """Logarithms of all numbers, each with the same standard error; both as matrices if one is."""
-    both = (dynamics.drift, dynamics.noise)
-    if not dynamics.is_diagonal:
-        both = tuple(map(operators.as_matrix, both))
-    numbers = np.concatenate([a.ravel() for a in both])
+    """Logarithms of all numbers, each with the same standard error."""
+    numbers = np.concatenate([dynamics.drift.ravel(), dynamics.noise.ravel()])
     n = len(numbers)
     names = [f"number[{i + 1}]" for i in range(n)]
     logs = np.log(np.abs(numbers) + (numbers == 0))

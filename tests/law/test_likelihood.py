@@ -246,11 +246,18 @@ def test_one_missing_value_changes_no_fit_by_thousands(std):
     )
 
 
-def test_engines_give_one_number():
+ENGINES = {
+    "chaos": {"engine": "chaos", "n_time": 4},
+    "structured": {"engine": "amortized", "preset": "structured", "n_time": 4, "epochs": 20},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_give_one_number(engine):
     data = fields("gaussian", noise=NOISE, n_paths=30)
-    exact, chaos = fit(data), fit(data, engine="chaos", n_time=4)
-    assert check_comparable(exact, chaos).kind == "values"
-    np.testing.assert_allclose(exact.info.log_likelihood, chaos.info.log_likelihood, rtol=1e-8)
+    exact, other = fit(data), fit(data, **ENGINES[engine])
+    assert check_comparable(exact, other).kind == "values"
+    np.testing.assert_allclose(other.info.log_likelihood, exact.info.log_likelihood, rtol=1e-8)
 
 
 def test_numbers_of_modes_are_compared_on_the_same_values():

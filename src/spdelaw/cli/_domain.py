@@ -150,7 +150,7 @@ def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
         ends = numbers("--sides", asked.sides)
         if len(ends) != 2 * n_dims:
             raise InputError(
-                "--sides", expected=f"{2 * n_dims} numbers, two a dim", got=asked.sides,
+                "--sides", expected=f"{2 * n_dims} numbers, two per dim", got=asked.sides,
                 fix="pass --sides 0,1,0,2",
             )  # fmt: skip
         return Chosen(Box(*zip(ends[::2], ends[1::2], strict=True), boundary=kind), "from --sides")

@@ -82,7 +82,7 @@ def command(
     ] = None,
     sides: Annotated[
         str | None,
-        typer.Option(help="Ends of a box, two a dim with commas; by default as for --bounds."),
+        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
     ] = None,
     radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
     centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,

@@ -167,17 +167,11 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
     values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
     columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
     roots = (law.coordinates["jacobian"].values @ columns).T
-    half = roots.shape[1] // 2
     drifts, noises = (
-        _as_matrices(part, d.n_modes, n) for part in (roots[:, :half], roots[:, half:])
+        np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])
+        for a, part in ((d.drift, roots[:, : d.drift.size]), (d.noise, roots[:, d.drift.size :]))
     )
     return drift, noise, drifts, noises
-
-
-def _as_matrices(rows: Array, n_all: int, n: int) -> Array:
-    """Flattened operators (K, N) or (K, N^2) as matrices of the reported modes."""
-    shape = (n_all,) if rows.shape[1] == n_all else (n_all, n_all)
-    return np.stack([operators.as_matrix(operators.leading(r.reshape(shape), n)) for r in rows])
 
 
 def _with_intervals(law: Law, function: Function, positive: bool | Array) -> Array:

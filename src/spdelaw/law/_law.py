@@ -105,8 +105,8 @@ class Law:
 
     @property
     def forcing(self) -> Forcing | None:
-        """Known forcing under which the data arose, where the law has a linear one."""
-        return getattr(self.dynamics, "forcing", None)
+        """Known forcing under which the data arose, of a linear law."""
+        return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
     def equation(self) -> SpectralSPDE:
@@ -134,10 +134,10 @@ class Law:
     @property
     def bare(self) -> Law:
         """The same law for data that `prepared` returned: no preparation, no forcing."""
-        d = self.dynamics
-        if isinstance(d, Linear):
-            d = dataclasses.replace(d, forcing=None)
-        return dataclasses.replace(self, preparation=None, dynamics=d)
+        own = self.dynamics
+        if isinstance(own, Linear):
+            own = dataclasses.replace(own, forcing=None)
+        return dataclasses.replace(self, preparation=None, dynamics=own)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
