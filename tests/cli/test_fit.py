@@ -238,9 +238,10 @@ def test_known_forcing_from_a_file(run_json, folder):
     document = run_json("fit", "data.nc", *MODES, "--forcing", "heater.nc", "--out", "a.law")
     law = sl.load("a.law")
     np.testing.assert_allclose(law.forcing.on_modes(3), forcing.coefficients, atol=1e-9)
-    expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values[:, 0]
-    got = document["law"]["parameters"]["eigenvalue"]["estimate"]
-    assert got == pytest.approx(expected, rel=1e-6)
+    expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values
+    got = np.array(document["law"]["parameters"]["eigenvalue"]["estimate"])
+    # The forcing went through a file of fields: a search by another way ends as close as this.
+    assert (np.abs(got - expected[:, 0]) < 1e-3 * expected[:, 1]).all()
 
 
 def test_seasons_of_the_noise(run_json, run, fails, folder):

@@ -82,17 +82,12 @@ def _tied(found: Estimate) -> dict[str, Quantity]:
 
 
 def operators_jacobian(found: Estimate) -> Array:
-    """Derivative of all drift and noise numbers, flattened, by the coordinates; (K, p).
-
-    Both operators have the same shape here: matrices where one of them is.
-    """
+    """Derivative of drift and noise, each flattened, by the coordinates; (K, p)."""
     rows = []
     for part in ("drift", "noise"):
         jacobian = np.nan_to_num(found.parametrisation.jacobian(part, found.full))
-        columns = list(np.moveaxis(jacobian, -1, 0))
-        if not found.state_space.linear.is_diagonal:
-            columns = [operators.as_matrix(column) for column in columns]
-        wide = np.zeros((columns[0].size, len(found.full)))
-        wide[:, found.parametrisation.slices[part]] = np.stack([c.ravel() for c in columns], 1)
+        flat = jacobian.reshape(-1, jacobian.shape[-1])
+        wide = np.zeros((len(flat), len(found.full)))
+        wide[:, found.parametrisation.slices[part]] = flat
         rows.append(wide)
     return np.concatenate(rows)
