@@ -81,7 +81,7 @@ def test_without_information_the_posterior_is_the_prior():
         (part,) = chaos_latents(case.collapsed, loud, model_of(case, tail))
         np.testing.assert_allclose(part.std, 1.0, rtol=1e-6)
         np.testing.assert_allclose(part.mean, 0.0, atol=1e-5)
-        np.testing.assert_allclose(part.initial_std, np.sqrt(loud.initial_variance), rtol=1e-6)
+        np.testing.assert_allclose(part.initial_std, np.sqrt(loud.initial_covariance), rtol=1e-6)
 
 
 @pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "random"])

@@ -29,7 +29,7 @@ def decay_mean_slope(x: Array) -> Array:
     """
     x = np.asarray(x, dtype=float)
     small = np.abs(x) < 1e-2
-    safe = np.where(small, 1.0, x)
+    safe, x = np.where(small, 1.0, x), np.where(small, x, 0.0)
     series = -1 / 2 + x * (1 / 3 - x * (1 / 8 - x * (1 / 30 - x * (1 / 144 - x / 840))))
     return np.where(small, series, (np.exp(-safe) * (1.0 + safe) - 1.0) / safe**2)
 

@@ -71,7 +71,7 @@ def test_a_standard_deviation_as_a_square_converges_faster():
     """The same number of steps at the same rate, from 1 towards values below 0.5."""
     data = 0.3 * fields(60)
     laws = [fit(data, variance=v, epochs=30, variance_rate=1e-2) for v in ("log", "squared")]
-    slow, fast = (np.mean(law.state.observation_variance) for law in laws)
+    slow, fast = (np.mean(law.observation_variance) for law in laws)
     assert fast < 0.5 * slow
 
 
