@@ -143,12 +143,12 @@ def test_samples_of_the_decoder_have_its_moments():
     """Null: mean and variance of every value are the decoder's; |z| < 5.5 for all 420 of them."""
     law, n = fit(fields()), 4000
     draws = sample_decoder(law, n, seed=3).values
-    state = law.state
-    curves = propagate(CosineBasis(1.0), TIMES, state.eigenvalues, np.sqrt(state.noise_variance), 4)
+    lam, q = law.linear.drift, law.linear.noise
+    curves = propagate(CosineBasis(1.0), TIMES, lam, np.sqrt(q), 4)
     phi = DOMAIN.eigenfunctions(GRID, 3)
-    mean = (curves.decay * state.initial_mean) @ phi.T
-    driven = state.noise_variance * (curves.response**2).sum(1)
-    variance = driven @ (phi**2).T + state.observation_variance
+    mean = (curves.decay * law.initial.mean) @ phi.T
+    driven = q * (curves.response**2).sum(1)
+    variance = driven @ (phi**2).T + law.observation_variance
     assert (np.abs(draws.mean(0) - mean) / np.sqrt(variance / n) < 5.5).all()
     ratio = draws.var(0, ddof=1) / variance
     assert (np.abs(ratio - 1.0) / np.sqrt(2.0 / n) < 5.5).all()

@@ -35,8 +35,8 @@ def sample_decoder(
 
     Example:
         >>> import numpy as np, spdelaw as sl
-        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
-        >>> law = sl.fit(data, sl.Interval(0, np.pi), 2, engine="chaos", tail="dropped", n_time=4)
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=40, seed=0)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), 2, engine="chaos", tail="dropped", n_time=8)
         >>> sample_decoder(law, 3).shape
         (3, 201, 101)
     """
