@@ -30,6 +30,7 @@ from spdelaw.model._semilinear_filter import (
     filter_scores,
     smooth_semilinear,
 )
+from spdelaw.model._semilinear_innovations import filter_innovations, transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
@@ -88,6 +89,7 @@ __all__ = [
     "evaluate_forced_statistics",
     "evaluate_likelihood",
     "evaluate_statistics",
+    "filter_innovations",
     "filter_scores",
     "gaussian",
     "innovations",
@@ -97,6 +99,7 @@ __all__ = [
     "scheme_scores",
     "smooth_semilinear",
     "smooth_states",
+    "transition_innovations",
     "transition_log_likelihood",
     "transition_score",
     "transitions",
