@@ -39,6 +39,7 @@ from spdelaw.model._semilinear_likelihood import (
     scheme_scores,
     transitions,
 )
+from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
     Smoothed,
     component_innovations,
@@ -92,6 +93,7 @@ __all__ = [
     "filter_innovations",
     "filter_scores",
     "gaussian",
+    "in_segments",
     "innovations",
     "project_on_decoder",
     "rotate",
