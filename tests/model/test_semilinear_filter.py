@@ -10,10 +10,14 @@ from spdelaw.model import (
     Prior,
     collapse,
     evaluate_likelihood,
+    filter_innovations,
     filter_scores,
+    in_segments,
     linear_state_space,
     smooth_semilinear,
     smooth_states,
+    transition_innovations,
+    transitions,
 )
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
@@ -144,3 +148,37 @@ def _particles(e, values, h, dt, r, prior, n, seed):
         at = np.searchsorted(edges, (np.arange(n) + generator.random()) / n)
         state = state[np.minimum(at, n - 1)]
     return total
+
+
+def test_innovations_are_standard_normal():
+    """Mean and mean square of thousands of errors, within 4.5 standard deviations."""
+    e = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(41), initial=sl.Gaussian(0.0, 1.0))
+    x = RING.grid(8)
+    fields = sl.simulate(e, 20, seed=8, grid=x)
+    c = RING.analyse(fields, 5, method="dense").values
+    complete = transition_innovations(e.closure, transitions(c, e.times), 2)
+    noisy = sl.simulate(e, 20, seed=8, grid=x, observation_std=0.1).values
+    noisy[np.random.default_rng(0).random(noisy.shape) < 0.5] = np.nan
+    prior = Prior(np.zeros(5), np.ones(5))
+    data = collapse(noisy, np.asarray(e.times), RING.eigenfunctions(x, 5))
+    found = [filter_innovations(e.closure, b, 0.01, prior)[10:] for b in data.blocks]
+    behind = np.concatenate([z.ravel() for z in found])
+    assert np.isnan(behind).any()  # four points of eight say nothing on a fifth mode
+    for z in (complete.ravel(), behind[np.isfinite(behind)]):
+        assert abs(z.mean()) < 4.5 / np.sqrt(z.size)
+        assert abs((z**2).mean() - 1.0) < 4.5 * np.sqrt(2.0 / z.size)
+
+
+def test_segments_leave_the_likelihood_as_it_is():
+    """Run-ins of two time scales change the log-likelihood of 400 times by less than 0.5."""
+    e = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(400), initial=sl.Gaussian(0.0, 1.0))
+    x = RING.grid(8)
+    values = sl.simulate(e, 1, seed=9, grid=x, observation_std=0.1).values
+    values[np.random.default_rng(0).random(values.shape) < 0.3] = np.nan
+    (block,) = collapse(values, np.asarray(e.times), RING.eigenfunctions(x, 5)).blocks
+    cut, prior = in_segments(block, 1.0), Prior(np.zeros(5), np.ones(5))
+    assert cut.vector.shape[2] > 4
+    whole = filter_scores(e.closure, block, 0.01, prior, burn=1.0)
+    parts = filter_scores(e.closure, cut, 0.01, prior, burn=1.0)
+    assert parts.value.sum() == pytest.approx(whole.value.sum(), abs=0.5)
+    assert parts.observation.sum() == pytest.approx(whole.observation.sum(), rel=0.05, abs=50.0)

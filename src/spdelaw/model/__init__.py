@@ -28,6 +28,7 @@ from spdelaw.model._semilinear_filter import (
     filter_scores,
     smooth_semilinear,
 )
+from spdelaw.model._semilinear_innovations import filter_innovations, transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
@@ -36,6 +37,7 @@ from spdelaw.model._semilinear_likelihood import (
     scheme_scores,
     transitions,
 )
+from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
     Smoothed,
     component_innovations,
@@ -82,11 +84,13 @@ __all__ = [
     "evaluate_restricted",
     "evaluate_restricted_statistics",
     "evaluate_statistics",
+    "filter_innovations",
     "filter_log_likelihood",
     "filter_scores",
     "first_paths",
     "forward_filter",
     "gaussian",
+    "in_segments",
     "innovations",
     "linear_state_space",
     "project_on_decoder",
@@ -97,6 +101,7 @@ __all__ = [
     "smooth_block",
     "smooth_semilinear",
     "smooth_states",
+    "transition_innovations",
     "transitions",
     "white_noise_z",
     "without_response",

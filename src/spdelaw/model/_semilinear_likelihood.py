@@ -87,7 +87,7 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
         np.empty(n), np.empty((n, n_modes)), np.empty((n, n_modes)),
         np.empty((n, len(closure.coefficients))),
     )  # fmt: skip
-    for rows, dt, steps in _batches(data):
+    for rows, dt, steps in batches(data):
         before, after = data.before[rows], data.after[rows]
         value, pulled = _batch(closure, before, after, dt, n_steps * steps)
         out.value[rows], out.rate[rows] = value, pulled.rate
@@ -95,7 +95,7 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     return out
 
 
-def _batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
+def batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
     """Rows that share the length of the step and the number of sub-steps."""
     lengths, which = distinct_steps(data.dt)
     for k, dt in enumerate(lengths):

@@ -34,6 +34,7 @@ from spdelaw.model import (
     Prior,
     closure_scores,
     filter_scores,
+    in_segments,
     smooth_semilinear,
     transitions,
 )
@@ -150,10 +151,12 @@ def _complete_information(
 def _objective(
     form: Layout, collapsed: Collapsed, prior: Prior, burn: float, n_steps: int
 ) -> Objective:
+    blocks = [in_segments(block, burn) for block in collapsed.blocks]
+
     def objective(x: Array) -> tuple[float, Array]:
         closure, r = form.closure(x), form.observation_variance(x)
         value, scores = 0.0, []
-        for block in collapsed.blocks:
+        for block in blocks:
             with np.errstate(over="ignore", invalid="ignore"):
                 found = _safe(closure, block, r, prior, n_steps, burn)
             if found is None:
@@ -199,7 +202,7 @@ def _finish(
     robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
     return SemilinearFit(
         form, end, covariance, robust, best.value, int(collapsed.n_values),
-        best.scores, np.concatenate([block.paths for block in collapsed.blocks]),
+        best.scores, np.arange(len(best.scores)),
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
             "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
