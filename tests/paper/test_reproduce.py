@@ -137,9 +137,8 @@ def test_the_true_law_scores_best():
     truth = sl.simulate(equation, 400, times, points, seed=0)
     law = of_equation(equation, times, points)
     best = predictive_scores(law, truth.values, 0)
-    wrong = law._replace(
-        parameters=law.parameters._replace(noise_variance=4 * law.parameters.noise_variance)
-    )
+    louder = dataclasses.replace(law.space.linear, noise=4 * law.space.linear.noise)
+    wrong = law._replace(space=law.space._replace(dynamics=louder))
     other = predictive_scores(wrong, truth.values, 0)
     assert best["relative_l2"] == pytest.approx(mean_predictor(truth, equation).relative_l2)
     assert best["crps"] < other["crps"]

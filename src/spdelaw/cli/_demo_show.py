@@ -121,7 +121,7 @@ def _noise_line(learned: Learned) -> str:
     std, _, lower, upper = learned.law.parameters["observation_std"].values
     if std == 0:
         return ""
-    n = learned.law.state.n_modes
+    n = learned.law.dynamics.n_modes
     tail = float(learned.truth.stationary_variance()[n:].sum()) / learned.truth.domain.volume
     return (
         f"  Observation noise {std:.4f} [{lower:.4f}, {upper:.4f}], true {demo.NOISE:g}: the modes "

@@ -11,21 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
-from spdelaw.domain._interval import Boundary
+from spdelaw.domain import AbstractDomain, Boundary, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.equation._rotation import advection_matrix
+from spdelaw.equation._semilinear_catalogue import (
+    allen_cahn,
+    allen_cahn_2d,
+    burgers,
+    fisher_kpp,
+    kpz,
+    nagumo,
+)
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import OperatorFormula, PowerLaw
 
 __all__ = [
     "EQUATIONS",
+    "SEMILINEAR",
     "advection_diffusion",
     "advection_diffusion_on",
+    "allen_cahn",
+    "allen_cahn_2d",
+    "burgers",
     "damped_heat",
     "disk_heat",
+    "fisher_kpp",
     "fractional_heat",
     "heat",
     "heat_on",
+    "kpz",
+    "nagumo",
     "neumann_heat",
     "ornstein_uhlenbeck",
     "periodic_heat",
@@ -228,4 +242,14 @@ EQUATIONS = {
     "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
     "advection-diffusion": advection_diffusion,
     "rotating-sphere": rotating_sphere,
+}
+
+#: The semilinear ones by name.
+SEMILINEAR = {
+    "allen-cahn": allen_cahn,
+    "nagumo": nagumo,
+    "fisher-kpp": fisher_kpp,
+    "burgers": burgers,
+    "kpz": kpz,
+    "allen-cahn-2d": allen_cahn_2d,
 }

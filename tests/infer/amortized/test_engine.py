@@ -82,7 +82,7 @@ def test_parameters_have_estimates_and_no_intervals(learned):
     assert (table.eigenvalue.sel(statistic="estimate") > 0).all()
     assert np.isnan(table.eigenvalue.sel(statistic=["stderr", "lower", "upper"])).all()
     np.testing.assert_allclose(
-        table.observation_std.sel(statistic="estimate") ** 2, learned.state.observation_variance
+        table.observation_std.sel(statistic="estimate") ** 2, learned.observation_variance
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from spdelaw._version import __version__
+from spdelaw.data import fingerprint
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
@@ -21,8 +23,8 @@ from spdelaw.infer.amortized._gap import (
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.law import Law, Quantity, parameters_dataset
-from spdelaw.model import Parameters
+from spdelaw.law import Law, Numbers, Provenance, Quantity, parameters_dataset
+from spdelaw.model import StateSpace, linear_state_space
 from spdelaw.train import train
 
 Array = np.ndarray
@@ -48,7 +50,7 @@ def fit_neural(job: Job) -> Law:
     config, domain, clock = job.config, job.domain, job.clock
     observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
-    seed = job.settings.seed if config.initialisation is None else config.initialisation
+    seed = job.seed if config.initialisation is None else config.initialisation
     model = new_model(basis, config, seed)
     run = NeuralRun(model, paths, held_out, config, seed)
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
@@ -56,22 +58,29 @@ def fit_neural(job: Job) -> Law:
     state = _state(model, found, clock)
     exact = _log_likelihood(job, basis, state)
     return Law(
-        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.settings.level),
-        state=state, times=np.unique(observed.times), points=observed.points,
-        unresolved_variance=0.0, info=_info(job, run, found, exact),
-    )  # fmt: skip
+        domain=domain,
+        n_modes=job.n_modes,
+        parameters=_table(state, job.level),
+        dynamics=state.dynamics,
+        initial=state.initial,
+        observation_variance=state.observation_variance,
+        times=np.unique(observed.times),
+        points=observed.points,
+        unresolved_variance=0.0,
+        info=Provenance.of(_info(job, run, found, exact)),
+    )
 
 
-def _log_likelihood(job: Job, basis: Array, state: Parameters) -> float:
+def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:
     """Of the truncated model, at the points where the bound is taken."""
     kept = ~zeros_of(basis)
     observed = without_zeros(job.observed, job.domain, job.n_modes)
-    own = state._replace(observation_variance=state.observation_variance[kept])
+    own = state.with_noise(state.observation_variance[kept])
     args = own, job.config.n_time, job.clock.horizon
     return float(truncated_log_likelihood(observed, basis[kept], *args).sum())
 
 
-def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
+def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
         lam = model.dynamics.eigenvalues().numpy() / clock.horizon
@@ -79,24 +88,26 @@ def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
         variance = torch.exp(model.log_observation_variance()).numpy()
     q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / clock.horizon
     mean = found.initial_mean.numpy()
-    return Parameters(lam, q, mean, np.zeros(len(lam)), variance)
+    return linear_state_space(lam, q, mean, np.zeros(len(lam)), variance)
 
 
-def _table(state: Parameters, level: float) -> Any:
+def _table(state: StateSpace, level: float) -> Any:
     def unknown(values: Array, positive: bool) -> Quantity:
         return Quantity(values, np.full(np.shape(values), np.nan), positive)
 
     quantities = {
-        "eigenvalue": unknown(state.eigenvalues, True),
-        "noise_variance": unknown(state.noise_variance, True),
-        "initial_mean": unknown(state.initial_mean, False),
+        "eigenvalue": unknown(state.linear.drift, True),
+        "noise_variance": unknown(state.linear.noise, True),
+        "initial_mean": unknown(state.initial.mean, False),
         "observation_std": unknown(np.sqrt(state.observation_variance), True),
     }
-    return parameters_dataset(quantities, level, {"initial_state": state.initial_kind})
+    return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
 
 
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
+    n_values = int(np.isfinite(observed.load()).sum())
+    of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
     seen = without_zeros(observed, job.domain, job.n_modes)
     whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
@@ -105,13 +116,14 @@ def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str
     notes += [AT_ZEROS.format(zeros)] if zeros else []
     return {
         **job.facts(),
-        "n_observed": float(np.isfinite(observed.load()).sum()),
+        "n_observed": float(n_values),
         "n_parameters": run.model.n_parameters,
         "n_law_parameters": 3 * len(found.initial_mean),
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
         "log_likelihood": exact,
+        "log_likelihood_of": dataclasses.asdict(of),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
         "training": {

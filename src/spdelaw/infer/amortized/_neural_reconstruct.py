@@ -19,7 +19,7 @@ from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths, as_paths
-from spdelaw.law._clock import own_rows
+from spdelaw.law import own_rows
 from spdelaw.train import read_checkpoint
 from spdelaw.train.torch_run import load_weights
 

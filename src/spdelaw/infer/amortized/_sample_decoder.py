@@ -9,15 +9,12 @@ truncation biased the numbers.
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import xarray as xr
 
 from spdelaw.chaos import CosineBasis, expand, propagate
 from spdelaw.errors import InputError
 from spdelaw.law import Law
-from spdelaw.model import Parameters
 
 Array = np.ndarray
 
@@ -46,12 +43,11 @@ def sample_decoder(
     if n_paths < 1:
         raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="pass n_paths=100")
     n_time, rng = _functions_of_time(law), np.random.default_rng(seed)
-    state, age = cast(Parameters, law.state), law.times - law.times[0]
-    curves = propagate(
-        CosineBasis(float(age[-1])), age, state.eigenvalues, np.sqrt(state.noise_variance), n_time
-    )
-    c = expand(curves, state.initial_mean, rng.standard_normal((n_paths, n_time, state.n_modes)))
-    values = c @ law.domain.eigenfunctions(law.points, state.n_modes).T
+    linear, age = law.linear, law.times - law.times[0]
+    basis, n = CosineBasis(float(age[-1])), linear.n_modes
+    curves = propagate(basis, age, linear.drift, np.sqrt(linear.noise), n_time)
+    c = expand(curves, law.initial.mean, rng.standard_normal((n_paths, n_time, n)))
+    values = c @ law.domain.eigenfunctions(law.points, n).T
     if observation_noise:
         values = values + np.sqrt(_noise(law)) * rng.standard_normal(values.shape)
     places = law.domain.places(law.points)
@@ -74,5 +70,5 @@ def _functions_of_time(law: Law) -> int:
 
 
 def _noise(law: Law) -> Array:
-    variance = np.asarray(law.state.observation_variance + law.unresolved_variance)
+    variance = np.asarray(law.observation_variance + law.unresolved_variance)
     return np.broadcast_to(variance, (len(law.points),))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw import report
 from spdelaw.data import mask
@@ -42,7 +42,7 @@ class Learned(NamedTuple):
     @property
     def bound(self) -> float:
         """What the largest z-score may be, Bonferroni over both spectra."""
-        return float(-special.ndtri(FALSE_ALARM_RATE / (4 * self.law.n_modes)))
+        return float(-scipy.special.ndtri(FALSE_ALARM_RATE / (4 * self.law.n_modes)))
 
     @property
     def n_undetermined(self) -> int:

@@ -35,7 +35,7 @@ def network_curves(law: Law, data: Data, checkpoint: Path, seed: int) -> dict[st
         **_training(checkpoint),
         **_initial_states(law, data),
         "x": law.points,
-        "observation_std": np.sqrt(law.state.observation_variance),
+        "observation_std": np.sqrt(law.observation_variance),
         **_draws(law, data, seed),
     }
 

@@ -76,7 +76,7 @@ def _reconstruction(law: Law, test: xr.DataArray) -> dict[str, float]:
     if law.info.get("tail") == "dropped":
         return point_scores(chaos_posterior(law, test)["reconstruct_truncated"].values, test.values)
     found = amortized_reconstruct(law, test) if preset else law.reconstruct(test)
-    std = np.sqrt(found["std"].values ** 2 + law.state.observation_variance)
+    std = np.sqrt(found["std"].values ** 2 + law.observation_variance)
     return gaussian_scores(found["mean"].values, std, test.values)
 
 
@@ -98,6 +98,6 @@ def law_curves(law: Distribution, domain: AbstractDomain, points: Array) -> dict
         "time": law.times,
         "averaged_variance": std**2 @ spatial_weights(domain, points),
         "energy_at_end": (mean[-1] ** 2 + variance[-1])[:N_MODES],
-        "eigenvalues": law.parameters.eigenvalues[:N_MODES],
-        "noise_variance": law.parameters.noise_variance[:N_MODES],
+        "eigenvalues": law.space.linear.drift[:N_MODES],
+        "noise_variance": law.space.linear.noise[:N_MODES],
     }

@@ -1,0 +1,131 @@
+"""Start values where fields have gaps or noise: rough states, then increments of them.
+
+1. Each time on its own: ``c ~ N(0, v)`` and the observations, v by expectation-maximisation.
+2. Exponential-Euler estimate from the increments of these states (`_starts`).
+3. The filter's likelihood chooses among smaller noises: rough states move too much.
+4. Steps 2 and 3 again with the states of the smoother.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.infer.semilinear._starts import start
+from spdelaw.model import (
+    Block,
+    Collapsed,
+    Prior,
+    filter_scores,
+    smooth_semilinear,
+    transitions,
+)
+
+Array = np.ndarray
+
+#: Rounds of expectation-maximisation for the variances of the modes.
+ROUNDS = 8
+#: Paths that are enough for a start.
+PATHS = 12
+#: Factors tried on the noise.
+FACTORS = np.exp([-4.0, -3.0, -2.0, -1.0, 0.0])
+#: Noise of observations is no smaller than this part of their variance to begin with.
+LEAST = 1e-6
+
+
+def noise_guess(collapsed: Collapsed) -> float:
+    """What the modes leave over per value; where they leave nothing, 1 % of the variance."""
+    spent = sum(
+        np.linalg.matrix_rank(_at(b.gram, t), hermitian=True).sum() * _copies(b)
+        for b in collapsed.blocks
+        for t in range(len(b.gram))
+    )
+    power = sum(float((b.vector * b.estimate).sum()) for b in collapsed.blocks)
+    total = (power + collapsed.misfit) / max(collapsed.n_values, 1.0)
+    free = collapsed.n_values - spent
+    if free > 0.02 * collapsed.n_values:
+        return max(collapsed.misfit / free, LEAST * total)
+    return 0.01 * total
+
+
+def _copies(block: Block) -> int:
+    return block.vector.shape[2] if block.gram.shape[-1] == 1 else 1
+
+
+def _at(gram: Array, t: int) -> Array:
+    """``G`` at one time as (B, N, N)."""
+    g = gram[t]
+    if gram.ndim == 3:
+        return np.einsum("nb,nm->bnm", g, np.eye(len(g)))
+    return np.moveaxis(g, -1, 0)
+
+
+def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Array, Prior]:
+    """States (P, T, N), times (P, T), their error variances, and the prior they were found with."""
+    block = collapsed.blocks[0]
+    n_times, n, n_paths = block.vector.shape
+    n_paths = min(n_paths, PATHS)
+    grams = np.concatenate(
+        [
+            np.broadcast_to(_at(block.gram, t), (block.vector.shape[2], n, n))[:n_paths]
+            for t in range(n_times)
+        ]
+    )
+    vectors = block.vector[..., :n_paths].transpose(0, 2, 1).reshape(-1, n)
+    v = np.full(n, max(float((block.estimate**2).mean()), 1e-300))
+    for _ in range(ROUNDS):
+        spread = np.linalg.inv(grams / r + np.diag(1.0 / v))
+        c = np.einsum("bij,bj->bi", spread, vectors / r)
+        error = np.einsum("bii->bi", spread)
+        v = np.maximum((c**2 + error).mean(0), 1e-12 * v.max())
+    states = c.reshape(n_times, n_paths, n).transpose(1, 0, 2)
+    times = np.broadcast_to(block.times, (n_times, block.vector.shape[2]))[:, :n_paths].T
+    return states, times, error.mean(0), Prior(np.zeros(n), v)
+
+
+def filter_start(layout: Layout, collapsed: Collapsed, r: float) -> tuple[Array, Prior, int]:
+    """Free vector, prior and evaluations that were spent."""
+    states, times, _, prior = rough_states(collapsed, r)
+    block = collapsed.blocks[0]
+    part = first_paths(block, len(states))
+
+    def value(x: Array) -> float:
+        found = filter_scores(layout.closure(x), part, r, prior, value_only=True).value.sum()
+        return float(found) if np.isfinite(found) else -np.inf
+
+    x, spent = _best_noise(layout, start(layout, transitions(states, times)), value)
+    for _ in range(2):
+        smooth = smooth_semilinear(layout.closure(x), part, r, prior)
+        again = start(layout, transitions(smooth.mean.transpose(1, 0, 2), times))
+        trial, more = _best_noise(layout, again, value)
+        spent += more
+        if value(trial) <= value(x):
+            break
+        x = trial
+    return x, prior, spent
+
+
+def _best_noise(layout: Layout, x: Array, value: Callable[[Array], float]) -> tuple[Array, int]:
+    """The same vector with the noise, times one of `FACTORS`, that the likelihood prefers."""
+    log = layout.is_log[layout.free].astype(float)
+    trials = [x + np.log(f) * log for f in FACTORS]
+    values = [value(trial) for trial in trials]
+    return trials[int(np.argmax(values))], len(trials)
+
+
+def first_paths(block: Block, n_paths: int) -> Block:
+    """The first paths of a block."""
+    own = block.gram.shape[-1] > 1
+    return block._replace(
+        paths=block.paths[:n_paths],
+        times=block.times[:, :n_paths],
+        gram=block.gram[..., :n_paths] if own else block.gram,
+        vector=block.vector[..., :n_paths],
+        estimate=block.estimate[..., :n_paths],
+        misfit=block.misfit[:n_paths],
+        n_values=block.n_values[:n_paths],
+        log_weight=block.log_weight[:n_paths],
+        log_gram=block.log_gram[:n_paths] if len(block.log_gram) > 1 else block.log_gram,
+    )

@@ -1,0 +1,175 @@
+"""The free vector of a semilinear law and what it stands for.
+
+    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
+
+``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances as logarithms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import Closure, Reaction, bind
+from spdelaw.errors import InputError
+
+Array = np.ndarray
+NOISES = ("parametric", "diagonal")
+#: Name of the variance of the noise of observations.
+OBSERVATION = "observation_variance"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layout:
+    """Which numbers are free, in which order, and how they make a `Closure`.
+
+    Attributes:
+        mu: ``mu_n^s``, (N,).
+        reaction: terms on the modes.
+        noise: "parametric" or "diagonal".
+        names: of all parameters, free or not.
+        fixed: values that are held, by name.
+    """
+
+    mu: Array
+    reaction: Reaction
+    noise: str
+    names: tuple[str, ...]
+    fixed: Mapping[str, float]
+
+    @property
+    def unobserved(self) -> Layout:
+        """The same without the noise of observations."""
+        names = tuple(name for name in self.names if name != OBSERVATION)
+        held = {name: value for name, value in self.fixed.items() if name != OBSERVATION}
+        return dataclasses.replace(self, names=names, fixed=held)
+
+    @property
+    def free(self) -> Array:
+        """Positions of the free parameters."""
+        return np.array([i for i, name in enumerate(self.names) if name not in self.fixed], int)
+
+    @property
+    def free_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.names[i] for i in self.free)
+
+    @property
+    def is_log(self) -> Array:
+        """Which parameters are free as logarithms; (n_parameters,)."""
+        logs = ("scale", OBSERVATION)
+        return np.array([name in logs or name.startswith("q_") for name in self.names])
+
+    def whole(self, x: Array) -> Array:
+        """All parameters in their own units from the free vector."""
+        out = np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
+        out[self.free] = x
+        log = self.is_log.copy()
+        log[[i for i, name in enumerate(self.names) if name in self.fixed]] = False
+        out[log] = np.exp(out[log])
+        return out
+
+    def vector(self, values: Mapping[str, float]) -> Array:
+        """The free vector of given values by name."""
+        log = dict(zip(self.names, self.is_log, strict=True))
+        return np.array([np.log(values[n]) if log[n] else values[n] for n in self.free_names])
+
+    def values(self, x: Array) -> dict[str, float]:
+        """All parameters by name."""
+        return dict(zip(self.names, map(float, self.whole(x)), strict=True))
+
+    def units(self, x: Array) -> Array:
+        """Derivative of each free parameter in its own units by its entry of the vector."""
+        return np.where(self.is_log[self.free], self.whole(x)[self.free], 1.0)
+
+    def closure(self, x: Array) -> Closure:
+        """The equation at x."""
+        p = self.whole(x)
+        n_terms = len(self.reaction.names)
+        noise = p[2 + n_terms : len(p) - (OBSERVATION in self.names)]
+        if self.noise == "parametric":
+            noise = noise[0] * self._index ** (-noise[1])
+        return Closure(self.reaction, p[2 : 2 + n_terms], p[1] + p[0] * self.mu, noise)
+
+    @property
+    def _index(self) -> Array:
+        return np.arange(1.0, len(self.mu) + 1.0)
+
+    def observation_variance(self, x: Array) -> float:
+        """Variance of the noise of observations."""
+        return float(self.values(x)[OBSERVATION])
+
+    def pull(
+        self,
+        x: Array,
+        rate: Array,
+        noise: Array,
+        coefficient: Array,
+        observation: Array | None = None,
+    ) -> Array:
+        """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
+        q = self.closure(x).noise
+        if self.noise == "parametric":
+            by_noise = np.stack([noise @ q, -noise @ (q * np.log(self._index))], axis=1)
+        else:
+            by_noise = noise * q
+        by_rate = np.stack([rate @ self.mu, rate.sum(1)], axis=1)
+        parts = [by_rate, coefficient, by_noise]
+        if observation is not None:
+            parts.append((observation * self.observation_variance(x))[:, None])
+        return np.concatenate(parts, axis=1)[:, self.free]
+
+
+def layout(
+    domain: AbstractDomain,
+    n_modes: int,
+    terms: Any,
+    *,
+    noise: str = "parametric",
+    fixed: Mapping[str, float] | None = None,
+    s: float = 1.0,
+    observed: bool = False,
+    observation_variance: float | None = None,
+) -> Layout:
+    """Layout of a law with these terms; ``kappa`` is held at 0 unless ``fixed`` frees it as None.
+
+    With ``observed`` the noise of observations is one more parameter, held where it is given.
+
+    Raises:
+        InputError: a word or a name is not known.
+    """
+    if noise not in NOISES:
+        raise InputError(
+            "noise", expected=f"one of {NOISES} beside terms", got=repr(noise),
+            fix="pass noise='parametric'",
+        )  # fmt: skip
+    reaction = bind(terms, domain, n_modes)
+    spectrum = ("scale", "exponent")
+    if noise == "diagonal":
+        spectrum = tuple(f"q_{n}" for n in range(1, n_modes + 1))  # type: ignore[assignment]
+    names = ("nu", "kappa", *reaction.names, *spectrum)
+    held = {"kappa": 0.0} | dict(fixed or {})
+    _check_held(held, names, reaction)
+    held = {name: float(value) for name, value in held.items() if value is not None}
+    if observed:
+        names = (*names, OBSERVATION)
+        held |= {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
+    return Layout(domain.eigenvalues(n_modes) ** s, reaction, noise, names, held)
+
+
+def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: Reaction) -> None:
+    unknown = [name for name in held if name not in names]
+    if unknown:
+        raise InputError(
+            "fixed", expected=f"names among {names}", got=repr(unknown[0]),
+            fix="fix 'nu', 'kappa', 'scale', 'exponent' or the coefficient of a term",
+        )  # fmt: skip
+    if "u" in reaction.names and held["kappa"] is None and held.get("u", None) is None:
+        raise InputError(
+            "kappa", expected="a value to hold beside the term 'u'", got="both free",
+            fix="leave kappa at 0: the coefficient of u is minus kappa",
+        )  # fmt: skip

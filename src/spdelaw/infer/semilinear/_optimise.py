@@ -1,0 +1,165 @@
+"""Maximum of a likelihood whose terms have scores of their own, and its curvature.
+
+Scoring with the sum of squared scores (Berndt, Hall, Hall and Hausman) needs no Hessian; steps are
+halved until the value rises. The promise of a step, ``g' A^-1 g``, is the squared distance to the
+maximum in standard errors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.errors import ConvergenceError, SpdeLawWarning
+
+Array = np.ndarray
+
+#: Value (a number) and scores (n, n_free) at a free vector.
+Objective = Callable[[Array], tuple[float, Array]]
+
+#: Squared distance to the maximum, in standard errors, that is near enough.
+NEAR = 1e-3
+#: Longest step, in standard errors of its own metric a parameter.
+LONGEST = 20.0
+#: Halvings of one step.
+HALVINGS = 12
+#: Differences of the score are taken over this part of a standard error.
+DIFFERENCE = 0.05
+
+
+class Maximum(NamedTuple):
+    """Where the search ended.
+
+    Attributes:
+        x: free vector.
+        value: log-likelihood there.
+        scores: of each term, (n, n_free).
+        n_evaluations: how often the likelihood was computed.
+        distance: to the maximum, in standard errors.
+        converged: whether that is near enough.
+    """
+
+    x: Array
+    value: float
+    scores: Array
+    n_evaluations: int
+    distance: float
+    converged: bool
+
+
+def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 60) -> Maximum:
+    """Climb from x until the promise of a step is below ``near``."""
+    value, scores = objective(x)
+    count, promise = 1, np.inf
+    for _ in range(most):
+        step = _solve(scores.T @ scores, scores.sum(0))
+        promise = float(scores.sum(0) @ step)
+        if promise < near or not np.isfinite(promise):
+            break
+        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
+        found = _climb(objective, x, value, step)
+        count += found[3]
+        if found[2] is None:
+            break
+        x, value, scores = found[0], found[1], found[2]
+    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
+
+
+def _climb(
+    objective: Objective, x: Array, value: float, step: Array
+) -> tuple[Array, float, Array | None, int]:
+    for k in range(HALVINGS):
+        trial = x + 0.5**k * step
+        found, scores = objective(trial)
+        if np.isfinite(found) and found >= value:
+            return trial, found, scores, k + 1
+    return x, value, None, HALVINGS
+
+
+def _solve(matrix: Array, vector: Array) -> Array:
+    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+    return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
+
+
+def information(objective: Objective, at: Maximum, metric: Array | None = None) -> Array:
+    """Observed information: minus the slope of the score, by differences; (n_free, n_free).
+
+    Steps are small parts of a standard error by the ``metric``, or by the squared scores.
+    """
+    guess = at.scores.T @ at.scores if metric is None else metric
+    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(guess, rcond=1e-14, hermitian=True)), 0.0))
+    width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
+    base = at.scores.sum(0)
+    rows = []
+    for k, h in enumerate(width):
+        moved = at.x.copy()
+        moved[k] += h
+        rows.append((base - objective(moved)[1].sum(0)) / h)
+    slope = np.array(rows)
+    return 0.5 * (slope + slope.T)
+
+
+def maximise_bfgs(objective: Objective, x: Array, metric: Array, near: float, most: int) -> Maximum:
+    """Climb with a metric that learns (BFGS), for scores too few to make one.
+
+    Args:
+        objective: value and scores.
+        x: where to start.
+        metric: guess of the information, (n_free, n_free).
+        near: promise of a step that ends the search.
+        most: evaluations.
+    """
+    value, scores = objective(x)
+    inverse = np.linalg.inv(metric)
+    count, promise = 1, np.inf
+    while count < most:
+        slope = scores.sum(0)
+        step = inverse @ slope
+        promise = float(slope @ step)
+        if promise < near or not np.isfinite(promise):
+            break
+        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
+        found = _climb(objective, x, value, step)
+        count += found[3]
+        if found[2] is None:
+            break
+        inverse = _learn(inverse, found[0] - x, slope - found[2].sum(0))
+        x, value, scores = found[0], found[1], found[2]
+    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
+
+
+def _learn(inverse: Array, step: Array, change: Array) -> Array:
+    """BFGS update of the inverse; left as it is where the curvature has the wrong sign."""
+    along = float(step @ change)
+    if along <= 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+        return inverse
+    left = np.eye(len(step)) - np.outer(step, change) / along
+    return left @ inverse @ left.T + np.outer(step, step) / along
+
+
+def warn_if_coarse(shift: float, allowed: float) -> None:
+    """Say so where finer sub-steps of the closure would still move an estimate."""
+    if shift > allowed:
+        warnings.warn(
+            f"Twice the sub-steps would move an estimate by {shift:.2g} standard errors: the "
+            "reaction is fast for these time steps. Observe more often, or read intervals with "
+            "that in mind.",
+            SpdeLawWarning,
+            stacklevel=3,
+        )
+
+
+def invert_information(curvature: Array) -> Array:
+    """Covariance from the information, or `ConvergenceError` where it has no maximum."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] <= 1e-10:
+        raise ConvergenceError(
+            "fit", expected="a likelihood with a maximum in every direction",
+            got="parameters that these data cannot tell apart",
+            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
+        )  # fmt: skip
+    return (vectors / values) @ vectors.T / np.outer(scale, scale)

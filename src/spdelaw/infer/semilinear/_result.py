@@ -1,0 +1,104 @@
+"""What a fit of a semilinear law returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import PowerLaw, Semilinear, SpectralSPDE
+from spdelaw.infer.semilinear._layout import Layout
+
+Array = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SemilinearFit:
+    """Estimate of a semilinear law with its uncertainty.
+
+    Attributes:
+        layout: names and order of the parameters.
+        x: free vector at the maximum.
+        covariance: of the free vector, by the observed information; (n_free, n_free).
+        sandwich: of the free vector, robust against a wrong model; (n_free, n_free).
+        log_likelihood: at the estimate.
+        n_values: how many numbers it is the log density of.
+        scores: of each transition, or of each path behind gaps and noise, (n, n_free).
+        groups: path of each score, (n,).
+        diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many
+            would change, in standard errors), ``rate_dt``, ``converged`` and more.
+    """
+
+    layout: Layout
+    x: Array
+    covariance: Array
+    sandwich: Array
+    log_likelihood: float
+    n_values: int
+    scores: Array
+    groups: Array
+    diagnostics: dict[str, Any]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every parameter by name, held ones included."""
+        return self.layout.values(self.x)
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """Of each free parameter in its own units, by the observed information."""
+        return self._errors(self.covariance)
+
+    @property
+    def robust_errors(self) -> dict[str, float]:
+        """The same by the sandwich."""
+        return self._errors(self.sandwich)
+
+    def _errors(self, covariance: Array) -> dict[str, float]:
+        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * self.layout.units(self.x)
+        return dict(zip(self.layout.free_names, map(float, spread), strict=True))
+
+    def table(self, level: float = 0.95) -> xr.DataArray:
+        """Estimate, standard error, interval and robust error of each free parameter."""
+        z = float(scipy.special.ndtri(0.5 + 0.5 * level))
+        values, errors, robust = self.values, self.standard_errors, self.robust_errors
+        log = dict(zip(self.layout.names, self.layout.is_log, strict=True))
+        rows = []
+        for name in self.layout.free_names:
+            v, e = values[name], errors[name]
+            ends = (
+                (v * np.exp(-z * e / v), v * np.exp(z * e / v))
+                if log[name]
+                else (v - z * e, v + z * e)
+            )
+            rows.append([v, e, *ends, robust[name]])
+        columns = ["estimate", "stderr", "lower", "upper", "robust_stderr"]
+        return xr.DataArray(
+            np.array(rows), {"parameter": list(self.layout.free_names), "statistic": columns},
+            ("parameter", "statistic"),
+        )  # fmt: skip
+
+    def equation(self, domain: AbstractDomain, initial: Any = 0.0, times: Any = None) -> Semilinear:
+        """The estimated equation."""
+        closure, v = self.layout.closure(self.x), self.values
+        noise: Any = closure.noise
+        if self.layout.noise == "parametric":
+            noise = PowerLaw(v["exponent"], v["scale"])
+        linear = SpectralSPDE(
+            domain, len(closure.rates), np.maximum(closure.rates, 0.0), noise=noise,
+            initial=initial, times=times,
+        )  # fmt: skip
+        return Semilinear(linear, {name: v[name] for name in self.layout.reaction.names})
+
+    def __repr__(self) -> str:
+        """One line per parameter."""
+        errors = self.standard_errors
+        lines = [f"SemilinearFit: log-likelihood {self.log_likelihood:.2f}"]
+        for name, value in self.values.items():
+            error = f"+- {errors[name]:.3g}" if name in errors else "held"
+            lines.append(f"  {name:<10} {value:>10.4g} {error}")
+        return "\n".join(lines)

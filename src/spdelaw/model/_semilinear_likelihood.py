@@ -1,0 +1,154 @@
+"""Likelihood of semilinear coefficients that are observed completely, with its score.
+
+Given the state x before, the next state is Gaussian to the order of the closure, so the
+log-likelihood is a sum over transitions of
+
+    -1/2 (r' P^-1 r + log |P| + N log 2 pi),    r = y - m(x),  P = P(x),
+
+and its gradient by m and P, ``P^-1 r`` and ``(P^-1 r r' P^-1 - P^-1) / 2``, is pulled back through
+the closure to the parameters. Each transition has a score of its own.
+
+Fields that were made by the semi-implicit scheme follow the scheme and not the equation. Theirs is
+Gaussian without any closure, with ``m = (x + dt F(x)) / (1 + lambda dt)`` and
+``P = q dt / (1 + lambda dt)^2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import Closure, Moments, Pulled, advance, distinct_steps, pull_back
+
+Array = np.ndarray
+
+#: Transitions that are worked on together; their matrices should stay in cache.
+AT_ONCE = 128
+
+
+class Transitions(NamedTuple):
+    """Pairs of successive states.
+
+    Attributes:
+        before: (n, N).
+        after: (n, N).
+        dt: time between them, (n,).
+        path: which path each belongs to, (n,).
+        steps: how many more sub-steps each needs than a slow one, (n,).
+    """
+
+    before: Array
+    after: Array
+    dt: Array
+    path: Array
+    steps: Array
+
+    def take(self, rows: Array) -> Transitions:
+        """Some of the transitions."""
+        return Transitions(*(part[rows] for part in self))
+
+    def draw(self, n: int) -> Transitions:
+        """At most n transitions, drawn at random, the same every time.
+
+        A fixed stride could fall into step with the paths and see only their first states.
+        """
+        if n >= len(self.dt):
+            return self
+        chosen = np.random.default_rng(0).choice(len(self.dt), n, replace=False)
+        return self.take(np.sort(chosen))
+
+
+class Scores(NamedTuple):
+    """Log-likelihood (n,) of each transition and its gradients, (n, N), (n, N), (n, n_terms)."""
+
+    value: Array
+    rate: Array
+    noise: Array
+    coefficient: Array
+
+
+def transitions(coefficients: Array, times: Array) -> Transitions:
+    """Pairs from coefficients (P, T, N) at times (T,) or (P, T); rows with NaN break a pair."""
+    n_paths, n_times = coefficients.shape[:2]
+    dt = np.diff(np.broadcast_to(times, (n_paths, n_times)), axis=1)
+    whole = np.isfinite(coefficients).all(2)
+    keep = whole[:, 1:] & whole[:, :-1]
+    path = np.broadcast_to(np.arange(n_paths)[:, None], keep.shape)
+    before, after = coefficients[:, :-1][keep], coefficients[:, 1:][keep]
+    return Transitions(before, after, dt[keep], path[keep], np.ones(len(before), int))
+
+
+def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
+    """Log-likelihood and score of each transition; NaN where a covariance is not positive."""
+    n, n_modes = data.before.shape
+    out = Scores(
+        np.empty(n), np.empty((n, n_modes)), np.empty((n, n_modes)),
+        np.empty((n, len(closure.coefficients))),
+    )  # fmt: skip
+    for rows, dt, steps in _batches(data):
+        before, after = data.before[rows], data.after[rows]
+        value, pulled = _batch(closure, before, after, dt, n_steps * steps)
+        out.value[rows], out.rate[rows] = value, pulled.rate
+        out.noise[rows], out.coefficient[rows] = pulled.noise, pulled.coefficient
+    return out
+
+
+def _batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
+    """Rows that share the length of the step and the number of sub-steps."""
+    lengths, which = distinct_steps(data.dt)
+    for k, dt in enumerate(lengths):
+        for steps in np.unique(data.steps[which == k]):
+            index = np.flatnonzero((which == k) & (data.steps == steps))
+            for start in range(0, len(index), AT_ONCE):
+                yield index[start : start + AT_ONCE], float(dt), int(steps)
+
+
+def _batch(
+    closure: Closure, before: Array, after: Array, dt: float, n_steps: int
+) -> tuple[Array, Pulled]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, tape = advance(closure, before, None, dt, n_steps)
+        value, by = gaussian(after - found.mean, found.covariance)
+        return value, pull_back(closure, tape, by)
+
+
+def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
+    """``log N(r; 0, P)`` (B,) and its gradients by the mean, (B, N), and by P, (B, N, N)."""
+    n = residual.shape[1]
+    # Modes differ by orders of magnitude: the correlation matrix is what one can invert.
+    scale = np.sqrt(np.einsum("bii->bi", covariance))
+    try:
+        factor = np.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
+    except np.linalg.LinAlgError:
+        nothing = np.full(len(residual), np.nan)
+        return nothing, Moments(np.zeros_like(residual), np.zeros_like(covariance))
+    log_det = 2.0 * np.log(np.einsum("bii->bi", factor) * scale).sum(1)
+    whitener = np.linalg.inv(factor)
+    inverse = whitener.transpose(0, 2, 1) @ whitener / (scale[:, :, None] * scale[:, None, :])
+    z = np.einsum("bij,bj->bi", inverse, residual)
+    value = -0.5 * ((residual * z).sum(1) + log_det + n * np.log(2.0 * np.pi))
+    return value, Moments(z, 0.5 * (z[:, :, None] * z[:, None, :] - inverse))
+
+
+def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
+    """The same for data of the semi-implicit scheme.
+
+    Args:
+        closure: the equation.
+        data: pairs of successive states, one step of the scheme apart.
+        values: ``<g_t(x), h_n>`` of each term at the states before, (n_terms, n, N).
+    """
+    dt = data.dt[:, None]
+    damp = 1.0 / (1.0 + closure.rates * dt)
+    explicit = data.before + dt * np.tensordot(closure.coefficients, values, 1)
+    variance = closure.noise * dt * damp**2
+    residual = data.after - damp * explicit
+    z = residual / variance
+    value = -0.5 * (residual * z + np.log(2.0 * np.pi * variance)).sum(1)
+    # d damp / d lambda = -dt damp^2; the mean scales with damp, the variance with its square.
+    by_variance = 0.5 * (z**2 - 1.0 / variance)
+    rate = -dt * damp * (z * damp * explicit + 2.0 * by_variance * variance)
+    coefficient = np.einsum("nk,tnk->nt", z * dt * damp, values)
+    return Scores(value, rate, by_variance * variance / closure.noise, coefficient)

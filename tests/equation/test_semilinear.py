@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.equation import catalogue
+from spdelaw.errors import EquationError
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.SEMILINEAR))
+def test_description_and_back(name):
+    e = catalogue.SEMILINEAR[name](n_modes=5)
+    assert sl.Semilinear.from_dict(e.to_dict()) == e
+    assert hash(e) == hash(sl.Semilinear.from_dict(e.to_dict()))
+    assert "f(u)" in repr(e)
+    assert e.label in repr(e)
+    assert list(e.parameters) == ["eigenvalue", "noise_variance", "coefficient"]
+
+
+def test_drift_of_a_constant_field_is_that_of_the_ordinary_equation():
+    e = catalogue.allen_cahn(5, a=0.7, b=0.3)
+    u = 1.3
+    state = e.domain.project(lambda x: u + 0.0 * x, 5)
+    expected = e.domain.project(lambda x: 0.7 * u - 0.3 * u**3 + 0.0 * x, 5)
+    np.testing.assert_allclose(e.dynamics.drift(state), expected, atol=1e-12)
+
+
+def test_burgers_transport_moves_no_energy():
+    """``<u, u u_x> = 0`` on a ring, exactly, because products are dealiased."""
+    e = catalogue.burgers(9, nu=0.0, kappa=0.0)
+    c = np.random.default_rng(0).standard_normal((6, 9))
+    assert np.abs((c * e.dynamics.drift(c)).sum(1)).max() < 1e-12
+
+
+def test_wrong_use():
+    heat = sl.catalogue.periodic_heat(5)
+    with pytest.raises(EquationError, match="coefficient for each term"):
+        sl.Semilinear(heat, ["u"])
+    with pytest.raises(EquationError, match="finite numbers"):
+        sl.Semilinear(heat, {"u": np.nan})
+    with pytest.raises(EquationError, match="numbers"):
+        sl.Semilinear(heat, {"u": "much"})
+    with pytest.raises(EquationError, match="not coupled"):
+        sl.Semilinear(sl.catalogue.advection_diffusion(5), {"u": 1.0})
+    with pytest.raises(EquationError, match="SpectralSPDE"):
+        sl.Semilinear("heat", {"u": 1.0})
+    with pytest.raises(EquationError, match="plain description"):
+        sl.Semilinear.from_dict({"terms": {}})

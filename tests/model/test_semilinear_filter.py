@@ -1,0 +1,146 @@
+"""The closure filter against the exact linear one, brute force and a particle filter."""
+
+import numpy as np
+import pytest
+from tests.model._one_mode import GRID, equation, kernel
+
+import spdelaw as sl
+from spdelaw.equation import Closure, bind
+from spdelaw.model import (
+    Prior,
+    collapse,
+    evaluate_likelihood,
+    filter_scores,
+    linear_state_space,
+    smooth_semilinear,
+    smooth_states,
+)
+
+RING = sl.Interval(0.0, 2 * np.pi, "periodic")
+PRIOR = Prior(np.full(5, 0.1), np.full(5, 0.7))
+
+
+def observed(own_times=False, n=5, n_paths=3, seed=1):
+    """Noisy fields at 8 points with 40 % missing, collapsed."""
+    e = sl.catalogue.allen_cahn(n, times=0.1 * np.arange(9), initial=sl.Gaussian(0.0, 1.0))
+    x, generator = RING.grid(8), np.random.default_rng(seed)
+    values = sl.simulate(e, n_paths, seed=seed, observation_std=0.1, grid=x).values
+    values[generator.random(values.shape) < 0.4] = np.nan
+    values[0, 3] = np.nan  # a time without any observation
+    times = np.asarray(e.times)
+    if own_times:
+        times = np.tile(times, (n_paths, 1)) + np.cumsum(0.05 * generator.random((n_paths, 9)), 1)
+    return e, collapse(values, times, RING.eigenfunctions(x, n))
+
+
+@pytest.mark.parametrize("own_times", [False, True])
+def test_terms_held_at_zero_leave_the_exact_filter(own_times):
+    e, data = observed(own_times)
+    lam, q, r = e.linear.eigenvalues + 0.3, e.linear.noise_variance, 0.012
+    closure = Closure(bind(["u", "u^3"], RING, 5), np.zeros(2), lam, q)
+    exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.variance, r, "gaussian")
+    found = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
+    expected = evaluate_likelihood(data, exact).log_likelihood.sum()
+    assert found == pytest.approx(expected, rel=1e-8)
+    for block in data.blocks:
+        smooth, known = smooth_semilinear(closure, block, r, PRIOR), smooth_states(block, exact)
+        np.testing.assert_allclose(smooth.mean, known.mean.transpose(0, 2, 1), atol=1e-8)
+
+
+@pytest.mark.parametrize("own_times", [False, True])
+def test_gradients_against_differences(own_times):
+    e, data = observed(own_times)
+    reaction = bind(["u", "u^3", "u u_x"], RING, 5)
+
+    def scores(theta, lam, q, r):
+        c = Closure(reaction, theta, lam, q)
+        return [filter_scores(c, b, float(r), PRIOR, 2, burn=0.25) for b in data.blocks]
+
+    at = [
+        np.array([1.0, -1.0, 0.3]),
+        e.linear.eigenvalues,
+        e.linear.noise_variance,
+        np.array(0.012),
+    ]
+    found = scores(*at)
+    for k, name in enumerate(("coefficient", "rate", "noise", "observation")):
+        slope = sum(getattr(s, name).sum(0) for s in found)
+        d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k > 1 else 1.0)
+        ends = [
+            sum(
+                s.value.sum()
+                for s in scores(*(a + h * d if j == k else a for j, a in enumerate(at)))
+            )
+            for h in (1e-5, -1e-5)
+        ]
+        assert (slope * d).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-6)
+
+
+def test_one_mode_against_the_exact_filter():
+    """100 noisy observations of a state that starts in a well; the exact filter is on a grid."""
+    e, dt, r = equation(0.1), 0.1, 0.04
+    values = sl.simulate(e, 1, dt * np.arange(101), grid=[0.5], seed=4, observation_std=0.2).values
+    move, width = kernel(0.1, dt), GRID[1] - GRID[0]
+    density = np.exp(-0.5 * (GRID - 1.0) ** 2 / 0.02) / np.sqrt(2 * np.pi * 0.02)
+    expected = 0.0
+    for k, y in enumerate(values[0, :, 0]):
+        density = width * (density @ move) if k else density
+        weight = np.exp(-0.5 * (y - GRID) ** 2 / r) / np.sqrt(2 * np.pi * r)
+        evidence = width * (weight * density).sum()
+        expected, density = expected + np.log(evidence), weight * density / evidence
+    (block,) = collapse(values, dt * np.arange(101), np.ones((1, 1))).blocks
+    prior = Prior(np.array([1.0]), np.array([0.02]))
+    found = filter_scores(e.closure, block, r, prior).value[0]
+    assert abs(found - expected) < 0.5, (found, expected)
+
+
+@pytest.mark.slow
+def test_particle_filter():
+    """Five modes, 60 times, rate dt about 0.1-0.2: within 0.5 nats, and the maximum along the
+    reaction's strength within 0.2 standard errors of that of the particle filter."""
+    n, dt, r, n_particles = 5, 0.1, 0.02, 20_000
+    e = sl.catalogue.allen_cahn(
+        n,
+        times=dt * np.arange(61),
+        initial=lambda x: np.tanh(2 * np.cos(x)),
+        noise=sl.PowerLaw(1.5, 0.05),
+    )
+    x = RING.grid(8)
+    values = sl.simulate(e, 1, seed=6, observation_std=np.sqrt(r), grid=x).values
+    h = RING.eigenfunctions(x, n)
+    (block,) = collapse(values, e.times, h).blocks
+    prior = Prior(e.linear.initial_mean, np.full(n, 0.01))
+    strengths, found, known = (0.4, 1.0, 1.6), [], []
+    for s in strengths:
+        scaled = sl.Semilinear(e.linear, {"u": s, "u^3": -s})
+        found.append(filter_scores(scaled.closure, block, r, prior).value[0])
+        known.append(
+            np.mean(
+                [_particles(scaled, values[0], h, dt, r, prior, n_particles, k) for k in range(3)]
+            )
+        )
+    assert np.abs(np.array(found) - known).max() < 0.5, (found, known)
+    (top, width), (other, _) = (_vertex(strengths, v) for v in (found, known))
+    assert abs(top - other) < 0.2 * width, (top, other, width)
+
+
+def _vertex(at, values):
+    """Where a parabola through three points is highest, and its standard error."""
+    a, b, _ = np.polyfit(at, values, 2)
+    return -b / (2 * a), np.sqrt(-0.5 / a)
+
+
+def _particles(e, values, h, dt, r, prior, n, seed):
+    """Log-likelihood by a bootstrap particle filter with systematic resampling."""
+    generator = np.random.default_rng(seed)
+    state = prior.mean + np.sqrt(prior.variance) * generator.standard_normal((n, len(prior.mean)))
+    total = 0.0
+    for k, y in enumerate(values):
+        state = e.dynamics.sample(state, 0.0, dt, generator, n_steps=4) if k else state
+        log = -0.5 * ((y - state @ h.T) ** 2 / r + np.log(2 * np.pi * r)).sum(1)
+        weight = np.exp(log - log.max())
+        total += log.max() + np.log(weight.mean())
+        edges = np.cumsum(weight / weight.sum())
+        at = np.searchsorted(edges, (np.arange(n) + generator.random()) / n)
+        state = state[np.minimum(at, n - 1)]
+    return total

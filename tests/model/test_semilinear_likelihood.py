@@ -1,0 +1,112 @@
+"""The closure likelihood of complete data against exact ones."""
+
+import numpy as np
+import pytest
+from tests.model._one_mode import GRID, equation, kernel
+
+import spdelaw as sl
+from spdelaw.equation import Closure, bind, transition
+from spdelaw.model import closure_scores, scheme_scores, transitions
+
+RING = sl.Interval(0.0, 2 * np.pi, "periodic")
+
+
+def data(n_paths=4, n=5, dt=0.1, seed=0):
+    e = sl.catalogue.allen_cahn(n, times=dt * np.arange(9), initial=sl.Gaussian(0.0, 1.0))
+    c = e.domain.analyse(sl.simulate(e, n_paths, seed=seed), n, method="dense").values
+    return e, transitions(c, e.times)
+
+
+def test_terms_held_at_zero_leave_the_exact_likelihood():
+    e, pairs = data()
+    closure = Closure(
+        bind(["u", "u^3"], RING, 5),
+        np.zeros(2),
+        e.linear.eigenvalues + 0.3,
+        e.linear.noise_variance,
+    )
+    found = closure_scores(closure, pairs, 1).value
+    exact = transition(closure.rates, closure.noise, np.array([0.1]))
+    a, omega = exact.factor[0], exact.covariance[0]
+    r = pairs.after - a * pairs.before
+    expected = -0.5 * (r**2 / omega + np.log(2 * np.pi * omega)).sum(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_one_mode_against_brute_force():
+    """Each of 200 transitions, some of them between the wells, at rate dt = 0.2 (slope -2)."""
+    e, dt = equation(), 0.1
+    c = sl.simulate(e, 4, dt * np.arange(51), grid=[0.5], seed=3).values
+    pairs = transitions(c, dt * np.arange(51))
+    exact = kernel(0.2, dt)
+    # Rows are smooth in x and y at this spacing: linear interpolation of the logarithm is enough.
+    rows = [np.interp(pairs.after[k, 0], GRID, np.log(np.maximum(_row(exact, x), 1e-300)))
+            for k, x in enumerate(pairs.before[:, 0])]  # fmt: skip
+    found = closure_scores(e.closure, pairs, 2).value
+    # What is left is the skewness of the true density, which a Gaussian cannot have.
+    assert abs(found.sum() - np.sum(rows)) < 0.5
+    assert np.median(np.abs(found - rows)) < 0.02
+
+
+def _row(exact, x):
+    k = int(np.clip(np.searchsorted(GRID, x), 1, len(GRID) - 1))
+    share = (x - GRID[k - 1]) / (GRID[k] - GRID[k - 1])
+    return (1.0 - share) * exact[k - 1] + share * exact[k]
+
+
+@pytest.mark.parametrize("scheme", ["closure", "semi_implicit"])
+def test_scores_against_differences(scheme):
+    e, pairs = data()
+    reaction = bind(["u", "u^3", "u u_x"], RING, 5)
+    values = reaction.values(pairs.before)
+
+    def scores(theta, lam, q):
+        c = Closure(reaction, theta, lam, q)
+        return (
+            closure_scores(c, pairs, 1) if scheme == "closure" else scheme_scores(c, pairs, values)
+        )
+
+    at = [np.array([0.9, -1.1, 0.2]), e.linear.eigenvalues + 0.1, e.linear.noise_variance]
+    found = scores(*at)
+    for k, slope in enumerate((found.coefficient, found.rate, found.noise)):
+        d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k == 2 else 1.0)
+        ends = [
+            scores(*(a + s * d if j == k else a for j, a in enumerate(at))).value
+            for s in (1e-5, -1e-5)
+        ]
+        np.testing.assert_allclose(slope @ d, (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-5)
+
+
+def test_scheme_likelihood_is_the_density_of_the_scheme():
+    """SPDEBench's recipe for Phi^4_1: its residuals are exactly Gaussian, whatever dt lambda is."""
+    e = sl.catalogue.allen_cahn(
+        15,
+        nu=1.0,
+        a=3.0,
+        noise=sl.White(0.01),
+        domain=sl.Interval(0, 1, "periodic"),
+        initial=lambda x: x * (1 - x),
+        times=1e-3 * np.arange(51),
+    )
+    c = e.domain.analyse(
+        sl.simulate(e, 3, seed=1, scheme="semi_implicit"), 15, method="dense"
+    ).values
+    pairs = transitions(c, e.times)
+    found = scheme_scores(e.closure, pairs, e.reaction.values(pairs.before)).value
+    damp = 1.0 / (1.0 + 1e-3 * e.linear.eigenvalues)
+    x = pairs.before
+    mean = damp * (x + 1e-3 * (e.dynamics.drift(x) + e.linear.eigenvalues * x))
+    variance = 0.01 * 1e-3 * damp**2
+    expected = -0.5 * ((pairs.after - mean) ** 2 / variance + np.log(2 * np.pi * variance)).sum(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # Calibrated: a sum of 2,250 squared standard normals, within 4.5 standard deviations.
+    z2 = ((pairs.after - mean) ** 2 / variance).sum()
+    assert abs(z2 - pairs.after.size) < 4.5 * np.sqrt(2 * pairs.after.size)
+
+
+def test_a_missing_state_breaks_a_path():
+    c = np.arange(24.0).reshape(2, 4, 3)
+    c[0, 1, 2] = np.nan
+    pairs = transitions(c, np.array([0.0, 1.0, 3.0, 6.0]))
+    assert pairs.path.tolist() == [0, 1, 1, 1]
+    assert pairs.dt.tolist() == [3.0, 1.0, 2.0, 3.0]
