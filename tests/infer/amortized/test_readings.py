@@ -71,7 +71,7 @@ def test_a_standard_deviation_as_a_square_converges_faster():
     """The same number of steps at the same rate, from 1 towards values below 0.5."""
     data = 0.3 * fields(60)
     laws = [fit(data, variance=v, epochs=30, variance_rate=1e-2) for v in ("log", "squared")]
-    slow, fast = (np.mean(law.state.observation_variance) for law in laws)
+    slow, fast = (np.mean(law.observation_variance) for law in laws)
     assert fast < 0.5 * slow
 
 
@@ -143,12 +143,13 @@ def test_samples_of_the_decoder_have_its_moments():
     """Null: mean and variance of every value are the decoder's; |z| < 5.5 for all 420 of them."""
     law, n = fit(fields()), 4000
     draws = sample_decoder(law, n, seed=3).values
-    state = law.state
-    curves = propagate(CosineBasis(1.0), TIMES, state.eigenvalues, np.sqrt(state.noise_variance), 4)
+    names = ("eigenvalue", "noise_variance", "initial_mean")
+    lam, q, z0 = (law.parameters[n].sel(statistic="estimate").values for n in names)
+    curves = propagate(CosineBasis(1.0), TIMES, lam, np.sqrt(q), 4)
     phi = DOMAIN.eigenfunctions(GRID, 3)
-    mean = (curves.decay * state.initial_mean) @ phi.T
-    driven = state.noise_variance * (curves.response**2).sum(1)
-    variance = driven @ (phi**2).T + state.observation_variance
+    mean = (curves.decay * z0) @ phi.T
+    driven = q * (curves.response**2).sum(1)
+    variance = driven @ (phi**2).T + law.observation_variance
     assert (np.abs(draws.mean(0) - mean) / np.sqrt(variance / n) < 5.5).all()
     ratio = draws.var(0, ddof=1) / variance
     assert (np.abs(ratio - 1.0) / np.sqrt(2.0 / n) < 5.5).all()
