@@ -76,7 +76,11 @@ def judge(name: str, old: Record, new: Record, change: str = "", on_file: str = 
     relative, errors = _fit_differences(old["parameters"], new["parameters"])
     fit, standard = float(relative.max()), float(np.fmax.reduce(errors, axis=None, initial=0.0))
     if "training" in old:
-        fit = max(fit, _largest_difference(old["training"], new["training"]))
+        curves = [
+            {k: v for k, v in part["training"].items() if not (change and k == "elbo")}
+            for part in (old, new)
+        ]
+        fit = max(fit, _largest_difference(*curves))
         reasons += [] if fit <= TRAINING else ["training"]
         how = "bit for bit" if fit == 0.0 else f"to {TRAINING:g}"
     else:
