@@ -44,6 +44,7 @@ class Design(NamedTuple):
         first: drift and noise of all modes, where a first fit has been made.
         keep: principal directions of the fields, (points, M), where the values are components.
         products: of the modes at the points, where the values are fields.
+        mu: eigenvalues of the domain's operator, (N + nuisance,).
     """
 
     values: Array
@@ -56,6 +57,7 @@ class Design(NamedTuple):
     first: tuple[Array, Array] | None = None
     keep: Array | None = None
     products: Products | None = None
+    mu: Array = np.zeros(0)
 
     def of(self, values: Array) -> Array:
         """Other fields of the same points, as the filter sees them."""
@@ -69,6 +71,12 @@ class Design(NamedTuple):
     def clock(self, paths: slice | Array) -> Array:
         """Times of some paths."""
         return self.times if self.times.ndim == 1 else self.times[paths]
+
+    @property
+    def rows_determine(self) -> bool:
+        """Whether every row that observes anything has points to spare for all modes."""
+        seen = (~np.isnan(self.values)).sum(-1)
+        return bool(((seen == 0) | (seen >= self.basis.shape[1] + 2)).all())
 
     def head(self, n_paths: int) -> Design:
         """The first paths alone."""
@@ -107,7 +115,8 @@ def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]
     n = int(extra.answer)
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
     times = observed.times
-    return Design(values, times, basis, n, known, weights, extra, products=products)
+    mu = observed.domain.eigenvalues(n_modes + n)
+    return Design(values, times, basis, n, known, weights, extra, products=products, mu=mu)
 
 
 def _in_words(extra: Decision, n_modes: int) -> list[str]:

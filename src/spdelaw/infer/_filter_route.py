@@ -85,7 +85,7 @@ def pose(
     if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
-    if known is not None or spare <= 0 or design.n_nuisance or not _rows_determine(design):
+    if known is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:
         return dataclasses.replace(candidate(known), count=max(spare, states))
     return _with_noise(candidate, states, spare, is_open)
 
@@ -105,12 +105,6 @@ def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool
         problem = dataclasses.replace(inside(0.0 if quiet else None), outside=outside)
     decisions = {**problem.decisions, "observation_noise": noise}
     return dataclasses.replace(problem, decisions=decisions)
-
-
-def _rows_determine(design: Design) -> bool:
-    """Whether every row that observes anything has points to spare for all modes."""
-    seen = (~np.isnan(design.values)).sum(-1)
-    return bool(((seen == 0) | (seen >= design.basis.shape[1] + 2)).all())
 
 
 def n_states(collapsed: Collapsed) -> float:

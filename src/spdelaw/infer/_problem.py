@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spdelaw.infer._coordinates import OperatorTied
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._coordinates import OperatorTied, PowerTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
 from spdelaw.infer._model import Model
@@ -27,6 +28,8 @@ WARM_PATHS = 100
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
 SMOOTH_STARTS = 4
+#: Modes from which on a formula has fewer numbers than they have.
+FORMULA_MODES = 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,7 +144,8 @@ class Problem:
 
 def _best(problem: Problem) -> Estimate:
     """The higher of the maxima that the starts lead to."""
-    posteriors = [problem.posterior(), *map(problem.posterior, smooth_starts(problem))]
+    starts = [*smooth_starts(problem), *formula_starts(problem)]
+    posteriors = [problem.posterior(), *map(problem.posterior, starts)]
     if len(posteriors) > 1:
         posteriors = [max(posteriors, key=LogPosterior.start_value)]
     found = estimate(posteriors[0], polish=problem.polish)
@@ -171,6 +175,35 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
         start[slices["drift"]] = drift.start(lam)
         start[slices["noise"]] = noise.start(level / n)
         yield start
+
+
+def formula_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
+
+    Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
+    that are noise; from there a spectrum of free numbers ends far below the truth. A formula
+    never did, and its maximum is a point of the richer model.
+    """
+    parts, design = problem.parametrisation.parts, problem.design
+    free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
+    if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
+        return
+    n = len(design.mu)
+    tied = {**parts, "drift": OperatorTied(tuple(design.mu)), "noise": PowerTied(n)}
+    few = dataclasses.replace(problem.parametrisation, parts=tied)
+    model = dataclasses.replace(problem.model, fixed=None, priors=None)
+    quick = dataclasses.replace(problem, parametrisation=few, model=model, polish=False)
+    try:
+        found = _best(quick)
+    except ConvergenceError:
+        return
+    near = {"drift": found.state_space.linear.drift, "noise": found.state_space.linear.noise}
+    yield np.concatenate(
+        [
+            part.start(near[name]) if name in near else found.full[few.slices[name]]
+            for name, part in parts.items()
+        ]
+    )
 
 
 def second_start(problem: Problem, found: Estimate) -> Array | None:

@@ -15,6 +15,7 @@ from spdelaw.infer._first_states import initial_state
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_statistics
+from spdelaw.infer._nuisance import residual_correlation
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import estimate, log_posterior
@@ -33,6 +34,8 @@ Array = np.ndarray
 OUTSIDE_TOLERANCE = 1e-8
 #: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
 NOISE_Z = 3.0
+#: Lag-one correlation from which on what the modes leave over is further modes and not noise.
+CORRELATED = 0.4
 #: Below this many values the score test has little power, and a comparison of fits is cheap.
 FEW_VALUES = 100_000
 #: Spread of first states, relative to their energy, that is rounding.
@@ -67,11 +70,24 @@ def by_statistics(observed: Observed, n_modes: int, model: Model) -> Fit | None:
     read = time.perf_counter() - clock
     found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
     noise = noise_by_score(s, found, phi.T @ phi)
-    is_doubtful = has_more and s.n_values < FEW_VALUES
-    if model.noise_word == "auto" and (noise.answer != "none" or is_doubtful):
+    if model.noise_word == "auto" and (
+        noise.answer != "none" or (has_more and _may_be_noise(observed, s, phi))
+    ):
         return None
     decisions = {**found.decisions, "observation_noise": noise}
     return dataclasses.replace(found, decisions=decisions, seconds={"read": read, **found.seconds})
+
+
+def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
+    """Whether what the modes leave over may be noise, so that fits have to be compared.
+
+    Further modes are correlated from one time to the next, noise is not. The score test looks
+    inside the modes alone, where an estimate without noise has taken it for fast decay.
+    """
+    if s.n_values < FEW_VALUES:
+        return True
+    first = next(iter(observed.chunks()))
+    return residual_correlation(first, observed.times, phi)[0] < CORRELATED
 
 
 def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
