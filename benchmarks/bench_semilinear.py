@@ -22,6 +22,7 @@ from benchmarks._timing import table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
+from spdelaw.equation import advance  # isort: skip
 from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered  # isort: skip
 from spdelaw.model import collapse  # isort: skip
 
@@ -80,10 +81,10 @@ def forecast(fit: SemilinearFit, e: sl.Semilinear, c: np.ndarray, ahead: int = 1
 
     Once by the closure and once by an ensemble; both from the estimated law.
     """
-    law = fit.equation(e.domain, times=e.times)
+    law = fit.equation(e.domain, times=e.times).dynamics
     h = e.domain.eigenfunctions(e.default_grid(), e.n_modes)
     now, later, dt = c[:, -1 - ahead], c[:, -1] @ h.T, float(e.times[1] - e.times[0])
-    step = law.moments(now, None, 0.0, ahead * dt, n_steps=2 * ahead)
+    step, _ = advance(law.closure, now, None, ahead * dt, 2 * ahead)
     mean, std = step.mean @ h.T, np.sqrt(np.einsum("xn,bnm,xm->bx", h, step.covariance, h))
     draws = np.tile(now, (400, 1, 1)).reshape(-1, e.n_modes)
     draws = law.sample(draws, 0.0, ahead * dt, np.random.default_rng(0), n_steps=4 * ahead)

@@ -111,11 +111,9 @@ def _true_law(law: sl.Law) -> sl.Law:
     import dataclasses
 
     e = equation()
-    state = law.state._replace(
-        drift=e.drift_matrix, noise_covariance=e.noise_covariance, initial_mean=e.initial_mean,
-        initial_covariance=e.initial_covariance, observation_variance=np.asarray(NOISE**2),
-    )  # fmt: skip
-    return dataclasses.replace(law, state=state)
+    return dataclasses.replace(
+        law, dynamics=e.dynamics, initial=e.initial_state, observation_variance=NOISE**2
+    )
 
 
 def exact_case() -> dict[str, float]:
@@ -123,7 +121,7 @@ def exact_case() -> dict[str, float]:
     law = sl.fit(data, RING, N, drift="dense", noise="dense", observation_noise="none",
                  initial="deterministic")  # fmt: skip
     drift = lag_covariance_model(coefficients(data.values))[0]
-    return {"largest difference of drift entries": float(np.abs(law.state.drift - drift).max())}
+    return {"largest difference of drift entries": float(np.abs(law.dynamics.drift - drift).max())}
 
 
 def noisy_case(n_times: int, replicates: int) -> dict:
@@ -135,8 +133,10 @@ def noisy_case(n_times: int, replicates: int) -> dict:
         data = fields(n_times, seed, noisy=True)
         drift, noise = lag_covariance_model(coefficients(data.values))
         law = likelihood_model(data)
-        own = {"lag covariances": numbers(drift, noise),
-               "likelihood": numbers(law.state.drift, law.state.noise_covariance)}  # fmt: skip
+        own = {
+            "lag covariances": numbers(drift, noise),
+            "likelihood": numbers(law.dynamics.drift, law.dynamics.noise),
+        }
         for method, found in own.items():
             for name, value in found.items():
                 rows.setdefault(name, {}).setdefault(method, []).append(value)

@@ -35,6 +35,7 @@ import spdelaw as sl
 from benchmarks._mutate import mutate_bytes, mutate_command, mutate_document, mutate_yaml
 from spdelaw.cli import app
 from spdelaw.data import read_dataset
+from spdelaw.domain import from_dict
 from spdelaw.errors import SpdeLawError
 from spdelaw.law._store import _digest
 
@@ -54,6 +55,13 @@ LAWS: dict[str, dict[str, Any]] = {
     "coupled": {"drift": "dense", "noise": "dense"},
     "stationary": {"initial": "stationary"},
 }
+SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+#: One domain of every kind.
+DOMAINS: tuple[sl.AbstractDomain, ...] = (
+    sl.Interval(), sl.Line(), sl.Plane(), sl.Sphere(), sl.Disk(), sl.Box((0, 1), (0, 2)),
+    sl.Graph(np.ones((4, 4)), 2), sl.Mesh(SQUARE, np.array([[0, 1, 2], [0, 2, 3]]), 2),
+    sl.Empirical(sl.simulate(EQUATION, 4, TIMES, GRID, seed=0), 2),
+)  # fmt: skip
 CONFIG = """modes: 2
 domain: interval
 bounds: [0, 3.2]
@@ -163,22 +171,44 @@ def command_line(rng: random.Random, folder: Path) -> None:
     run_shell(mutate_command(rng.choice(COMMANDS), rng))
 
 
-def run_shell(words: list[str]) -> None:
-    """Run the shell here; anything but the documented exit codes is a failure."""
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace")
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+def domain_description(rng: random.Random, folder: Path) -> None:
+    """The description of a domain with entries changed, removed or added, and what is built."""
+    domain = from_dict(mutate_document(rng.choice(DOMAINS).to_dict(), rng))
+    domain.eigenvalues(1)
+    domain.eigenfunctions(domain.grid(4), 1)
+
+
+def json_command(rng: random.Random, folder: Path) -> None:
+    """A mutated command line with ``--json``: one document on stdout, however it ends."""
+    words = [*mutate_command(rng.choice(COMMANDS[:-2]), rng), "--json"]
+    said = run_shell(words)
+    plain = {"--", "--help", "-h", "--version"} & set(words)  # text was asked for, or no JSON
+    if not plain and not isinstance(json.loads(said), dict):
+        raise RuntimeError(f"no JSON document on stdout of {words}")
+
+
+def run_shell(words: list[str]) -> str:
+    """Run the shell here; anything but the documented exit codes is a failure. Its stdout."""
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="replace") for _ in range(2)
+    )
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             SHELL.main(args=words, prog_name="spdelaw", standalone_mode=True)
         except SystemExit as end:
             if end.code not in (0, 1, 2, None):
                 raise RuntimeError(f"exit code {end.code} of {words}") from end
+    out.seek(0)
+    return out.read()
 
 
 KINDS: dict[str, tuple[Callable[[random.Random, Path], None], float]] = {
-    "law directories": (law_directory, 0.45),
-    "NetCDF files": (netcdf, 0.35),
-    "YAML configs": (config, 0.15),
+    "law directories": (law_directory, 0.4),
+    "NetCDF files": (netcdf, 0.3),
+    "domain descriptions": (domain_description, 0.1),
+    "YAML configs": (config, 0.1),
     "command lines": (command_line, 0.05),
+    "command lines with --json": (json_command, 0.05),
 }
 
 

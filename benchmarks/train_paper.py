@@ -1,21 +1,25 @@
-"""Train ``preset="paper"`` on a regime of the paper, as long as there is time, and go on later.
+"""Train the paper's model on a regime, as long as there is time, and go on later.
 
-    python -m benchmarks.train_paper --regime b --seed 0                 # all 2000 epochs
-    python -m benchmarks.train_paper --regime b --seed 0 --minutes 30    # half an hour of them
+    python -m benchmarks.train_paper --regime b                       # preset "paper", network 0
+    python -m benchmarks.train_paper --regime b --initialisation 1    # the second network
+    python -m benchmarks.train_paper --regime b --preset literal      # 2000 epochs of one cosine
+    python -m benchmarks.train_paper --regime b --minutes 30          # half an hour of them
+    python -m benchmarks.train_paper --regime b --name kl-mean kl_scale=mean    # another reading
 
 The same command goes on where the last one stopped (Ctrl-C, ``--minutes``, a kill), and ends in
 the same bits. A run lives in ``benchmarks/runs/``: its checkpoint and a log with a line an epoch.
-Its record, ``benchmarks/results/paper_<regime>_<seed>.json``, is written at every stop: scores
-of the best checkpoint on the test paths by reconstruction, with the floor of the decoder beside.
+Its record, ``benchmarks/results/paper_<regime>_<name>_<initialisation>.json``, is written at every
+stop: scores of the best checkpoint by reconstruction, with the floor of the decoder beside.
 
-Data as in the paper: 1000 paths of 50 modes by the semi-implicit scheme, split 700/150/150; the
-seed is that of the paths, the split and the network.
+Data as in the paper: 1000 paths of 50 modes by the semi-implicit scheme, split 700/150/150, those
+of ``--seed``; the initialisation seeds the network, the order of paths and the noise.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from datetime import UTC, datetime
@@ -52,23 +56,24 @@ def main(arguments: list[str] | None = None) -> int:
     equation = REGIMES[options.regime](n_modes=options.reference_modes)
     fields = sl.simulate(equation, options.paths, seed=options.seed, scheme="semi_implicit")
     train, validation, test = sl.split(fields, seed=options.seed)
-    name = f"paper_{options.regime}_{options.seed}{options.suffix}"
+    name = f"paper_{options.regime}_{options.name or options.preset}_{options.initialisation}"
     RUNS.mkdir(exist_ok=True)
     checkpoint, finished = RUNS / name, True
     with (RUNS / f"{name}.log").open("a", encoding="utf-8") as log:
         try:
             sl.fit(
                 train, equation.domain, N_MODES, engine="amortized", seed=options.seed,
-                validation=validation, epochs=options.epochs, checkpoint=checkpoint,
-                progress=_Log(log, options.minutes),
+                validation=validation, checkpoint=checkpoint, preset=options.preset,
+                initialisation=options.initialisation, progress=_Log(log, options.minutes),
+                **dict(map(_setting, options.settings)),
             )  # fmt: skip
         except TrainingInterrupted as stop:
             finished = False
             print(stop, file=sys.stderr)
     if not checkpoint.exists():
         return 1
-    known = train[: test.sizes["path"]]
-    record = _record(checkpoint, equation, known, test, options)
+    parts = {"test": test, "train": train[: test.sizes["path"]], "validation": validation}
+    record = _record(checkpoint, equation, parts, options)
     RESULTS.mkdir(exist_ok=True)
     with replace_file(RESULTS / f"{name}.json") as new:
         new.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -90,59 +95,75 @@ class _Log:
             raise KeyboardInterrupt
 
 
-def _record(checkpoint: Path, equation: Any, known: Any, test: Any, options: Any) -> dict[str, Any]:
+def _record(
+    checkpoint: Path, equation: Any, parts: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
     snapshot, identity = read_checkpoint(checkpoint)
-    truth, n_time = equation.eigenvalues[:N_MODES], identity["config"]["n_time"]
-
-    def errors(fields: Any) -> tuple[dict[str, float], dict[str, float]]:
-        """Of the best checkpoint, and the floor."""
-        found = amortized_reconstruct(checkpoint, fields).attrs
-        floor = decoder_floor(fields, equation.domain, N_MODES, n_time, truth)
-        return {key: float(found[key]) for key in ERRORS}, {
-            key: float(getattr(floor, key)) for key in ERRORS
-        }
-
-    (scores, floor), (on_known, known_floor) = errors(test), errors(known)
+    config, truth = identity["config"], equation.eigenvalues[:N_MODES]
+    scores = {part: _errors(checkpoint, fields) for part, fields in parts.items()}
+    floors = {part: _floor(equation, fields, config["n_time"]) for part, fields in parts.items()}
     best, horizon = snapshot.part("best"), identity["clock"][1]
-    lam = np.exp(best["dynamics.log_eigenvalues"]) / horizon
-    q = np.exp(2.0 * np.diag(best["dynamics.log_factor"])) / horizon
-    paper = dict(zip(ERRORS, PAPER[options.regime], strict=True))
     return {
-        "command": f"python -m benchmarks.train_paper --regime {options.regime} "
-        f"--seed {options.seed} --epochs {options.epochs}"
-        + (f" --paths {options.paths} --suffix {options.suffix}" if options.suffix else ""),
+        "command": "python -m benchmarks.train_paper " + options.line,
         "tier": "reconstruct",
+        "config": config,
+        "data_seed": options.seed,
         "paths": options.paths,
         "epochs_done": snapshot.epoch,
-        "epochs": identity["config"]["epochs"],
+        "epochs": config["epochs"],
         "best_epoch": snapshot.best_epoch,
-        "test": scores,
-        "floor": floor,
-        "train": on_known,
-        "train_floor": known_floor,
-        "paper": paper,
-        "n_test": test.sizes["path"],
-        "lambda": lam.tolist(),
+        **scores,
+        "floor": floors["test"],
+        "train_floor": floors["train"],
+        "validation_floor": floors["validation"],
+        "paper": dict(zip(ERRORS, PAPER[options.regime], strict=True)),
+        "n_test": parts["test"].sizes["path"],
+        "lambda": (np.exp(best["dynamics.log_eigenvalues"]) / horizon).tolist(),
         "lambda_truth": truth.tolist(),
-        "q": q.tolist(),
+        "q": (np.exp(2.0 * np.diag(best["dynamics.log_factor"])) / horizon).tolist(),
         "q_truth": equation.noise_variance[:N_MODES].tolist(),
-        "validation_relative_l2_every_50": [row[2] for row in snapshot.history[49::50]],
+        "validation_relative_l2_every_10": [row[2] for row in snapshot.history[9::10]],
+        "loss_every_10": [row[0] for row in snapshot.history[9::10]],
         "seconds": round(snapshot.seconds, 1),
         "versions": {"spdelaw": sl.__version__, **versions("torch", "numpy")},
     }
 
 
+def _errors(checkpoint: Path, fields: Any) -> dict[str, float]:
+    found = amortized_reconstruct(checkpoint, fields).attrs
+    return {key: float(found[key]) for key in ERRORS}
+
+
+def _floor(equation: Any, fields: Any, n_time: int) -> dict[str, float]:
+    truth = equation.eigenvalues[:N_MODES]
+    floor = decoder_floor(fields, equation.domain, N_MODES, n_time, truth)
+    return {key: float(getattr(floor, key)) for key in ERRORS}
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``name=value``, the value as JSON where it is one."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--regime", choices=sorted(REGIMES), required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=2000)
+    parser.add_argument("--initialisation", type=int, default=0, help="seed of the network")
+    parser.add_argument("--preset", choices=("paper", "literal"), default="paper")
+    parser.add_argument("--name", help="of another reading, to keep it apart from its preset")
+    parser.add_argument("--seed", type=int, default=0, help="of the paths and of the split")
     parser.add_argument("--minutes", type=float, help="stop after this long, to go on later")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--paths", type=int, default=N_PATHS, help="fewer for a trial")
     parser.add_argument("--reference-modes", type=int, default=50)
-    parser.add_argument("--suffix", default="", help="of the names, to keep trials apart")
-    return parser.parse_args(arguments)
+    parser.add_argument("settings", nargs="*", help="single settings of the preset: name=value")
+    options = parser.parse_args(arguments)
+    options.line = shlex.join(sys.argv[1:] if arguments is None else arguments)
+    return options
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
 """Domains and engines of other packages, found by entry points."""
 
+import contextlib
 import dataclasses
+import io
+import re
+import sys
+import types
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +16,8 @@ import pytest
 import spdelaw as sl
 from spdelaw.domain import Interval, _plugins, from_dict
 from spdelaw.errors import DomainError, InputError
-from spdelaw.infer import _fit
-from spdelaw.infer import _plugins as engines
+from spdelaw.infer import _engine as engines
+from spdelaw.infer import engine_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +27,14 @@ class Rod(Interval):
     name: ClassVar[str] = "rod"
 
 
-def half_speed(observed, domain, n_modes, settings, *, factor=0.5):
+def half_speed(observed, domain, n_modes, model, *, level, seed, executor, progress, factor=0.5):
     """An engine that fits exactly and then changes the answer."""
-    law = sl.fit(observed.fields, domain, n_modes)
-    info = law.info | {"engine": "half", "factor": factor}
-    return dataclasses.replace(law, info=info)
+    law = sl.fit(observed.fields, domain, n_modes, model, level=level)
+    return law.with_info(engine="half", factor=factor)
+
+
+def of_version_0_1(observed, domain, n_modes, settings, *, factor=0.5):
+    """An engine as version 0.1 called it."""
 
 
 def registered(monkeypatch, module, name, value):
@@ -55,13 +64,51 @@ def test_entry_that_is_no_domain(monkeypatch):
 
 def test_engine_of_another_package(monkeypatch):
     registered(monkeypatch, engines, "half", "half_speed")
-    monkeypatch.setattr(_fit, "engine_names", engines.engine_names)
+    assert engine_names()[-1] == "half"
     equation = sl.catalogue.heat(n_modes=2)
     data = sl.simulate(equation, 6, seed=0)
-    law = sl.fit(data, equation.domain, 2, engine="half", factor=0.25)
+    law = sl.fit(data, equation.domain, 2, engine="half", factor=0.25, level=0.5)
     assert law.info["factor"] == 0.25
+    assert law.parameters.attrs["interval_level"] == 0.5
     with pytest.raises(InputError, match="half"):
         sl.fit(data, equation.domain, 2, engine="third")
+    with pytest.raises(InputError, match=r"engine='half' \(factor\)"):
+        sl.fit(data, equation.domain, 2, engine="half", factr=0.25)
+
+
+def test_engine_of_version_0_1_is_told_what_to_change(monkeypatch):
+    registered(monkeypatch, engines, "half", "of_version_0_1")
+    with pytest.raises(InputError, match="add the arguments after the star"):
+        sl.fit(None, sl.Interval(0, np.pi), 2, engine="half")
+
+
+def test_engine_of_another_package_from_the_shell(monkeypatch, tmp_path):
+    from typer.testing import CliRunner
+
+    from spdelaw.cli import app
+
+    registered(monkeypatch, engines, "half", "half_speed")
+    sl.write(sl.simulate(sl.catalogue.heat(n_modes=2), 6, seed=0), tmp_path / "a.nc")
+    words = ["--modes", "2", "--engine", "half", "--engine-option", "factor=0.75"]
+    out = tmp_path / "a.law"
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "a.nc"), *words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert sl.load(out).info["factor"] == 0.75
+
+
+def test_the_skeleton_in_the_guide_keeps_the_contract():
+    guide = Path(__file__).parents[1] / "docs" / "extending.md"
+    section = guide.read_text(encoding="utf-8").split("## An engine")[1]
+    code = "\n".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+    names = {"__name__": "guide"}
+    sys.modules["guide"] = types.ModuleType("guide")  # dataclasses look their module up
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, str(guide), "exec"), names)
+    contract = names["TestLagRegression"]()
+    tests = [name for name in dir(contract) if name.startswith("test_")]
+    assert len(tests) >= 6
+    for name in tests:
+        getattr(contract, name)()
 
 
 def test_lazy_and_torch_fields_give_the_same_law():

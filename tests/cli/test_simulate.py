@@ -148,3 +148,13 @@ def test_unwritable_folder(fails, folder, monkeypatch, name):
 def test_larger_than_memory_points_to_zarr(fails, monkeypatch):
     monkeypatch.setattr("spdelaw.cli._target._memory", lambda: 1000)
     assert "pass --out a.zarr" in fails("simulate", "heat", *SMALL, "--out", "a.nc")
+
+
+def test_a_streamed_store_is_sealed_and_can_be_replaced(run, fails, folder):
+    run("simulate", "heat", *SMALL, "--out", "a.zarr")
+    assert list((folder / "a.zarr").glob("*/spdelaw.sha256"))
+    run("simulate", "heat", *SMALL, "--out", "a.zarr", "--force", "--seed", 1)
+    (folder / "a.zarr" / "notes.txt").write_text("mine")
+    line = fails("simulate", "heat", *SMALL, "--out", "a.zarr", "--force")
+    assert "notes.txt" in line
+    assert (folder / "a.zarr" / "notes.txt").read_text() == "mine"

@@ -1,9 +1,11 @@
 """Every command on fields with several spatial dims, and the options that name the domain."""
 
 import json
+import os
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import spdelaw as sl
 from spdelaw.data import read, write
@@ -77,7 +79,7 @@ def test_a_domain_from_a_file(run, fails, plain):
     [
         (["--domain", "box", "--bounds", 0, 1], "pass --domain interval"),
         (["--domain", "box", "--radius", 1], "pass --domain disk"),
-        (["--domain", "box", "--sides", "0,1,2"], "4 numbers, two a dim"),
+        (["--domain", "box", "--sides", "0,1,2"], "4 numbers, two per dim"),
         (["--domain", "box", "--boundary", "periodic"], "--sides"),
         (["--domain", "box", "--boundary", "neumann,neumann,neumann"], "one word, or 2"),
         (["--domain", "disk"], "--radius"),
@@ -90,3 +92,38 @@ def test_a_domain_from_a_file(run, fails, plain):
 )
 def test_wrong_options_are_named(fails, plain, options, words):
     assert words in fails("fit", "plain.nc", *options, "--modes", 2, "--out", "a.law")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"name": "box"}', "two or three sides"),
+        ('{"name": "mesh"}', "the fields modes, nodes"),
+        ('{"name": "graph", "modes": [[1]]}', "the fields adjacency"),
+        ("[1, 2]", "a dict with a name"),
+        ('{"name": ' + "[" * 100_000, "nested without end"),
+        ("box", "a file of json.dumps"),
+        (None, "a regular file, got a pipe"),
+    ],
+)
+def test_a_domain_file_that_is_none(plain, fails, text, words):
+    if text is None:
+        os.mkfifo("domain.json")
+    else:
+        with open("domain.json", "w") as file:
+            file.write(text)
+    args = ("fit", "plain.nc", "--domain", "domain.json", "--modes", 2, "--out", "a.law")
+    assert words in fails(*args)
+
+
+def test_a_sensor_outside_is_named(folder, fails):
+    points = np.array([[0.2, 0.3], [0.5, 0.5], [4.0, 0.5]])
+    values = np.random.default_rng(0).standard_normal((4, 6, 3))
+    fields = xr.DataArray(
+        values,
+        dims=("path", "time", "point"),
+        coords={"time": np.arange(6.0), "x": ("point", points[:, 0]), "y": ("point", points[:, 1])},
+    )
+    write(fields, folder / "sensors.nc")
+    args = ("--domain", "box", "--sides", "0,1,0,1", "--modes", 2, "--out", "a.law")
+    assert "number 2 at x 4, y 0.5" in fails("fit", "sensors.nc", *args)

@@ -24,8 +24,12 @@ def save_file(path, text):
         new.write_text(text * 1000)
 
 
+def replace_parts(path):
+    return replace_directory(path, lambda _: PARTS)
+
+
 def save_directory(path, text):
-    with replace_directory(path) as new:
+    with replace_parts(path) as new:
         for part in PARTS:
             (new / part).parent.mkdir(exist_ok=True)
             (new / part).write_text(text)
@@ -67,14 +71,14 @@ def test_created_then_replaced(tmp_path, save, exchange):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-@pytest.mark.parametrize("replace", [replace_file, replace_directory])
+@pytest.mark.parametrize("replace", [replace_file, replace_parts])
 def test_an_error_inside_changes_nothing(tmp_path, replace, error):
     path = tmp_path / "target"
     (save_file if replace is replace_file else save_directory)(path, "old")
 
     def fail():
         with replace(path) as new:
-            (new / "half" if replace is replace_directory else new).write_text("half")
+            (new / "half" if replace is replace_parts else new).write_text("half")
             raise error
 
     with pytest.raises(error):
@@ -153,7 +157,7 @@ if kind == "file":
     with atomic.replace_file(target) as new:
         new.write_text("new" * 1000)
 else:
-    with atomic.replace_directory(target) as new:
+    with atomic.replace_directory(target, lambda _: {parts!r}) as new:
         for part in {parts!r}:
             (new / part).parent.mkdir(exist_ok=True)
             (new / part).write_text("new")
@@ -251,9 +255,9 @@ def test_wrong_targets(tmp_path):
     (tmp_path / "folder").mkdir()
     for replace, name, text in (
         (replace_file, "folder", "a directory"),
-        (replace_directory, "file", "a file"),
+        (replace_parts, "file", "a file"),
         (replace_file, "no/file", "mkdir -p"),
-        (replace_directory, "no/folder", "mkdir -p"),
+        (replace_parts, "no/folder", "mkdir -p"),
         (replace_file, "file/file", "an existing folder"),
     ):
         with pytest.raises(FileError, match=text), replace(tmp_path / name):
@@ -264,3 +268,58 @@ def test_wrong_targets(tmp_path):
 def test_nothing_to_recover(tmp_path):
     recover_directory(tmp_path / "target")
     assert list(tmp_path.iterdir()) == []
+
+
+# -- files of somebody else ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "b/notes.txt", ".git/HEAD", "b/.hidden", "empty/"])
+def test_a_directory_with_a_file_of_somebody_else_is_refused(tmp_path, name, exchange):
+    path = tmp_path / "target"
+    save_directory(path, "old")
+    if name.endswith("/"):
+        (path / name).mkdir()
+    else:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text("mine")
+    before = sorted(path.rglob("*"))
+    with pytest.raises(FileError, match="nothing was deleted") as caught, replace_parts(path):
+        pytest.fail("the block must not run")
+    assert name.split("/")[0] in caught.value.got
+    assert sorted(path.rglob("*")) == before
+    assert siblings(path) == []
+
+
+def test_a_file_that_comes_while_the_new_one_is_written_is_kept(tmp_path, exchange):
+    path = tmp_path / "target"
+    save_directory(path, "old")
+
+    def write_slowly():
+        with replace_parts(path) as new:
+            (new / "a").write_text("new")
+            (path / "notes.txt").write_text("mine")
+
+    with pytest.raises(FileError, match=r"notes\.txt"):
+        write_slowly()
+    assert (path / "notes.txt").read_text() == "mine"
+    assert (path / "a").read_text() == "old"
+    assert siblings(path) == []
+
+
+def test_litter_of_file_managers_is_nobodys_work(tmp_path):
+    path = tmp_path / "target"
+    save_directory(path, "old")
+    (path / "b" / ".DS_Store").write_text("icons")
+    save_directory(path, "new")
+    assert content(path) == "new"
+
+
+def test_a_link_inside_is_not_followed_and_not_removed(tmp_path):
+    path, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.tex").write_text("years")
+    save_directory(path, "old")
+    (path / "link").symlink_to(elsewhere)
+    with pytest.raises(FileError, match="link"):
+        save_directory(path, "new")
+    assert (path / "link" / "thesis.tex").read_text() == "years"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import h5py
 import numpy as np
 import pytest
 import xarray as xr
 from tests.data.builders import fields, values
 
-from spdelaw.data import read, write
+from spdelaw.data import describe, has_fields, read, read_dataset, write
 from spdelaw.errors import DataError, FileError, SpdeLawError
 
 NOT_A_FILE = {
@@ -62,7 +64,7 @@ def twice(data):
 
 
 MALFORMED = {
-    "wrong dims": (lambda: fields().rename(x="lon"), "dim 'x'"),
+    "wrong dims": (lambda: fields().rename(x="depth"), "dim 'x'"),
     "another dim": (lambda: fields().expand_dims(level=2), "dim 'level'"),
     "all missing": (lambda: fields() * np.nan, "values"),
     "infinite": (lambda: fields().where(fields() < 2, np.inf), "values"),
@@ -114,3 +116,40 @@ def test_several_variables_without_a_choice(tmp_path):
     dataset = xr.Dataset({"u": fields(), "v": fields()})
     with pytest.raises(DataError, match="one of u, v"):
         read(write(dataset, tmp_path / "f.nc"))
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def device(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("make", [pipe, device])
+@pytest.mark.parametrize("look", [read, read_dataset, has_fields])
+def test_a_pipe_or_device_is_refused_and_not_waited_for(tmp_path, make, look):
+    make(tmp_path / "f.nc")
+    make(tmp_path / "f.zarr")
+    for name in ("f.nc", "f.zarr"):
+        with pytest.raises(FileError, match=f"got a {make.__name__}"):
+            look(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_pipe_inside_a_store_is_refused(tmp_path, verify):
+    store = write(fields(), tmp_path / "f.zarr")
+    chunk = next(p for p in sorted((store / "field" / "c").rglob("*")) if p.is_file())
+    chunk.unlink()
+    pipe(chunk)
+    with pytest.raises(FileError, match="got a pipe"):
+        read(store, verify=verify)
+
+
+def test_attributes_nested_without_end(tmp_path):
+    data = fields()
+    data.attrs["equation"] = "[" * 100_000
+    found = describe(read(write(data, tmp_path / "f.nc")))
+    assert found["equation"] == "[" * 100_000

@@ -150,7 +150,7 @@ def test_saved_law_keeps_its_preparation(prepared_law, tmp_path):
     again = sl.load(tmp_path / "a.law")
     assert again.preparation.how == law.preparation.how
     xr.testing.assert_identical(again.reconstruct(raw), law.reconstruct(raw))
-    assert '"schema": 2' in (tmp_path / "a.law" / "law.json").read_text()
+    assert '"schema": 3' in (tmp_path / "a.law" / "law.json").read_text()
 
 
 def test_scores_are_those_of_prepared_fields(prepared_law):

@@ -126,7 +126,7 @@ def test_forecast_comes_back_in_dates_and_units(prepared_law, tmp_path):
     raw, law = prepared_law
     dates = np.array(["2006-01-01", "2006-07-01", "2050-07-01"], "datetime64[ns]")
     result = law.forecast(raw, dates, n_samples=3)
-    assert result["mean"].dims == ("path", "time", "lat", "lon")
+    assert result["mean"].dims == ("path", "time", "latitude", "longitude")
     np.testing.assert_array_equal(result["time"], dates)
     assert abs(float(result["mean"][:, :2].mean()) - 280) < 5
     # Far ahead the forecast is the climatology of July and the trend alone.
@@ -197,7 +197,8 @@ def test_refusals(prepared_law):
     raw, law = prepared_law
     with pytest.raises(DataError, match="some of the 72 points"):
         law.reconstruct(raw.assign_coords(latitude=raw.latitude + 1.0))
-    with pytest.raises(DataError, match="every calendar month"):
-        Preparation(rename=NAMES, anomalies="month").learn(raw.isel(time=slice(6)), SPHERE.dims)
+    half = Preparation(rename=NAMES, anomalies="month").learn(raw.isel(time=slice(6)), SPHERE.dims)
+    with pytest.raises(DataError, match="a calendar month that the climatology was learned from"):
+        half.apply(raw, SPHERE.dims)
     with pytest.raises(InputError, match="integer from 1 to 6"):
         Preparation(rename=NAMES, coarsen={"latitude": 7}).reduce(raw)

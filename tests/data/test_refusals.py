@@ -77,7 +77,7 @@ REFUSED = {
         "points",
         "(4, 3)",
     ),
-    "missing dim": (lambda: as_fields(fields().rename(x="lon")), "dim 'x'", "'lon'"),
+    "missing dim": (lambda: as_fields(fields().rename(x="depth")), "dim 'x'", "'depth'"),
     "no time dim": (lambda: as_fields(fields().isel(time=0)), "dim 'time'", "('path', 'x')"),
     "another dim": (lambda: as_fields(fields().expand_dims(level=2)), "dim 'level'", "level"),
     "missing coordinate": (

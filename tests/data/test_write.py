@@ -99,6 +99,30 @@ def test_a_directory_of_something_else_is_not_replaced(tmp_path):
     assert (tmp_path / "thesis.zarr" / "chapter.tex").read_text() == "years of work"
 
 
+def test_a_store_of_another_program_is_not_replaced(tmp_path):
+    store = tmp_path / "theirs.zarr"
+    fields(seed=1).to_dataset(name="theirs").to_zarr(store, zarr_format=3, consolidated=False)
+    with pytest.raises(FileError, match="nothing was deleted"):
+        write(fields(seed=2), store)
+    np.testing.assert_array_equal(xr.open_zarr(store, consolidated=False)["theirs"], fields(seed=1))
+
+
+@pytest.mark.parametrize("name", ["README.md", "field/notes.txt", "another/data.bin"])
+def test_a_store_with_files_of_the_user_is_not_replaced(tmp_path, name):
+    store = write(fields(seed=1), tmp_path / "f.zarr")
+    (store / name).parent.mkdir(exist_ok=True)
+    (store / name).write_text("mine")
+    before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    calls = []
+    lazy = fields(seed=2).copy(
+        data=da.from_array(values(), chunks=-1).map_blocks(calls.append, meta=np.empty(0))
+    )
+    with pytest.raises(FileError, match="something else in it"):
+        write(lazy, store)
+    assert calls == []  # before any work
+    assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
+
+
 WRITE_REFUSED = {
     "suffix": (lambda path: write(fields(), path / "f.csv"), FileError, ".csv"),
     "no suffix": (lambda path: write(fields(), path / "f"), FileError, "suffix"),
@@ -127,10 +151,8 @@ WRITE_REFUSED = {
         DataError,
         "int",
     ),
-    "dates beside the time": (
-        lambda path: write(
-            fields().assign_coords(day=("time", pd.date_range("2000", periods=5))), path / "f.nc"
-        ),
+    "objects beside the time": (
+        lambda path: write(fields().assign_coords(day=("time", [{}] * 5)), path / "f.nc"),
         DataError,
         "'day'",
     ),
@@ -153,3 +175,10 @@ def test_write_refuses(case, tmp_path):
         call(tmp_path)
     assert text in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_dates_beside_the_time_are_stored_by_cf(tmp_path):
+    days = pd.date_range("2000-01-03", periods=5)
+    write(fields().assign_coords(day=("time", days)), tmp_path / "f.nc")
+    with xr.open_dataset(tmp_path / "f.nc") as opened:
+        np.testing.assert_array_equal(opened["day"].values, days.values)

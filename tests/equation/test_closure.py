@@ -36,7 +36,8 @@ def test_without_terms_it_is_the_exact_transition():
     c = closure({})
     m, p = gaussians(5)
     found, _ = advance(c, m, p, 0.7, cross=True)
-    a, omega = transition(c.rates, c.noise, np.asarray(0.7))
+    exact = transition(c.rates, c.noise, np.array([0.7]))
+    a, omega = exact.factor[0], exact.covariance[0]
     np.testing.assert_allclose(found.mean, a * m, rtol=1e-12)
     np.testing.assert_allclose(found.covariance, a[:, None] * p * a + np.diag(omega), rtol=1e-10)
     np.testing.assert_allclose(found.cross, p * a, rtol=1e-12)
@@ -111,8 +112,8 @@ def test_moments_of_simulated_steps(terms):
     )
     e, n = sl.Semilinear(linear, terms), 40_000
     start = np.array([0.8, 0.5, -0.4, 0.2])
-    drawn = e.sample(np.tile(start, (n, 1)), 0.0, 0.2, np.random.default_rng(3), n_steps=8)
-    found = e.moments(start[None], None, 0.0, 0.2, n_steps=2)
+    drawn = e.dynamics.sample(np.tile(start, (n, 1)), 0.0, 0.2, np.random.default_rng(3), n_steps=8)
+    found, _ = advance(e.closure, start[None], None, 0.2, 2)
     spread = found.covariance[0]
     z = (drawn.mean(0) - found.mean[0]) / np.sqrt(np.diag(spread) / n)
     assert np.abs(z).max() < 4.5

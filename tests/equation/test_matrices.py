@@ -5,12 +5,8 @@ import pytest
 from scipy import integrate, linalg
 
 import spdelaw as sl
-from spdelaw.equation import (
-    distinct_steps,
-    matrix_transition,
-    stationary_covariance,
-    stationary_pull_back,
-)
+from spdelaw.equation import distinct_steps, transition
+from spdelaw.equation.operators import stationary_covariance, stationary_pull_back
 from spdelaw.errors import EquationError
 
 EXACT = 1e-12
@@ -37,7 +33,7 @@ def test_transition_against_the_block_exponential(n, rate):
     """Van Loan's exponential of a block matrix, where it does not overflow."""
     drift, noise = stable(n, rate=rate)
     dt = np.array([0.0, 0.01, 0.3])
-    step = matrix_transition(drift, noise, dt)
+    step = transition(drift, noise, dt)
     for u, h in enumerate(dt):
         e = linalg.expm(h * np.block([[drift, noise], [np.zeros((n, n)), -drift.T]]))
         factor = e[n:, n:].T
@@ -51,7 +47,7 @@ def test_transition_against_the_block_exponential(n, rate):
 def test_transition_much_longer_than_the_fastest_mode():
     """The state forgets: e^(+Lambda dt) of the block exponential would overflow."""
     drift, noise = stable(4, rate=500.0)
-    step = matrix_transition(drift, noise, np.array([50.0]))
+    step = transition(drift, noise, np.array([50.0]))
     np.testing.assert_allclose(step.factor[0], 0.0, atol=1e-30)
     expected = stationary_covariance(drift, noise)
     np.testing.assert_allclose(step.covariance[0], expected, rtol=1e-9)
@@ -59,7 +55,7 @@ def test_transition_much_longer_than_the_fastest_mode():
 
 def test_transition_of_two_steps_is_that_of_both():
     drift, noise = stable(4)
-    a, b, both = (matrix_transition(drift, noise, np.array([h])) for h in (0.2, 0.7, 0.9))
+    a, b, both = (transition(drift, noise, np.array([h])) for h in (0.2, 0.7, 0.9))
     f = b.factor[0]
     np.testing.assert_allclose(f @ a.factor[0], both.factor[0], rtol=1e-11, atol=1e-13)
     omega = f @ a.covariance[0] @ f.T + b.covariance[0]
@@ -75,10 +71,10 @@ def test_gradient_goes_back_through_the_transition(rate):
     by_covariance = by_covariance + np.swapaxes(by_covariance, 1, 2)
 
     def value(a, q):
-        step = matrix_transition(a, q, dt)
+        step = transition(a, q, dt)
         return (step.factor * by_factor).sum() + (step.covariance * by_covariance).sum()
 
-    found = matrix_transition(drift, noise, dt).pull_back(by_factor, by_covariance)
+    found = transition(drift, noise, dt).pull_back(by_factor, by_covariance)
     for k, symmetric in enumerate((False, True)):
         way = rng.normal(size=(3, 3))
         way = way + way.T if symmetric else way
@@ -95,7 +91,7 @@ def test_stationary_covariance_and_its_gradient():
     rng = np.random.default_rng(2)
     by, way = rng.normal(size=(2, 4, 4))
     by, sym = by + by.T, way + way.T
-    by_drift, by_noise = stationary_pull_back(drift, p, by)
+    by_drift, by_noise = stationary_pull_back(drift, noise, p, by)
     h = 1e-6
     ends = [(by * stationary_covariance(drift + s * h * way, noise)).sum() for s in (1, -1)]
     np.testing.assert_allclose((by_drift * way).sum(), (ends[0] - ends[1]) / (2 * h), rtol=1e-7)
@@ -189,3 +185,22 @@ def test_advection_carries_a_field_around_the_ring():
 def test_bad_matrices_are_refused(changes, word):
     with pytest.raises(EquationError, match=word):
         equation(**changes)
+
+
+@pytest.mark.parametrize("weights", [[3.0, 0.4, 1.1], [1.0, 1.0]])
+def test_noise_with_seasons_against_the_integral(weights):
+    """``Cov c(t) = E(t) V0 E(t)' + int_0^t w(u) E(t - u) Q E(t - u)' du``, part by part."""
+    season = sl.Season(0.5, weights, origin=0.05)
+    e = equation(season=season)
+    edges = season.origin + 0.5 / season.n_parts * np.arange(-20, 20)
+
+    def integrand(u, t):
+        f = linalg.expm(-(t - u) * e.drift_matrix)
+        return season.at(u) * f @ e.noise_covariance @ f.T
+
+    for t in (0.13, 0.9):
+        inside = edges[(edges > 0) & (edges < t)]
+        total = integrate.quad_vec(integrand, 0.0, t, args=(t,), points=inside)[0]
+        f = linalg.expm(-t * e.drift_matrix)
+        expected = f @ e.initial_covariance @ f.T + total
+        np.testing.assert_allclose(e.variance([t]).values[0], np.diag(expected), rtol=1e-7)

@@ -108,7 +108,5 @@ def test_bad_seasons(period, weights):
 def test_equations_refuse_what_has_no_meaning():
     with pytest.raises(EquationError, match="a Season"):
         dataclasses.replace(seasonal(), season=4)
-    with pytest.raises(EquationError, match="not coupled"):
-        sl.SpectralSPDE(sl.Interval(0, 1), 2, np.eye(2), noise=np.ones(2), season=SEASON)
     with pytest.raises(EquationError, match="seasons"):
         sl.SpectralSPDE(sl.Interval(0, 1), 2, noise=np.ones(2), initial="stationary", season=SEASON)

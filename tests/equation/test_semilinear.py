@@ -21,14 +21,14 @@ def test_drift_of_a_constant_field_is_that_of_the_ordinary_equation():
     u = 1.3
     state = e.domain.project(lambda x: u + 0.0 * x, 5)
     expected = e.domain.project(lambda x: 0.7 * u - 0.3 * u**3 + 0.0 * x, 5)
-    np.testing.assert_allclose(e.drift(state), expected, atol=1e-12)
+    np.testing.assert_allclose(e.dynamics.drift(state), expected, atol=1e-12)
 
 
 def test_burgers_transport_moves_no_energy():
     """``<u, u u_x> = 0`` on a ring, exactly, because products are dealiased."""
     e = catalogue.burgers(9, nu=0.0, kappa=0.0)
     c = np.random.default_rng(0).standard_normal((6, 9))
-    assert np.abs((c * e.drift(c)).sum(1)).max() < 1e-12
+    assert np.abs((c * e.dynamics.drift(c)).sum(1)).max() < 1e-12
 
 
 def test_wrong_use():

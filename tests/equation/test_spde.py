@@ -31,9 +31,9 @@ def test_transition_against_van_loan():
     """Factor and variance from one matrix exponential (Van Loan 1978), an independent route."""
     for lam, q, dt in [(0.0, 1.3, 0.2), (1e-9, 0.4, 1.0), (3.0, 0.2, 0.5), (64.0, 0.01, 0.005)]:
         e = linalg.expm(dt * np.array([[lam, q], [0.0, -lam]]))
-        a, omega = transition(np.array([lam]), np.array([q]), dt)
-        np.testing.assert_allclose(a, e[1, 1], rtol=1e-12)
-        np.testing.assert_allclose(omega, e[1, 1] * e[0, 1], rtol=1e-10)
+        step = transition(np.array([lam]), np.array([q]), np.array([dt]))
+        np.testing.assert_allclose(step.factor, e[1, 1], rtol=1e-12)
+        np.testing.assert_allclose(step.covariance, e[1, 1] * e[0, 1], rtol=1e-10)
 
 
 @given(st.floats(0, 700))
@@ -50,11 +50,10 @@ def test_decay_mean_is_the_mean_of_a_decay(x):
 )
 def test_two_steps_are_one(lam, q, first, second):
     """Chapman-Kolmogorov: a = a1 a2 and omega = a2^2 omega1 + omega2."""
-    a1, w1 = transition(lam, q, first)
-    a2, w2 = transition(lam, q, second)
-    a, w = transition(lam, q, first + second)
-    np.testing.assert_allclose(a1 * a2, a, rtol=1e-12)
-    np.testing.assert_allclose(a2**2 * w1 + w2, w, rtol=1e-10)
+    step = transition(np.array([lam]), np.array([q]), np.array([first, second, first + second]))
+    a, w = step.factor[:, 0], step.covariance[:, 0]
+    np.testing.assert_allclose(a[0] * a[1], a[2], rtol=1e-12)
+    np.testing.assert_allclose(a[1] ** 2 * w[0] + w[1], w[2], rtol=1e-10)
 
 
 def test_covariance_against_the_integral():

@@ -76,7 +76,7 @@ def test_paths_in_the_span_have_floor_zero():
 def test_bad_input():
     heat = sl.catalogue.heat(n_modes=3)
     fields = small(heat)
-    with pytest.raises(InputError, match="eigenvalues: expected one number a mode"):
+    with pytest.raises(InputError, match="eigenvalues: expected one number per mode"):
         decoder_floor(fields, heat.domain, 3, 4, heat.eigenvalues[:2])
     with pytest.raises(InputError, match="n_time"):
         decoder_floor(fields, heat.domain, 3, 0, heat.eigenvalues)

@@ -123,3 +123,10 @@ def test_bad_arguments(law, data, arguments):
     settings = {"law": law, "data": data[200:203], **arguments}
     with pytest.raises(SpdeLawError, match=r"expected .* got .* Fix:"):
         sl.evaluate(**settings)
+
+
+def test_table_for_notebooks(card):
+    page = card._repr_html_()
+    assert page.count("<tr>") == 1 + len(card.tiers)
+    assert f"{card.tiers['gaps'].rmse:.4f}" in page
+    assert card.verdict in page

@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 import xarray as xr
-from tests.equation.test_matrices import stable
 
 import spdelaw as sl
 
@@ -17,6 +16,15 @@ WITHIN = 4.0
 
 RATES = np.array([0.4, 0.9, 0.9, 1.7, 1.7])
 VARIANCES = np.array([0.6, 1.0, 0.5, 0.3, 0.2])
+
+
+def stable(n: int, seed: int = 0, rate: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """A drift matrix far from normal, and a noise covariance."""
+    rng = np.random.default_rng(seed)
+    turn, root, factor = rng.normal(size=(3, n, n))
+    m = root @ root.T + 0.3 * np.eye(n)
+    out = (0.5 * np.eye(n) + turn - turn.T) @ m
+    return rate * out / np.abs(out).max(), factor @ factor.T
 
 
 def drift(structure: str) -> np.ndarray:

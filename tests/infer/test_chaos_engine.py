@@ -1,5 +1,6 @@
 """engine="chaos": estimates, what the truncation costs and biases, reconstruction at the floor."""
 
+import dataclasses
 import functools
 import warnings
 
@@ -12,10 +13,9 @@ from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, 
 from spdelaw.evaluation import decoder_floor, relative_l2, rmse
 from spdelaw.infer import _chaos_truncated as truncated
 from spdelaw.infer._observed import observe
-from spdelaw.infer._problem import solve
-from spdelaw.infer._settings import Settings
+from spdelaw.infer._posterior import estimate
 from spdelaw.law import chaos_posterior
-from spdelaw.model import ChaosModel, collapse, evaluate_chaos
+from spdelaw.model import ChaosModel, collapse, evaluate_chaos, linear_state_space
 
 N_PATHS = 100
 #: No standardised error of 16 normals passes 4.5 but once in 10,000 times.
@@ -59,7 +59,7 @@ def test_modelled_tail_recovers_the_law(name):
     for errors in standardised(law, equation_of(name)):
         assert np.abs(errors).max() < LIMIT
     exact = sl.fit(paths(name), equation_of(name).domain, 8)
-    np.testing.assert_allclose(law.state.eigenvalues, exact.state.eigenvalues, rtol=1e-10)
+    np.testing.assert_allclose(law.linear.drift, exact.linear.drift, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["heat", "ornstein_uhlenbeck"])
@@ -69,7 +69,7 @@ def test_dropped_tail_biases_the_law(name):
     by_rate, by_noise = standardised(law, equation_of(name))
     assert (np.abs(by_rate) > 6).sum() >= 2
     assert (np.abs(by_noise) > 6).sum() >= 2
-    assert law.state.observation_variance > 0
+    assert law.observation_variance > 0
     assert any("biased" in note for note in law.info["warnings"])
 
 
@@ -84,14 +84,12 @@ def test_dropped_tail_suppresses_high_modes():
     basis = heat.domain.eigenfunctions(fields["x"].values, 8)
     collapsed = collapse(fields.values, fields["time"].values, basis)
     observed = observe(fields, heat.domain)
-    problem = truncated._problem(collapsed, observed, heat.domain, 8, Settings(), model, None)
-    start = problem.start.copy()
-    start[:16] = np.log(np.concatenate([heat.eigenvalues, heat.noise_variance]))
-    guarded = truncated._guarded(
-        lambda p: evaluate_chaos(collapsed, p, model, density="coefficients")
-    )
-    found = solve(problem._replace(start=start, evaluate=guarded), polish=False).parameters
-    ratio = found.noise_variance / heat.noise_variance
+    posed = truncated._posed(collapsed, observed, sl.Model(), model, None)
+    posterior = posed(lambda p: evaluate_chaos(collapsed, p, model, density="coefficients"), None)
+    base = posterior.base.copy()
+    base[:16] = np.log(np.concatenate([heat.eigenvalues, heat.noise_variance]))
+    found = estimate(dataclasses.replace(posterior, base=base), polish=False).state_space
+    ratio = found.linear.noise / heat.noise_variance
     assert 0.8 < ratio[0] < 1.2
     assert ratio[5] < 0.5
     assert ratio[6] < 0.1
@@ -107,15 +105,15 @@ def test_the_modelled_likelihood_has_the_exact_maximum():
     basis = heat.domain.eigenfunctions(observed.points, 3)
     collapsed = collapse(fields.values, observed.times, basis)
     model = ChaosModel(6, 1.0, "modelled")
-    settings = Settings(observation_noise="estimate", initial="deterministic")
-    problem = truncated._problem(collapsed, observed, heat.domain, 3, settings, model, None)
-    found = solve(problem)
+    words = sl.Model(observation_noise="estimate", initial="deterministic")
+    posed = truncated._posed(collapsed, observed, words, model, None)
+    found = estimate(posed(lambda p: evaluate_chaos(collapsed, p, model), None))
     law = sl.fit(
         fields, heat.domain, 3, engine="chaos", observation_noise="estimate",
         initial="deterministic",
     )  # fmt: skip
     assert found.log_likelihood == pytest.approx(law.info["log_likelihood"], abs=1e-3)
-    np.testing.assert_allclose(found.parameters.eigenvalues, law.state.eigenvalues, rtol=1e-3)
+    np.testing.assert_allclose(found.state_space.linear.drift, law.linear.drift, rtol=1e-3)
 
 
 def test_info_says_what_was_done():
@@ -134,16 +132,15 @@ def test_truncation_loss_is_the_difference_of_two_maxima():
     fields = paths("heat", 50)
     basis = law.domain.eigenfunctions(law.points, 8)
     collapsed = collapse(fields.values, law.times, basis)
-    own = evaluate_chaos(collapsed, law.state, model).log_likelihood.sum()
+    own = evaluate_chaos(collapsed, law.state_space, model).log_likelihood.sum()
     assert own == pytest.approx(law.info["log_likelihood"], rel=1e-10)
     whole = law.info["truncation_loss"] + own / N_PATHS
     # The untruncated model at the truth, with the energy outside as noise, is close below.
     heat = equation_of("heat", 50)
     outside = collapsed.misfit / (collapsed.n_values - N_PATHS * 201 * 8)
-    near = law.state._replace(
-        eigenvalues=heat.eigenvalues[:8], noise_variance=heat.noise_variance[:8],
-        initial_mean=heat.initial_mean[:8], observation_variance=np.asarray(outside),
-    )  # fmt: skip
+    near = linear_state_space(
+        heat.eigenvalues[:8], heat.noise_variance[:8], heat.initial_mean[:8], np.zeros(8), outside
+    )
     at_truth = evaluate_chaos(collapsed, near, ChaosModel(16, 1.0, "modelled")).log_likelihood
     assert 0 < whole - at_truth.mean() < 0.05 * law.info["truncation_loss"]
 
@@ -281,7 +278,6 @@ def test_a_likelihood_that_cannot_be_computed_is_reported():
     basis = heat.domain.eigenfunctions(observed.points, 2)
     collapsed = collapse(fields.values, observed.times, basis)
     model = ChaosModel(4, 1.0, "dropped")
-    problem = truncated._problem(collapsed, observed, heat.domain, 2, Settings(), model, None)
-    broken = problem._replace(start=np.full_like(problem.start, np.inf))
-    with pytest.raises(ConvergenceError):
-        truncated._solve(broken)
+    posed = truncated._posed(collapsed, observed, sl.Model(), model, None)
+    with pytest.raises(ConvergenceError, match="raise n_time"):
+        truncated._maximum(posed, lambda p: evaluate_chaos(collapsed, p, model), np.inf)

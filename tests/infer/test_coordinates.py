@@ -1,17 +1,23 @@
-"""Coordinates of spectra, their layout in one vector, and the score in it."""
+"""Coordinates of spectra and single numbers; what is fixed and believed about them."""
 
 import numpy as np
 import pytest
-from tests.model.cases import KINDS, make
 
 from spdelaw.errors import InputError
 from spdelaw.infer import LogNormal, Normal
-from spdelaw.infer._coordinates import Free, Joined, OperatorTied, PowerTied
-from spdelaw.infer._layout import Layout, fixed_values, prior_terms
-from spdelaw.model import evaluate_likelihood
+from spdelaw.infer._constraints import fixed_values, prior_terms
+from spdelaw.infer._coordinates import (
+    Contrasts,
+    Free,
+    Joined,
+    LogDeviation,
+    OperatorTied,
+    PowerTied,
+    Unbounded,
+)
+from spdelaw.infer._parametrisation import Parametrisation
 
 JACOBIAN_TOLERANCE = 1e-8
-SCORE_TOLERANCE = 1e-6
 
 MU = (0.0, 1.0, 4.0, 9.0)
 MAPS = {
@@ -21,6 +27,8 @@ MAPS = {
     "power_later": PowerTied(4, first=7),
     "joined": Joined(Free("eigenvalue", 2), OperatorTied(MU[2:], "nuisance_"), 2),
     "joined_power": Joined(PowerTied(2), PowerTied(2, 3, "nuisance_"), 2),
+    "deviation": LogDeviation(),
+    "contrasts": Contrasts(4),
 }
 
 
@@ -51,7 +59,9 @@ def test_jacobian_by_differences(name):
     )
 
 
-@pytest.mark.parametrize("name", ["free", "power", "power_later", "joined_power"])
+@pytest.mark.parametrize(
+    "name", ["free", "power", "power_later", "joined_power", "deviation", "contrasts"]
+)
 def test_start_inverts_the_map(name):
     coordinates = MAPS[name]
     phi = point(coordinates)
@@ -73,47 +83,18 @@ def test_formulas():
     )
 
 
-def layouts(kind):
-    drift = {"free": Free("eigenvalue", 3), "operator": OperatorTied((1.0, 4.0, 9.0))}
-    noise = {"free": Free("noise_variance", 3), "power": PowerTied(3)}
-    for a in drift:
-        for b in noise:
-            yield Layout(drift[a], noise[b], kind, 3, 1)
-    yield Layout(drift["free"], noise["free"], kind, 3, 0, known_variance=0.05)
-    yield Layout(drift["free"], noise["free"], kind, 3, 1, has_mean=False)
-
-
-@pytest.mark.parametrize("pattern", ["orthogonal", "random"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_score_in_the_full_vector(kind, pattern):
-    """The chain rule, with the stationary variance that depends on both spectra."""
-    case = make(kind, pattern, n_paths=3)
-    collapsed = case.collapsed
-    for layout in layouts(kind):
-        size = len(layout.names)
-        assert sum(layout.sizes.values()) == size == len(layout.is_log)
-        full = np.random.default_rng(1).uniform(-0.6, 0.6, size)
-        mean = np.zeros(3) if kind == "stationary" else np.array([0.4, -0.2, 0.9])
-
-        def value(x, layout=layout, mean=mean):
-            found = evaluate_likelihood(collapsed, layout.unpack(x, mean))
-            return found.log_likelihood.sum()
-
-        parameters = layout.unpack(full, mean)
-        assert parameters.initial_kind == kind
-        if kind == "stationary":
-            np.testing.assert_allclose(
-                parameters.initial_variance,
-                parameters.noise_variance / (2 * parameters.eigenvalues),
-            )
-        score = layout.score(full, parameters, evaluate_likelihood(collapsed, parameters))
-        expected = differences(value, full)
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(score, expected, rtol=SCORE_TOLERANCE, atol=1e-7 * scale)
+def parametrisation(drift, noise, initial="deterministic", **more):
+    n = 4
+    parts = {"drift": drift, "noise": noise, **more}
+    if initial != "stationary":
+        parts["initial_mean"] = Unbounded("initial_mean", n)
+    return Parametrisation(parts, initial, np.zeros(n))
 
 
 def test_fixed_names_and_groups():
-    layout = Layout(OperatorTied(MU), Free("noise_variance", 4), "gaussian", 4, 1)
+    layout = parametrisation(
+        OperatorTied(MU), Free("noise_variance", 4), "gaussian", observation=LogDeviation()
+    )
     found = fixed_values(
         layout,
         {"s": 1.0, "kappa": 0.0, "noise_variance": [2.0, np.nan, np.nan, 3.0],
@@ -127,11 +108,12 @@ def test_fixed_names_and_groups():
 
 
 def test_a_prior_on_a_group_reaches_every_mode():
-    layout = Layout(Free("eigenvalue", 3), PowerTied(3), "deterministic", 3, 0)
+    layout = parametrisation(Free("eigenvalue", 4), PowerTied(4))
     found = prior_terms(layout, {"eigenvalue": LogNormal(2.0, 1.0), "noise_exponent": Normal(2, 1)})
     assert [layout.names[i] for i, _ in found] == [
-        "eigenvalue[1]", "eigenvalue[2]", "eigenvalue[3]", "noise_exponent",
-    ]  # fmt: skip
+        *(f"eigenvalue[{n}]" for n in range(1, 5)),
+        "noise_exponent",
+    ]
 
 
 @pytest.mark.parametrize(

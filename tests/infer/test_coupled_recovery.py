@@ -58,7 +58,7 @@ def test_other_initial_states(initial):
     if initial != "gaussian":
         e = dataclasses.replace(e, initial=initial)
     law = sl.fit(fields(e), RING, N, drift="normal", noise="low_rank")
-    assert law.state.initial_kind == e.initial_kind
+    assert law.initial.kind == e.initial_kind
     assert_recovers(law, e)
     if initial == "gaussian":
         p = law.parameters

@@ -5,7 +5,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.infer._curvature import SHARED, difference_information
-from spdelaw.infer._problem import owner_of
+from spdelaw.infer._posterior import LogPosterior, owner_of
 
 N = 5
 
@@ -73,7 +73,7 @@ def fitted(n_modes, noise=0.0, **options):
 )
 def test_fits_are_the_same_with_all_coordinates_moved_alone(options, monkeypatch):
     grouped = fitted(4, **options)
-    monkeypatch.setattr("spdelaw.infer._problem._owners", lambda problem, free: None)
+    monkeypatch.setattr(LogPosterior, "owners", lambda posterior: None)
     alone = fitted(4, **options)
     assert grouped.info["convergence"]["evaluations"] < alone.info["convergence"]["evaluations"]
     for name in grouped.parameters.data_vars:

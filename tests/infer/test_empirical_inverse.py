@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy import linalg
-from tests.equation.test_matrices import stable
-from tests.infer.coupled import WITHIN, assert_recovers
+from tests.infer.coupled import WITHIN, assert_recovers, stable
 
 import spdelaw as sl
 

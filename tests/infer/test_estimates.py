@@ -1,12 +1,13 @@
 """Estimates and standard errors against closed forms; what is fixed, tied or believed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import optimize
 from tests.infer.recovery import INTERVAL, POINTS, TIMES, assert_recovers, heat, small, z_scores
 
 import spdelaw as sl
-from spdelaw.equation import transition
 from spdelaw.errors import DataError, InputError
 
 #: The optimiser stops where 1e-4 of log-likelihood is left: 1 % of a standard error.
@@ -52,11 +53,13 @@ def test_log_likelihood_at_the_estimate_is_a_maximum():
     law = sl.fit(fields, INTERVAL, 3, observation_noise="estimate")
     best = float(law.log_likelihood(fields).sum())
     np.testing.assert_allclose(best, law.info["log_likelihood"], rtol=1e-9)
-    import dataclasses
-
-    for key, change in (("eigenvalues", 1.1), ("noise_variance", 0.95), ("initial_mean", 1.1)):
-        other = law.state._replace(**{key: change * getattr(law.state, key)})
-        moved = dataclasses.replace(law, state=other)
+    d, start = law.linear, law.initial
+    for part in (
+        {"dynamics": dataclasses.replace(d, drift=1.1 * d.drift)},
+        {"dynamics": dataclasses.replace(d, noise=0.95 * d.noise)},
+        {"initial": start._replace(mean=1.1 * start.mean)},
+    ):
+        moved = dataclasses.replace(law, **part)
         assert float(moved.log_likelihood(fields).sum()) < best
 
 
@@ -130,7 +133,8 @@ def test_log_normal_prior_on_a_noise_variance_by_a_root():
         priors={"noise_variance": sl.LogNormal(median, sigma)},
     )  # fmt: skip
     c = coefficients(fields)
-    a, g = transition(e.eigenvalues, np.ones(3), np.diff(TIMES)[:, None])
+    lam, dt = e.eigenvalues, np.diff(TIMES)[:, None]
+    a, g = np.exp(-lam * dt), -np.expm1(-2 * lam * dt) / (2 * lam)
     residual = ((c[:, 1:] - a * c[:, :-1]) ** 2 / g).sum((0, 1))
     n = c.shape[0] * (c.shape[1] - 1)
     for mode in range(3):
@@ -155,8 +159,8 @@ def test_the_likelihood_reported_has_no_prior_in_it():
     )
     plain = sl.fit(fields, INTERVAL, 3, observation_noise="estimate")
     assert law.info["log_likelihood"] < plain.info["log_likelihood"]
-    away = np.abs(plain.state.eigenvalues - 3.0)
-    assert (np.abs(law.state.eigenvalues - 3.0) < away).all()
+    away = np.abs(plain.linear.drift - 3.0)
+    assert (np.abs(law.linear.drift - 3.0) < away).all()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
@@ -232,17 +236,15 @@ def test_units_scale_the_law():
     fields = small(30, seed=14)
     one = sl.fit(fields, INTERVAL, 3)
     two = sl.fit(1e3 * fields.assign_coords(time=3600.0 * TIMES), INTERVAL, 3)
-    np.testing.assert_allclose(two.state.eigenvalues * 3600.0, one.state.eigenvalues, rtol=1e-5)
-    np.testing.assert_allclose(
-        two.state.noise_variance * 3600.0, 1e6 * one.state.noise_variance, rtol=1e-5
-    )
+    np.testing.assert_allclose(two.linear.drift * 3600.0, one.linear.drift, rtol=1e-5)
+    np.testing.assert_allclose(two.linear.noise * 3600.0, 1e6 * one.linear.noise, rtol=1e-5)
 
 
 def test_noisy_units_scale_the_law():
     fields = sl.mask(small(30, noise=0.05, seed=14), "random", 0.2)
     one = sl.fit(fields, INTERVAL, 3)
     two = sl.fit(1e-4 * fields.assign_coords(time=60.0 * TIMES), INTERVAL, 3)
-    gap = (two.state.eigenvalues * 60.0 - one.state.eigenvalues) / one.parameters.eigenvalue.sel(
+    gap = (two.linear.drift * 60.0 - one.linear.drift) / one.parameters.eigenvalue.sel(
         STDERR
     ).values
     assert np.abs(gap).max() < OF_A_STANDARD_ERROR

@@ -178,8 +178,6 @@ def test_bad_forcings(fields, truth):
     domain, f = truth.domain, truth.forcing
     with pytest.raises(InputError, match="exact"):
         sl.fit(fields, domain, N, forcing=f, engine="chaos")
-    with pytest.raises(InputError, match="couple"):
-        sl.fit(fields, domain, N, forcing=f, drift="dense")
     with pytest.raises(InputError, match="prepare"):
         sl.fit(fields, domain, N, forcing=f, prepare=sl.Preparation(detrend=True))
     with pytest.raises(EquationError, match="known from"):

@@ -8,6 +8,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DomainError, InputError
+from spdelaw.infer import WORDS
 
 EQUATION = sl.catalogue.heat(n_modes=3)
 FIELDS = sl.simulate(EQUATION, 30, np.linspace(0, 1, 16), EQUATION.domain.grid(12), seed=0,
@@ -22,7 +23,7 @@ def test_parameters_are_those_of_fit_with_its_defaults():
     names = inspect.signature(sl.fit).parameters
     expected = {k: p.default for k, p in names.items() if p.default is not inspect.Parameter.empty}
     found = sl.Learner(EQUATION.domain).get_params()
-    assert found == expected | {"domain": EQUATION.domain}
+    assert found == expected | WORDS | {"domain": EQUATION.domain}
     assert learner(initial="gaussian").get_params()["initial"] == "gaussian"
 
 

@@ -10,7 +10,6 @@ from scipy import linalg
 from tests.infer.coupled import POINTS, RING, TIMES, WITHIN, N, equation, fields, z_scores
 
 import spdelaw as sl
-from spdelaw.equation import matrix_transition
 
 
 def coefficients(data: np.ndarray) -> np.ndarray:
@@ -53,7 +52,7 @@ def test_same_law_on_complete_noise_free_fields_with_equal_steps(n_paths):
     law = sl.fit(data, RING, N, drift="dense", noise="dense", observation_noise="none")
     drift, noise, error = inverse_model(coefficients(data.values), 0.1)
     np.testing.assert_allclose(estimate(law, "drift"), drift, atol=1e-6)
-    step = matrix_transition(law.state.drift, law.state.noise_covariance, np.array([0.1]))
+    step = law.linear.over(np.array([0.1]))
     np.testing.assert_allclose(step.covariance[0], error, atol=1e-7)
     if n_paths == 1:
         gap = np.abs(estimate(law, "noise_covariance") - noise)

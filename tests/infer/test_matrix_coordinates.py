@@ -5,24 +5,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.equation.test_matrices import stable
+from tests.infer.coupled import stable
 
-from spdelaw.infer._coordinates import Free, OperatorTied, PowerTied
-from spdelaw.infer._covariance_coordinates import Covariance, LowRank, OnDiagonal
-from spdelaw.infer._matrix_coordinates import Beside, Rotating, Stable
+from spdelaw.equation import operators
+from spdelaw.infer._coordinates import Free, Joined, OperatorTied, PowerTied
+from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
+from spdelaw.infer._drift_coordinates import Rotating, Stable
 
 SCALE = (1.0, 0.3, 2.0, 0.1)
 PAIRS = ((1, 2),)
 
 every = {
-    "diagonal": OnDiagonal(Free("eigenvalue", 4)),
-    "tied": OnDiagonal(OperatorTied((0.0, 1.0, 4.0, 9.0))),
+    "diagonal": Free("eigenvalue", 4),
+    "tied": OperatorTied((0.0, 1.0, 4.0, 9.0)),
     "rotating": Rotating(4, PAIRS),
     "covariance": Covariance("noise", SCALE),
     "stable": Stable(SCALE),
-    "low_rank_1": LowRank(SCALE, 1),
-    "low_rank_2": LowRank(SCALE, 2),
-    "beside": Beside(Stable(SCALE), PowerTied(2, 5, "nuisance_"), 4),
+    "low_rank_1": LowRankCovariance(SCALE, 1),
+    "low_rank_2": LowRankCovariance(SCALE, 2),
+    "joined": Joined(Stable(SCALE), PowerTied(2, 5, "nuisance_"), 4),
 }
 
 
@@ -51,6 +52,16 @@ def test_start_finds_its_own_values(name):
     assert np.abs(found - matrix).max() < tolerance * np.abs(matrix).max()
 
 
+@pytest.mark.parametrize("name", every)
+def test_either_shape_of_an_operator_is_a_start(name):
+    """A spectrum and the same numbers on the diagonal of a matrix."""
+    c = every[name]
+    n = len(c.values(np.zeros(len(c.names))))
+    spectrum = 1.0 + 0.5 * np.arange(n)
+    np.testing.assert_array_equal(c.start(spectrum), c.start(np.diag(spectrum)))
+    assert operators.diagonal(c.values(c.start(spectrum))).shape == (n,)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_every_stable_matrix_has_coordinates(seed):
     drift, noise = stable(4, seed)
@@ -71,7 +82,7 @@ def test_all_coordinates_are_stable(phi):
 @settings(max_examples=60, deadline=None)
 @given(hnp.arrays(float, 11, elements=st.floats(-4, 4)))
 def test_all_noise_is_positive(phi):
-    for c in (Covariance("noise", SCALE), LowRank(SCALE, 2)):
+    for c in (Covariance("noise", SCALE), LowRankCovariance(SCALE, 2)):
         q = c.values(phi[: len(c.names)])
         np.testing.assert_array_equal(q, q.T)
         assert np.linalg.eigvalsh(q / np.sqrt(np.outer(np.diag(q), np.diag(q))))[0] > -1e-14

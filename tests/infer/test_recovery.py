@@ -141,8 +141,8 @@ def test_an_empty_path_changes_nothing():
     two = sl.fit(with_gap, INTERVAL, 3)
     left = sl.fit(fields.isel(path=[i for i in range(20) if i != 4]), INTERVAL, 3,
                   observation_noise="estimate")  # fmt: skip
-    np.testing.assert_allclose(two.state.eigenvalues, left.state.eigenvalues, rtol=1e-3)
-    assert abs(two.state.eigenvalues - one.state.eigenvalues).max() > 1e-3
+    np.testing.assert_allclose(two.linear.drift, left.linear.drift, rtol=1e-3)
+    assert abs(two.linear.drift - one.linear.drift).max() > 1e-3
 
 
 # -- initial states -------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_an_empty_path_changes_nothing():
 def test_gaussian_initial_state_is_found(noise):
     fields = small(150, initial="gaussian", noise=noise, seed=8)
     law = sl.fit(fields, INTERVAL, 3, observation_noise="estimate" if noise else "auto")
-    assert law.state.initial_kind == "gaussian"
+    assert law.initial.kind == "gaussian"
     assert_recovers(law, heat(3, "gaussian"), **spread())
 
 
@@ -163,9 +163,7 @@ def test_stationary_initial_state(noise):
     law = sl.fit(fields, INTERVAL, 3, initial="stationary", **settings)
     assert_recovers(law, heat())
     assert "initial_variance" not in law.parameters
-    np.testing.assert_allclose(
-        law.state.initial_variance, law.state.noise_variance / (2 * law.state.eigenvalues)
-    )
+    np.testing.assert_allclose(law.initial.covariance, law.linear.noise / (2 * law.linear.drift))
     # Knowing that the start is stationary is information.
     free = sl.fit(fields, INTERVAL, 3, initial="gaussian", **settings)
     errors = [x.parameters.eigenvalue.sel(statistic="stderr").values for x in (law, free)]
@@ -212,7 +210,7 @@ def test_one_known_noise_written_either_way_is_one_law():
     fields = small(20, noise=NOISE, seed=11)
     one = sl.fit(fields, INTERVAL, 3, observation_noise=NOISE)
     two = sl.fit(fields, INTERVAL, 3, observation_noise=np.full(len(POINTS), NOISE))
-    np.testing.assert_allclose(one.state.eigenvalues, two.state.eigenvalues, rtol=1e-5)
+    np.testing.assert_allclose(one.linear.drift, two.linear.drift, rtol=1e-5)
     np.testing.assert_allclose(one.log_likelihood(fields), two.log_likelihood(fields), rtol=1e-8)
     np.testing.assert_allclose(one.info["log_likelihood"], two.info["log_likelihood"], rtol=1e-8)
 

@@ -54,7 +54,7 @@ DATA = {
     "more modes than points": (lambda: sl.fit(FIELDS, INTERVAL, 17), "at most 14 modes"),
     "modes that vanish on the grid": (lambda: sl.fit(FIELDS, INTERVAL, 15), "at most 14 modes"),
     "one noise too few": (
-        lambda: bare(VALUES, observation_noise=np.ones(5)), "one standard deviation a point"),
+        lambda: bare(VALUES, observation_noise=np.ones(5)), "one standard deviation per point"),
 }  # fmt: skip
 
 

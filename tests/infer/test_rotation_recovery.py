@@ -87,7 +87,7 @@ def test_law_forecasts_downstream(tmp_path):
     moved = history[:, -1].roll(lon=1)
     toward = float(((ahead[:, 0] - later[:, 0]) ** 2).mean())
     assert toward < float(((history[:, -1] - later[:, 0]) ** 2).mean())
-    decayed = still.copy(data=still.values * np.exp(-STEP * np.diag(law.state.drift)))
+    decayed = still.copy(data=still.values * np.exp(-STEP * np.diag(law.linear.drift)))
     expected = sl.Sphere().synthesise(decayed, sl.Sphere().grid(8)).roll(lon=1)
     scale = float(np.abs(moved).max())
     np.testing.assert_allclose(ahead[:, 0].values, expected.values, atol=0.05 * scale)

@@ -93,7 +93,7 @@ def test_stored_laws_keep_the_season(tmp_path, law):
     law.save(tmp_path / "seasonal.law")
     back = sl.load(tmp_path / "seasonal.law")
     xr.testing.assert_identical(back.parameters, law.parameters)
-    np.testing.assert_array_equal(back.state.season.weights, law.state.season.weights)
+    np.testing.assert_array_equal(back.linear.season.weights, law.linear.season.weights)
     xr.testing.assert_identical(back.sample(2, seed=3), law.sample(2, seed=3))
     assert "by season" in repr(back)
 
@@ -120,15 +120,10 @@ def test_bad_seasons(fields, truth):
         sl.fit(fields, truth.domain, N, season=4)
     with pytest.raises(InputError, match="exact"):
         sl.fit(fields, truth.domain, N, season=season, engine="chaos")
-    with pytest.raises(InputError, match="couple"):
-        sl.fit(fields, truth.domain, N, season=season, noise="dense")
     with pytest.raises(InputError, match="seasons"):
         sl.fit(fields, truth.domain, N, season=season, initial="stationary")
 
 
-def test_what_has_no_seasons_yet_refuses_them(law, fields, truth):
+def test_chaos_coordinates_know_no_seasons(law, fields):
     with pytest.raises(InputError, match="do not change in time"):
         chaos_posterior(law, fields[:2])
-    coupled = sl.SpectralSPDE(truth.domain, N, np.diag(truth.eigenvalues), noise=np.ones(N))
-    with pytest.raises(InputError, match="no seasons"):
-        law.kl_divergence(coupled)

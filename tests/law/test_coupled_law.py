@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy import linalg
 from tests.infer.coupled import POINTS, RING, TIMES, N, equation, fields
+from tests.law.laws import make, near, numbers
 from tests.model import _brute_force as oracle
-from tests.model import coupled_cases as coupled
+from tests.model.numbers import Numbers
 
 import spdelaw as sl
 from spdelaw.errors import InputError
@@ -21,11 +22,20 @@ PHI = RING.eigenfunctions(POINTS, N)
 
 @cache
 def law(noise: float = 0.2, drift: str = "dense", of_noise: str = "dense") -> sl.Law:
-    data = fields(equation(drift, of_noise), 40, std=noise)
+    return make(*near(equation(drift, of_noise)), noise**2, RING, POINTS, TIMES)
+
+
+@cache
+def fitted(noise: float) -> sl.Law:
     return sl.fit(
-        data, RING, N, drift=drift, noise=of_noise, initial="stationary",
+        fields(equation("dense", "dense"), 40, std=noise),
+        RING,
+        N,
+        drift="dense",
+        noise="dense",
+        initial="stationary",
         observation_noise="estimate" if noise else "none",
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -35,7 +45,7 @@ def gappy():
 
 
 def test_log_likelihood_is_that_of_the_joint_gaussian():
-    expected = [coupled.log_likelihood(law().state, y, T, PHI) for y in gappy().values]
+    expected = [oracle.log_likelihood(numbers(law()), y, T, PHI) for y in gappy().values]
     np.testing.assert_allclose(law().log_likelihood(gappy()), expected, rtol=1e-9)
 
 
@@ -46,7 +56,7 @@ def test_reconstruction_and_forecast_are_conditional_gaussians():
     t = np.append(T, later)
     for i, y in enumerate(gappy().values):
         wide = np.vstack([y, np.full((2, len(POINTS)), np.nan)])
-        mean, covariance = coupled.smoothed(law().state, wide, t, PHI)
+        mean, covariance = oracle.smoothed(numbers(law()), wide, t, PHI)
         observe = np.kron(np.eye(len(t)), PHI)
         field = (observe @ mean).reshape(len(t), -1)
         std = np.sqrt(np.diag(observe @ covariance @ observe.T)).reshape(len(t), -1)
@@ -68,24 +78,25 @@ def test_samples_have_the_moments_of_the_equation():
 @pytest.mark.parametrize("other", ["dense", "normal", "diagonal"])
 def test_divergence_from_full_matrices(other):
     truth = equation(other, "dense" if other != "diagonal" else "diagonal")
-    reference = coupled.CoupledParameters(
+    reference = Numbers(
         truth.drift_matrix, truth.noise_covariance, truth.initial_mean, truth.initial_covariance,
-        np.asarray(0.0), "stationary",
+        np.zeros(()), "stationary",
     )  # fmt: skip
     expected = oracle.gaussian_kl(
-        *coupled.state_moments(reference, T), *coupled.state_moments(law().state, T)
+        *oracle.state_moments(reference, T), *oracle.state_moments(numbers(law()), T)
     )
     np.testing.assert_allclose(law().kl_divergence(truth, T), expected, rtol=1e-8)
 
 
 def test_files_keep_everything(tmp_path):
-    law(0.0).save(tmp_path / "some.law")
+    some = fitted(0.0)
+    some.save(tmp_path / "some.law")
     again = sl.load(tmp_path / "some.law")
-    assert again.parameters.identical(law(0.0).parameters)
-    assert again.eigenmodes().equals(law(0.0).eigenmodes())
-    assert repr(again) == repr(law(0.0))
+    assert again.parameters.identical(some.parameters)
+    assert again.eigenmodes().equals(some.eigenmodes())
+    assert repr(again) == repr(some)
     more = fields(equation("dense", "dense"), 10, seed=5)
-    a, b = (sl.update(x, more).parameters["drift"].values for x in (law(0.0), again))
+    a, b = (sl.update(x, more).parameters["drift"].values for x in (some, again))
     np.testing.assert_allclose(a, b, atol=1e-9)
 
 
@@ -97,7 +108,7 @@ def test_text_names_eigenmodes():
 
 def test_scorecard_against_the_truth():
     e = equation("dense", "dense")
-    for some, std in ((law(), 0.2), (law(0.0), 0.0)):
+    for some, std in ((fitted(0.2), 0.2), (fitted(0.0), 0.0)):
         card = sl.evaluate(some, fields(e, 30, std=std, seed=7), truth=e)
         assert card.check.fits, card.verdict
         assert card.distance["largest_z"] < 4.5
@@ -151,7 +162,7 @@ def test_chaos_coordinates_of_a_coupled_drift_are_refused():
 
 def test_eigenmodes_of_the_drift():
     table = law().eigenmodes()
-    mu = np.linalg.eigvals(law().state.drift)
+    mu = np.linalg.eigvals(law().dynamics.drift)
     mu = np.sort_complex(mu[mu.imag >= 0])
     estimate = table.sel(statistic="estimate")
     np.testing.assert_allclose(estimate["decay_rate"], mu.real)
@@ -161,7 +172,7 @@ def test_eigenmodes_of_the_drift():
     np.testing.assert_allclose(estimate["period"][turning], 2 * np.pi / mu.imag[turning])
     assert np.isinf(estimate["period"][~turning]).all()
     pattern = table["pattern"].values
-    np.testing.assert_allclose(law().state.drift @ pattern.T, pattern.T * mu, atol=1e-10)
+    np.testing.assert_allclose(law().dynamics.drift @ pattern.T, pattern.T * mu, atol=1e-10)
 
 
 def test_standard_errors_of_eigenvalues_by_simulation():
@@ -171,7 +182,7 @@ def test_standard_errors_of_eigenvalues_by_simulation():
     rng = np.random.default_rng(0)
     small = 0.05  # so near that the map is linear
     draws = small * rng.multivariate_normal(np.zeros(c.sizes["coordinate"]), c["covariance"], 4000)
-    moved = some.state.drift + (draws @ c["jacobian"].values.T)[:, : N * N].reshape(-1, N, N)
+    moved = some.dynamics.drift + (draws @ c["jacobian"].values.T)[:, : N * N].reshape(-1, N, N)
     rates = np.sort(np.linalg.eigvals(moved).real, axis=1)[:, [0, 1, 3]]
     expected = some.eigenmodes().decay_rate.sel(statistic="stderr").values
     np.testing.assert_allclose(rates.std(0) / small, expected, rtol=0.06)
@@ -214,7 +225,7 @@ def test_optimal_growth_is_reached_by_its_pattern():
     found = law().optimal_growth(leads)
     for i, lead in enumerate(leads):
         start = found.initial_pattern.values[i]
-        end = linalg.expm(-lead * law().state.drift) @ start
+        end = linalg.expm(-lead * law().dynamics.drift) @ start
         np.testing.assert_allclose(end, found.final_pattern.values[i], atol=1e-10)
         np.testing.assert_allclose(end @ end, found.growth.values[i, 0], rtol=1e-9)
     np.testing.assert_allclose(found.growth.values[0], [1.0, 0.0, 1.0, 1.0], atol=1e-12)
@@ -243,7 +254,7 @@ def test_standard_error_of_the_limit_by_differences():
     for a, b in zip(*_numbers(some)[2:], strict=True):
         step = 1e-3
         ends = [
-            _limit(some.state.drift + s * step * a, some.state.noise_covariance + s * step * b)
+            _limit(some.dynamics.drift + s * step * a, some.dynamics.noise + s * step * b)
             for s in (1, -1)
         ]
         expected += ((ends[0] - ends[1]) / (2 * step)) ** 2

@@ -16,15 +16,17 @@ from tests.law.laws import (
     fields,
     heat,
     law,
+    make,
     nuisance_law,
+    numbers,
     point_noise_law,
-    working,
 )
 from tests.model import _brute_force as oracle
+from tests.model import cases
+from tests.model.numbers import Numbers
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError, MissingExtraError
-from spdelaw.model import Parameters
 
 EXACT = 1e-8
 FALSE_ALARM = 1e-4
@@ -74,7 +76,7 @@ def test_nuisance_modes_are_not_reported():
     some = nuisance_law()
     assert some.n_modes == 2
     assert some.parameters.sizes["mode"] == 2
-    assert some.state.n_modes == 2 + some.info["n_nuisance"] > 2
+    assert some.dynamics.n_modes == 2 + some.info["n_nuisance"] > 2
 
 
 def test_text_names_what_matters():
@@ -140,7 +142,7 @@ def test_reconstruction_and_likelihood_by_brute_force(initial, pattern):
     data = fields(initial, NOISE, n_paths=4, seed=9, times=TIMES[:8])
     if pattern != "complete":
         data = sl.mask(data, pattern, 0.4, seed=2)
-    p, phi = working(some, data), basis(some)
+    p, phi = numbers(some), basis(some)
     result, logs = some.reconstruct(data), some.log_likelihood(data)
     assert result["mean"].dims == result["std"].dims == ("path", "time", "x")
     for i, y in enumerate(data.values):
@@ -152,17 +154,6 @@ def test_reconstruction_and_likelihood_by_brute_force(initial, pattern):
         np.testing.assert_allclose(result["mean"][i].values.ravel(), lift @ mean, atol=EXACT)
         variance = np.diag(lift @ covariance @ lift.T).reshape(8, -1) + some.unresolved_variance
         np.testing.assert_allclose(result["std"][i].values ** 2, variance, atol=EXACT)
-
-
-def test_likelihood_with_noise_of_each_point():
-    some = point_noise_law()
-    data = fields(n_paths=3, noise=NOISE, seed=4, times=TIMES[:6])
-    r = some.state.observation_variance + some.unresolved_variance
-    p = some.state._replace(observation_variance=r)
-    got = some.log_likelihood(data)
-    for i, y in enumerate(data.values):
-        expected = oracle.log_likelihood(p, y, TIMES[:6], basis(some))
-        np.testing.assert_allclose(float(got[i]), expected, rtol=EXACT)
 
 
 def test_reconstruction_without_noise_keeps_the_data():
@@ -199,7 +190,7 @@ def test_data_that_start_later_than_the_law():
     some = law("bump", NOISE)
     data = fields(noise=NOISE, n_paths=3, seed=8).isel(time=slice(5, 11))
     t = np.append(TIMES[0], data.time.values)
-    p, phi = working(some, data), basis(some)
+    p, phi = numbers(some), basis(some)
     result, logs = some.reconstruct(data), some.log_likelihood(data)
     assert result.sizes["time"] == 6
     for i, y in enumerate(data.values):
@@ -246,7 +237,7 @@ def test_forecast_without_noise_is_the_conditional_process():
     result = some.forecast(history, TIMES[10] + lead)
     phi = basis(some)
     c = history.values[:, -1] @ np.linalg.pinv(phi).T
-    lam, q = some.state.eigenvalues, some.state.noise_variance
+    lam, q = some.dynamics.drift, some.dynamics.noise
     a = np.exp(-np.outer(lead, lam))
     mean = np.einsum("hn,pn,xn->phx", a, c, phi)
     variance = (q * (1 - a**2) / (2 * lam)) @ (phi**2).T
@@ -263,7 +254,7 @@ def test_forecast_by_brute_force():
     wanted = np.array([0.12, 0.25, 0.4, 1.7])
     result = some.forecast(history, wanted)
     clock = np.union1d(TIMES[:6], wanted)
-    p, phi = working(some, history), basis(some)
+    p, phi = numbers(some), basis(some)
     for i, y in enumerate(history.values):
         padded = np.full((len(clock), len(POINTS)), np.nan)
         padded[np.searchsorted(clock, TIMES[:6])] = y
@@ -342,37 +333,57 @@ def test_noise_of_each_point_needs_its_points():
 # -- divergence -----------------------------------------------------------------------
 
 
-def as_parameters(some):
-    return Parameters(
-        some.eigenvalues, some.noise_variance, some.initial_mean, some.initial_variance,
-        np.asarray(0.0), some.initial_kind,
+def of_equation(e: sl.SpectralSPDE) -> Numbers:
+    d, start = e.dynamics, e.initial_state
+    return Numbers(
+        d.drift, d.noise, start.mean, start.covariance, np.zeros(()), start.kind, d.season,
+        d.forcing, d.origin,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("initial", ["gaussian", "stationary"])
 def test_divergence_is_that_of_the_gaussians(initial):
     some, truth, t = law(initial), heat(initial), np.array([0.0, 0.1, 0.35, 0.4])
-    p1, p2 = as_parameters(truth), some.state
-    expected = sum(
-        oracle.gaussian_kl(
-            oracle.mode_mean(p1, t)[:, n], oracle.mode_covariance(p1, t)[..., n],
-            oracle.mode_mean(p2, t)[:, n], oracle.mode_covariance(p2, t)[..., n],
-        )
-        for n in range(3)
-    )  # fmt: skip
+    moments = [oracle.state_moments(p, t) for p in (of_equation(truth), numbers(some))]
+    expected = oracle.gaussian_kl(*moments[0], *moments[1])
     np.testing.assert_allclose(some.kl_divergence(truth, t), expected, rtol=1e-7)
     assert expected > 1e-4
+
+
+@pytest.mark.parametrize("parts", ["season", "forcing", "both"])
+@pytest.mark.parametrize("structure", cases.STRUCTURES)
+def test_divergence_with_seasons_and_forcing_of_every_operator(structure, parts):
+    """Modes on their own or coupled, each law with a season and a forcing of its own."""
+    t = np.array([0.0, 0.1, 0.35, 0.4, 0.8])
+    one, other = cases.parameters("gaussian", structure=structure), cases.parameters("gaussian")
+    more = {}
+    if parts != "forcing":
+        more["season"] = sl.Season(0.5, [1.5, 0.5])
+    if parts != "season":
+        more["forcing"] = sl.Forcing(
+            [0.0, 0.5, 1.0], [[1.0, 0.0, 2.0], [0.0, -1.0, 1.0], [0, 0, 0]]
+        )
+    one = one._replace(**more)
+    truth = sl.SpectralSPDE(
+        INTERVAL, 3, one.drift, noise=one.noise, times=t, **more,
+        initial=sl.Gaussian(one.initial_mean, one.initial_covariance),
+    )  # fmt: skip
+    some = make(other.state_space.dynamics, other.state_space.initial, 0.0, times=t)
+    expected = oracle.gaussian_kl(*oracle.state_moments(one, t), *oracle.state_moments(other, t))
+    np.testing.assert_allclose(some.kl_divergence(truth, t), expected, rtol=1e-7)
+    back = make(one.state_space.dynamics, one.state_space.initial, 0.0, times=t)
+    expected = oracle.gaussian_kl(*oracle.state_moments(other, t), *oracle.state_moments(one, t))
+    np.testing.assert_allclose(back.kl_divergence(some, t), expected, rtol=1e-7)
 
 
 def test_divergence_is_the_expected_loss_of_log_likelihood():
     """Monte Carlo over 4000 paths; the mean is within 4 standard errors."""
     some, truth, t = law(), heat(), TIMES
-    p1 = as_parameters(truth)._replace(initial_mean=some.state.initial_mean)
     c = sl.simulate(truth, 4000, t, POINTS, seed=21).values @ np.linalg.pinv(basis(some)).T
     loss = np.zeros(len(c))
-    for sign, p in ((1, p1), (-1, some.state)):
-        a = np.exp(-np.outer(np.diff(t), p.eigenvalues))
-        std = np.sqrt(p.noise_variance * (1 - a**2) / (2 * p.eigenvalues))
+    for sign, d in ((1, truth.dynamics), (-1, some.dynamics)):
+        a = np.exp(-np.outer(np.diff(t), d.drift))
+        std = np.sqrt(d.noise * (1 - a**2) / (2 * d.drift))
         loss += sign * stats.norm.logpdf(c[:, 1:], a * c[:, :-1], std).sum((1, 2))
     error = loss.std() / np.sqrt(len(loss))
     assert abs(loss.mean() - some.kl_divergence(truth)) < 4 * error
@@ -415,6 +426,6 @@ def test_arviz_missing_names_the_extra():
 
 def test_equation_of_a_law_is_the_law():
     some = law("gaussian")
-    np.testing.assert_array_equal(some.equation.eigenvalues, some.state.eigenvalues)
-    np.testing.assert_array_equal(some.equation.initial_variance, some.state.initial_variance)
+    np.testing.assert_array_equal(some.equation.eigenvalues, some.dynamics.drift)
+    np.testing.assert_array_equal(some.equation.initial_variance, some.initial.covariance)
     assert some.equation.domain == INTERVAL

@@ -36,9 +36,14 @@ def assert_same(one, other):
     assert one.parameters.identical(other.parameters)
     assert one.domain == other.domain
     assert (one.n_modes, one.unresolved_variance) == (other.n_modes, other.unresolved_variance)
-    assert one.state.initial_kind == other.state.initial_kind
-    for a, b in zip(one.state[:-1], other.state[:-1], strict=True):
+    assert one.dynamics.name == other.dynamics.name
+    assert one.dynamics.parameters.keys() == other.dynamics.parameters.keys()
+    for key, value in one.dynamics.parameters.items():
+        same_bits(value, other.dynamics.parameters[key])
+    assert one.initial.kind == other.initial.kind
+    for a, b in zip(one.initial[1:], other.initial[1:], strict=True):
         same_bits(a, b)
+    same_bits(one.observation_variance, other.observation_variance)
     same_bits(one.times, other.times)
     same_bits(one.points, other.points)
     assert one.coordinates.identical(other.coordinates)
@@ -48,7 +53,10 @@ def assert_same(one, other):
         assert pairs[0].keys() == pairs[1].keys()
         for key, value in pairs[0].items():
             same_bits(value, pairs[1][key])
-    assert json.dumps(one.info, sort_keys=True) == json.dumps(other.info, sort_keys=True)
+    assert one.info == other.info
+    assert json.dumps(dict(one.info), sort_keys=True) == json.dumps(
+        dict(other.info), sort_keys=True
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -77,7 +85,7 @@ def test_only_two_plain_files(tmp_path):
     names = sorted(p.name for p in (tmp_path / "some.law").iterdir())
     assert names == ["arrays.safetensors", "law.json"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["some.law"]
-    assert json.loads((tmp_path / "some.law" / "law.json").read_text())["schema"] == 1
+    assert json.loads((tmp_path / "some.law" / "law.json").read_text())["schema"] == 3
 
 
 def test_a_law_replaces_a_law_and_nothing_else(tmp_path):
@@ -93,6 +101,28 @@ def test_a_law_replaces_a_law_and_nothing_else(tmp_path):
     assert (folder / "data.txt").read_text() == "mine"
     with pytest.raises(FileError, match="folder"):
         law().save(tmp_path / "none" / "some.law")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "figures/map.png", ".git/HEAD"])
+def test_files_of_the_user_beside_a_law_are_never_removed(tmp_path, name):
+    target = tmp_path / "some.law"
+    law().save(target)
+    (target / name).parent.mkdir(exist_ok=True)
+    (target / name).write_text("mine")
+    with pytest.raises(FileError, match="nothing was deleted"):
+        law("gaussian").save(target)
+    assert (target / name).read_text() == "mine"
+    assert_same(sl.load(target), law())
+
+
+@pytest.mark.parametrize("text", ['{"text": "the law of 1998"}', "not JSON", "[" * 100_000])
+def test_a_file_of_the_same_name_does_not_make_a_directory_a_law(tmp_path, text):
+    folder = tmp_path / "statutes"
+    folder.mkdir()
+    (folder / "law.json").write_text(text)
+    with pytest.raises(FileError, match=r"law\.json"):
+        law().save(folder)
+    assert (folder / "law.json").read_text() == text
 
 
 def test_a_failed_save_leaves_the_old_law(tmp_path, monkeypatch):
@@ -160,7 +190,7 @@ def test_a_flipped_bit_is_refused_or_harmless(saved, name):
 
 @pytest.mark.parametrize(
     "change",
-    [{"schema": 2}, {"schema": None}, {"schema": "1"}, {"domain": {"name": "torus"}},
+    [{"schema": 4}, {"schema": None}, {"schema": "1"}, {"domain": {"name": "torus"}},
      {"parameters": {"eigenvalue": ["mode", "colour"]}}, {"n_modes": "three"}],
 )  # fmt: skip
 def test_another_schema_or_content_is_refused(saved, change):
@@ -181,6 +211,26 @@ def test_a_newer_schema_says_so(saved):
 def test_json_that_is_no_law(saved, text):
     (saved / "law.json").write_text(text)
     with pytest.raises(FileError):
+        sl.load(saved)
+
+
+@pytest.mark.parametrize("depth", [2_000, 200_000])
+def test_json_nested_without_end_is_refused(saved, depth):
+    (saved / "law.json").write_text('{"info": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(FileError, match="Fix:"):
+        sl.load(saved)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("name", ["law.json", "arrays.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_device_is_refused_and_not_waited_for(saved, name, kind):
+    (saved / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(saved / name)
+    else:
+        (saved / name).symlink_to("/dev/zero")
+    with pytest.raises(FileError, match=f"a regular file, got a {kind}"):
         sl.load(saved)
 
 
@@ -232,6 +282,6 @@ def test_killed_while_saving_there_is_the_old_or_the_new(tmp_path, delay):
         time.sleep(delay)
         writer.kill()
     loaded = sl.load(target)
-    assert_same(loaded, law() if loaded.state.initial_kind == "deterministic" else law("gaussian"))
+    assert_same(loaded, law() if loaded.initial.kind == "deterministic" else law("gaussian"))
     law().save(target)
     assert_same(sl.load(target), law())

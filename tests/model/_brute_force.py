@@ -1,44 +1,97 @@
-"""The oracle: the joint Gaussian of states and observed values, written down in full."""
+"""The oracle: the joint Gaussian of states and observed values, written down in full.
+
+Of any linear law: diagonal operators or matrices, with seasons and a forcing. Matrix exponentials,
+stationary covariances and an ODE solver: not the ways of the package.
+"""
+
+import itertools
 
 import numpy as np
-from scipy import stats
+from scipy import integrate, linalg, stats
+
+
+def matrix(a):
+    return np.diag(a) if np.ndim(a) == 1 else np.asarray(a)
+
+
+def state_moments(p, t):
+    """Mean (T N,) and covariance (T N, T N) of all states."""
+    drift, n = matrix(p.drift), len(p.initial_mean)
+    covariance, spread = [matrix(p.initial_covariance)], matrix(p.initial_covariance)
+    for start, end in itertools.pairwise(t):
+        for low, high, weight in pieces(p.season, start, end):
+            spread = carried(p, spread, high - low, weight)
+        covariance.append(spread)
+    out = np.empty((len(t), n, len(t), n))
+    for i in range(len(t)):
+        for j in range(i + 1):
+            out[i, :, j] = linalg.expm(-(t[i] - t[j]) * drift) @ covariance[j]
+            out[j, :, i] = out[i, :, j].T
+    decayed = np.array([linalg.expm(-(s - t[0]) * drift) @ p.initial_mean for s in t])
+    return (decayed + response(p, t)).ravel(), out.reshape(len(t) * n, -1)
+
+
+def carried(p, spread, h, weight):
+    """Covariance after a step; ``Omega = P - F P F'`` with the stationary P."""
+    f = linalg.expm(-h * matrix(p.drift))
+    stationary = linalg.solve_continuous_lyapunov(matrix(p.drift), weight * matrix(p.noise))
+    return f @ (spread - stationary) @ f.T + stationary
+
+
+def pieces(season, start, end):
+    """Pieces of a step with noise of constant strength."""
+    if season is None:
+        return [(start, end, 1.0)]
+    h = season.period / season.n_parts
+    edges = season.origin + h * np.arange(
+        np.floor((start - season.origin) / h), np.ceil((end - season.origin) / h) + 1
+    )
+    cuts = np.unique(np.clip(edges, start, end))
+    middles = 0.5 * (cuts[1:] + cuts[:-1])
+    weights = season.at(middles)
+    return list(zip(cuts[:-1], cuts[1:], weights, strict=True))
+
+
+def response(p, t):
+    """Mean that the forcing drives from the origin on, by an ODE solver; (T, N)."""
+    if p.forcing is None:
+        return np.zeros((len(t), len(p.initial_mean)))
+    f, drift = p.forcing.on_modes(len(p.initial_mean)), matrix(p.drift)
+
+    def slope(s, m):
+        return -drift @ m + [np.interp(s, p.forcing.times, column) for column in f.T]
+
+    knots = p.forcing.times[(p.forcing.times > p.origin) & (p.forcing.times < t[-1])]
+    m, begin, found = np.zeros(f.shape[1]), p.origin, {p.origin: np.zeros(f.shape[1])}
+    for end in np.union1d(knots, t[t > p.origin]):
+        solved = integrate.solve_ivp(slope, (begin, end), m, rtol=1e-12, atol=1e-13)
+        m, begin = solved.y[:, -1], end
+        found[end] = m
+    return np.array([found[s] for s in t])
 
 
 def mode_mean(p, t):
     """E c_n(t); (T, N)."""
-    return np.exp(-np.outer(t - t[0], p.eigenvalues)) * p.initial_mean
+    return state_moments(p, t)[0].reshape(len(t), -1)
 
 
 def mode_covariance(p, t):
     """Cov(c_n(t), c_n(s)) for each mode; (T, T, N)."""
-    age = t - t[0]
-    early = np.minimum(age[:, None], age[None])[..., None]
-    gap = np.abs(age[:, None] - age[None])[..., None]
-    lam, q = p.eigenvalues, p.noise_variance
-    v = np.exp(-2 * lam * early) * p.initial_variance
-    v = v + q * early * np.where(
-        lam * early < 1e-12,
-        1.0,
-        -np.expm1(-2 * lam * early) / np.where(lam * early == 0, 1, 2 * lam * early),
-    )
-    return np.exp(-lam * gap) * v
+    n = len(p.initial_mean)
+    return np.einsum("tnsn->tsn", state_covariance(p, t).reshape(len(t), n, len(t), n))
 
 
 def state_covariance(p, t):
     """Cov of all states in the order (time, mode); (T N, T N)."""
-    n = len(p.eigenvalues)
-    c = np.einsum("tsn,nm->tnsm", mode_covariance(p, t), np.eye(n))
-    return c.reshape(len(t) * n, len(t) * n)
+    return state_moments(p, t)[1]
 
 
 def joint(p, t, phi):
     """Mean (T M,) and covariance (T M, T M) of the noisy field."""
-    n_times, n_points = len(t), len(phi)
-    mean = (mode_mean(p, t) @ phi.T).ravel()
-    c = np.einsum("tsn,in,jn->tisj", mode_covariance(p, t), phi, phi)
-    noise = np.broadcast_to(p.observation_variance, n_points)
-    c = c.reshape(n_times * n_points, -1) + np.diag(np.tile(noise, n_times))
-    return mean, c
+    mean, covariance = state_moments(p, t)
+    observe = np.kron(np.eye(len(t)), phi)
+    noise = np.tile(np.broadcast_to(p.observation_variance, len(phi)), len(t))
+    return observe @ mean, observe @ covariance @ observe.T + np.diag(noise)
 
 
 def log_density(x, mean, covariance):
@@ -58,12 +111,9 @@ def log_likelihood(p, y, t, phi):
 
 def state_log_density(p, c, t):
     """Log density of noise-free states c (T, N), given the first one if it is no variable."""
-    first = 1 if p.initial_kind == "deterministic" else 0
-    total, covariance, mean = 0.0, mode_covariance(p, t), mode_mean(p, t)
-    for n in range(c.shape[1]):
-        block = covariance[first:, first:, n]
-        total += log_density(c[first:, n], mean[first:, n], block)
-    return total
+    mean, covariance = state_moments(p, t)
+    at = slice(c.shape[1] if p.initial_kind == "deterministic" else 0, None)
+    return log_density(c.ravel()[at], mean[at], covariance[at, at])
 
 
 def estimate_log_likelihood(p, y, t, phi):

@@ -7,7 +7,7 @@ from spdelaw.chaos import CosineBasis, tail_covariance, unit_response
 
 
 def factor_of(p, model):
-    return np.diag(np.sqrt(p.noise_variance)) if model.noise_factor is None else model.noise_factor
+    return np.diag(np.sqrt(p.noise)) if model.noise_factor is None else model.noise_factor
 
 
 def columns(p, ages, model):
@@ -15,13 +15,13 @@ def columns(p, ages, model):
 
     Order of the coordinates: initial states by mode where they are random, then (k, l).
     """
-    b, n = factor_of(p, model), len(p.eigenvalues)
-    psi = unit_response(CosineBasis(model.horizon), ages, p.eigenvalues, model.n_time)
+    b, n = factor_of(p, model), len(p.drift)
+    psi = unit_response(CosineBasis(model.horizon), ages, p.drift, model.n_time)
     parts = []
     if p.initial_kind != "deterministic":
         for m in range(n):
             c = np.zeros((len(ages), n))
-            c[:, m] = np.sqrt(p.initial_variance[m]) * np.exp(-p.eigenvalues[m] * ages)
+            c[:, m] = np.sqrt(p.initial_covariance[m]) * np.exp(-p.drift[m] * ages)
             parts.append(c.ravel())
     for k in range(model.n_time):
         for l in range(len(b)):
@@ -31,11 +31,11 @@ def columns(p, ages, model):
 
 def tail(p, ages, model):
     """Covariance of the remainder over all states, (T N, T N)."""
-    n, t = len(p.eigenvalues), len(ages)
+    n, t = len(p.drift), len(ages)
     if model.tail == "dropped":
         return np.zeros((t * n, t * n))
     basis = CosineBasis(model.horizon)
-    whole = tail_covariance(basis, ages, p.eigenvalues, factor_of(p, model), model.n_time)
+    whole = tail_covariance(basis, ages, p.drift, factor_of(p, model), model.n_time)
     return whole.transpose(1, 0, 3, 2).reshape(t * n, t * n)
 
 
@@ -44,7 +44,7 @@ def parts(p, y, t, phi, model):
     ages = t - t[0]
     seen = ~np.isnan(y.ravel())
     observe = np.kron(np.eye(len(t)), phi)[seen]
-    mean = (np.exp(-np.outer(ages, p.eigenvalues)) * p.initial_mean).ravel()
+    mean = (np.exp(-np.outer(ages, p.drift)) * p.initial_mean).ravel()
     f = observe @ columns(p, ages, model)
     noise = float(p.observation_variance) * np.eye(seen.sum())
     covariance = f @ f.T + observe @ tail(p, ages, model) @ observe.T + noise

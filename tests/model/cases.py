@@ -3,18 +3,23 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
+from tests.model import _brute_force as oracle
+from tests.model.numbers import Numbers, evaluate_likelihood
 
 import spdelaw as sl
-from spdelaw.model import AnyParameters, Collapsed, Parameters, collapse, evaluate_likelihood
+from spdelaw.model import Collapsed, collapse
 
 KINDS = ("deterministic", "gaussian", "stationary")
 #: Complete and orthogonal, complete and not, gaps, gaps shared by all paths, rows missing
 #: on an orthogonal grid, rows missing on another one, times of each path's own.
+#: Drift and noise that leave modes apart or couple them, in every combination.
+STRUCTURES = ("diagonal", "matrix", "dense_noise", "dense_drift")
 PATTERNS = ("orthogonal", "oblique", "random", "shared", "rows", "oblique_rows", "own_times")
 
 
 class Case(NamedTuple):
-    parameters: AnyParameters
+    parameters: Numbers
     values: np.ndarray
     times: np.ndarray
     phi: np.ndarray
@@ -27,17 +32,39 @@ class Case(NamedTuple):
         return self.times if self.times.ndim == 1 else self.times[path]
 
 
-def parameters(kind: str, n_modes: int = 3, observation_variance: float = 0.04) -> Parameters:
+def parameters(
+    kind: str, n_modes: int = 3, observation_variance: float = 0.04, structure: str = "diagonal"
+) -> Numbers:
     """Uneven numbers: symmetric ones would hide a mistake."""
     lam = np.array([0.6, 2.3, 5.1, 9.7, 14.2])[:n_modes]
     q = np.array([0.9, 0.35, 1.4, 0.2, 0.6])[:n_modes]
     mean = np.array([1.2, -0.4, 0.3, 0.8, -1.1])[:n_modes]
     variance = np.array([0.5, 0.2, 0.9, 0.3, 0.1])[:n_modes]
+    if structure in ("matrix", "dense_drift"):
+        lam = stable(n_modes, seed=3)
+    if structure in ("matrix", "dense_noise"):
+        q = covariance(n_modes, seed=4)
+    if structure == "matrix":
+        variance = covariance(n_modes, seed=5)
     if kind == "deterministic":
-        variance = np.zeros(n_modes)
+        variance = np.zeros_like(variance)
     if kind == "stationary":
-        mean, variance = np.zeros(n_modes), q / (2 * lam)
-    return Parameters(lam, q, mean, variance, np.asarray(observation_variance), kind)
+        mean = np.zeros(n_modes)
+        full = linalg.solve_continuous_lyapunov(oracle.matrix(lam), oracle.matrix(q))
+        variance = np.diag(full) if structure == "diagonal" else full
+    return Numbers(lam, q, mean, variance, np.asarray(observation_variance), kind)
+
+
+def stable(n: int, seed: int) -> np.ndarray:
+    """A drift matrix whose modes turn and decay."""
+    rng = np.random.default_rng(seed)
+    turn = rng.normal(size=(n, n))
+    return (0.5 * np.eye(n) + turn - turn.T) @ covariance(n, seed + 1)
+
+
+def covariance(n: int, seed: int) -> np.ndarray:
+    half = np.random.default_rng(seed).normal(size=(n, n + 2))
+    return half @ half.T / (n + 2) + 0.2 * np.eye(n)
 
 
 def basis(orthogonal: bool, n_modes: int = 3, n_points: int = 7) -> np.ndarray:
@@ -47,29 +74,26 @@ def basis(orthogonal: bool, n_modes: int = 3, n_points: int = 7) -> np.ndarray:
     return domain.eigenfunctions(points, n_modes)
 
 
-def make(kind: str, pattern: str, n_paths: int = 5, n_times: int = 6, seed: int = 0) -> Case:
-    """Paths drawn from the model itself."""
+def make(
+    kind: str, pattern: str, n_paths: int = 5, n_times: int = 6, seed: int = 0,
+    structure: str = "diagonal", **more,
+) -> Case:  # fmt: skip
+    """Paths drawn from the joint Gaussian itself; ``more`` are season and forcing."""
     rng = np.random.default_rng(seed)
-    p = parameters(kind)
+    p = parameters(kind, structure=structure)._replace(**more)
     phi = basis(pattern in ("orthogonal", "rows"))
     shape = (n_paths, n_times)
     times = np.cumsum(rng.uniform(0.05, 0.4, shape if pattern == "own_times" else n_times), -1)
-    clocks = np.broadcast_to(times, shape)
-    values = np.stack([draw(p, t, phi, rng) for t in clocks])
+    values = np.stack([draw(p, t, phi, rng) for t in np.broadcast_to(times, shape)])
     return Case(p, hide(values, pattern, rng), times, phi)
 
 
-def draw(p: Parameters, t: np.ndarray, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One noisy path (T, M), transition by transition."""
-    c = p.initial_mean + np.sqrt(p.initial_variance) * rng.standard_normal(p.n_modes)
-    states = [c]
-    for dt in np.diff(t):
-        a = np.exp(-p.eigenvalues * dt)
-        omega = p.noise_variance * (1 - a**2) / (2 * p.eigenvalues)
-        c = a * c + np.sqrt(omega) * rng.standard_normal(p.n_modes)
-        states.append(c)
+def draw(p: Numbers, t: np.ndarray, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One noisy path (T, M)."""
+    mean, spread = oracle.state_moments(p, t)
+    c = rng.multivariate_normal(mean, spread, method="eigh").reshape(len(t), -1)
     noise = np.sqrt(p.observation_variance) * rng.standard_normal((len(t), len(phi)))
-    return np.array(states) @ phi.T + noise
+    return c @ phi.T + noise
 
 
 def hide(values: np.ndarray, pattern: str, rng: np.random.Generator) -> np.ndarray:

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 from tests.model import _chaos_oracle as oracle
 from tests.model.cases import KINDS, PATTERNS, Case, basis, make
-
-from spdelaw.errors import ConvergenceError, DataError, InputError
-from spdelaw.model import (
-    TAILS,
-    ChaosModel,
+from tests.model.numbers import (
     chaos_log_likelihood,
-    collapse,
-    collect,
     evaluate_chaos,
     evaluate_likelihood,
     evaluate_statistics,
 )
+
+from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.model import TAILS, ChaosModel, collapse, collect
 
 EXACT = 1e-10
 SAME_LIKELIHOOD = 1e-8
@@ -59,7 +56,7 @@ def test_dense_noise_factor(kind, pattern, tail):
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_diagonal_factor_is_noise_of_its_own(tail):
     case = make("gaussian", "oblique")
-    own, dense = model_of(case, tail), np.diag(np.sqrt(case.parameters.noise_variance))
+    own, dense = model_of(case, tail), np.diag(np.sqrt(case.parameters.noise))
     joint = dataclasses.replace(own, noise_factor=dense)
     np.testing.assert_allclose(
         chaos_log_likelihood(case.collapsed, case.parameters, own),
@@ -89,8 +86,8 @@ def test_modelled_tail_without_noise_is_the_exact_engine_of_statistics():
     data, model = collapse(fields, case.times, case.phi), model_of(case, "modelled")
     found = evaluate_chaos(data, quiet, model, density="coefficients")
     np.testing.assert_allclose(found.log_likelihood.sum(), exact.log_likelihood, rtol=EXACT)
-    np.testing.assert_allclose(found.by_noise_variance, exact.by_noise_variance, rtol=1e-9)
-    np.testing.assert_allclose(found.by_eigenvalue, exact.by_eigenvalue, rtol=1e-9)
+    np.testing.assert_allclose(found.by_noise, exact.by_noise, rtol=1e-9)
+    np.testing.assert_allclose(found.by_drift, exact.by_drift, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,10 +110,10 @@ def test_density_of_the_coefficients(kind):
 
 
 SCORES = {
-    "eigenvalues": "by_eigenvalue",
-    "noise_variance": "by_noise_variance",
+    "drift": "by_drift",
+    "noise": "by_noise",
     "initial_mean": "by_initial_mean",
-    "initial_variance": "by_initial_variance",
+    "initial_covariance": "by_initial_covariance",
     "observation_variance": "by_observation_variance",
 }
 
@@ -149,7 +146,7 @@ def test_score_by_differences(kind, pattern, density, tail):
     model = model_of(case, tail)
     found = evaluate_chaos(case.collapsed, case.parameters, model, density=density)
     for field, name in SCORES.items():
-        if field == "initial_variance" and kind == "deterministic":
+        if field == "initial_covariance" and kind == "deterministic":
             continue
         expected = differences(case, model, field, density=density)
         tolerance = SCORE_TOLERANCE * np.abs(expected).max()
@@ -173,7 +170,7 @@ def test_information_of_the_initial_mean_is_its_curvature(pattern):
 def test_many_functions_of_time_leave_no_tail(size):
     """log p(dropped) -> log p(exact) as K grows: the gap falls at least as 1 / K."""
     case = make("deterministic", "orthogonal", n_times=9)
-    p = case.parameters._replace(eigenvalues=np.array([0.1, 1.0, size]))
+    p = case.parameters._replace(drift=np.array([0.1, 1.0, size]))
     exact = evaluate_likelihood(case.collapsed, p).log_likelihood
     gaps = [
         np.abs(chaos_log_likelihood(case.collapsed, p, model_of(case, "dropped", k)) - exact).max()
@@ -204,8 +201,6 @@ def test_covariances_that_are_too_large_or_singular_are_refused():
     with pytest.raises(DataError, match="at most 3000"):
         chaos_log_likelihood(data, p, ChaosModel(4, 1.0, "modelled"))
     case = make("deterministic", "orthogonal")
-    still = case.parameters._replace(
-        noise_variance=np.zeros(3), observation_variance=np.asarray(0.0)
-    )
+    still = case.parameters._replace(noise=np.zeros(3), observation_variance=np.asarray(0.0))
     with pytest.raises(ConvergenceError, match="positive definite"):
         evaluate_chaos(case.collapsed, still, model_of(case, "modelled"), density="coefficients")

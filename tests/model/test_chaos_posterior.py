@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from tests.model import _chaos_oracle as oracle
 from tests.model.cases import KINDS, PATTERNS, make
+from tests.model.numbers import chaos_latents
 from tests.model.test_chaos_likelihood import FACTOR, model_of
 
 from spdelaw.chaos import CosineBasis, unit_response
-from spdelaw.model import TAILS, chaos_latents, project_on_decoder
+from spdelaw.model import TAILS, project_on_decoder
 from spdelaw.model._chaos_map import response_and_slope
 
 EXACT = 1e-9
@@ -27,7 +28,7 @@ def check(case, model):
             std = np.sqrt(np.diag(covariance))
             z0, z0_std = p.initial_mean, np.zeros(n)
             if start:
-                scale = np.sqrt(p.initial_variance)
+                scale = np.sqrt(p.initial_covariance)
                 z0, z0_std = z0 + scale * mean[:n], scale * std[:n]
             xi = mean[n * start :].reshape(model.n_time, -1)
             xi_std = std[n * start :].reshape(model.n_time, -1)
@@ -35,7 +36,7 @@ def check(case, model):
             np.testing.assert_allclose(part.initial_std, z0_std, rtol=EXACT, atol=EXACT)
             np.testing.assert_allclose(part.mean[..., i], xi, rtol=EXACT, atol=EXACT)
             np.testing.assert_allclose(part.std, xi_std, rtol=EXACT, atol=EXACT)
-            decay = np.exp(-np.outer(t - t[0], p.eigenvalues)) * p.initial_mean
+            decay = np.exp(-np.outer(t - t[0], p.drift)) * p.initial_mean
             states = decay.ravel() + oracle.columns(p, t - t[0], model) @ mean
             np.testing.assert_allclose(
                 part.coefficients[..., i].ravel(), states, rtol=EXACT, atol=EXACT
@@ -80,7 +81,7 @@ def test_without_information_the_posterior_is_the_prior():
         (part,) = chaos_latents(case.collapsed, loud, model_of(case, tail))
         np.testing.assert_allclose(part.std, 1.0, rtol=1e-6)
         np.testing.assert_allclose(part.mean, 0.0, atol=1e-5)
-        np.testing.assert_allclose(part.initial_std, np.sqrt(loud.initial_variance), rtol=1e-6)
+        np.testing.assert_allclose(part.initial_std, np.sqrt(loud.initial_covariance), rtol=1e-6)
 
 
 @pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "random"])
@@ -91,14 +92,14 @@ def test_a_weak_prior_gives_the_projection(pattern):
     """
     case = make("gaussian", pattern)
     case.values[:, 0] = np.nan
-    p = case.parameters._replace(noise_variance=np.full(3, 1e7), initial_variance=np.full(3, 1e7))
+    p = case.parameters._replace(noise=np.full(3, 1e7), initial_covariance=np.full(3, 1e7))
     model = model_of(case, "dropped", n_time=2)
     fitted = {
         path: part.coefficients[..., i]
         for part in chaos_latents(case.collapsed, p, model)
         for i, path in enumerate(part.paths)
     }
-    for part in project_on_decoder(case.collapsed, p.eigenvalues, 2, model.horizon):
+    for part in project_on_decoder(case.collapsed, p.drift, 2, model.horizon):
         for i, path in enumerate(part.paths):
             np.testing.assert_allclose(
                 part.coefficients[1:, :, i], fitted[path][1:], rtol=1e-3, atol=1e-3

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from tests.model.cases import PATTERNS, basis, make
 
-from spdelaw.model import Parameters, _collapse, collapse, evaluate_likelihood
+import spdelaw as sl
+from spdelaw.model import (
+    _collapse,
+    _row_grams,
+    collapse,
+    evaluate_likelihood,
+    first_paths,
+    linear_state_space,
+)
 
 IDENTITY_TOLERANCE = 1e-11
 
@@ -122,7 +130,7 @@ def test_decoupled_likelihood_is_exact_for_a_single_mode(monkeypatch):
     """With one mode there is no correlation between modes to leave out."""
     values, times, phi, w = gappy_case(n_modes=1)
     values[1, 1, 2:] = 0.0
-    parameters = Parameters(
+    parameters = linear_state_space(
         np.array([2.0]), np.array([0.7]), np.array([0.1]), np.array([0.4]), np.asarray(0.3),
         "gaussian",
     )  # fmt: skip
@@ -140,7 +148,79 @@ def test_large_products_equal_small_ones(monkeypatch, weighted):
     values, times, phi, w = gappy_case()
     w = w if weighted else None
     small = collapse(values, times, phi, w)
-    monkeypatch.setattr(_collapse, "PAIR_BYTES", 0.0)
+    monkeypatch.setattr(_row_grams, "PAIR_BYTES", 0.0)
     for one, other in zip(small.blocks, collapse(values, times, phi, w).blocks, strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_first_paths_are_those_of_a_collapse_of_their_own(pattern):
+    case = make("gaussian", pattern, n_paths=9)
+    times = case.times if case.times.ndim == 1 else case.times[:4]
+    space = case.parameters.state_space
+    expected = evaluate_likelihood(collapse(case.values[:4], times, case.phi), space)
+    some = first_paths(case.collapsed, 4)
+    got = evaluate_likelihood(some, space)
+    assert some.n_values == (~np.isnan(case.values[:4])).sum()
+    for one, other in zip(expected, got, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
+    whole = case.collapsed
+    assert first_paths(whole, 9) is whole
+
+
+# -- products of modes that a domain knows ------------------------------------------------
+
+
+def sparse_maps(boundary, seed=0):
+    """Maps with gaps of their own, a row without values, one with fewer than there are modes."""
+    domain = sl.Box((0.0, 1.0), (0.0, 2.0), boundary=boundary)
+    points, rng = domain.grid((9, 11)), np.random.default_rng(seed)
+    values = rng.gamma(2.0, size=(3, 5, len(points)))
+    values[rng.random(values.shape) < 0.4] = np.nan
+    values[0, 1] = np.nan
+    values[1, 2, 8:] = np.nan
+    return domain, points, values, rng.uniform(0.5, 2.0, len(points))
+
+
+@pytest.mark.parametrize("n_paths", [1, 3])
+@pytest.mark.parametrize("n_modes", [13, 24])
+@pytest.mark.parametrize("boundary", ["neumann", ("periodic", "dirichlet")])
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_looked_up_products_give_the_same(monkeypatch, boundary, n_modes, n_paths, decoupled):
+    domain, points, values, w = sparse_maps(boundary)
+    values = values[:n_paths]
+    if decoupled:
+        monkeypatch.setattr(_collapse, "MOST_BYTES", -1.0)
+    phi, times = domain.eigenfunctions(points, n_modes), np.arange(5.0)
+    plain = collapse(values, times, phi, w)
+    looked_up = collapse(values, times, phi, w, domain.products(points, n_modes))
+    for one, other in zip(plain.blocks, looked_up.blocks, strict=True):
+        for name, a, b in zip(one._fields, one, other, strict=True):
+            scale = np.abs(a).max(initial=1.0)
+            np.testing.assert_allclose(b, a, rtol=1e-8, atol=1e-10 * scale, err_msg=name)
+
+
+def test_estimates_of_one_record_are_those_of_numpy_least_squares():
+    """Rows with all, few and no values; the same pattern twice in a row."""
+    for n_modes in (6, 24):  # below and above the size from which LAPACK takes over
+        domain, points, values, _ = sparse_maps("neumann")
+        values = values[:1]
+        values[0, 4, np.isnan(values[0, 3])] = np.nan
+        values[0, 4, ~np.isnan(values[0, 3])] = 1.0
+        phi = domain.eigenfunctions(points, n_modes)
+        (block,) = collapse(values, np.arange(5.0), phi).blocks
+        for t, row in enumerate(values[0]):
+            seen = ~np.isnan(row)
+            expected = np.linalg.pinv(phi[seen], rcond=1e-7) @ row[seen] if seen.any() else 0.0
+            np.testing.assert_allclose(block.estimate[t, :, 0], expected, rtol=1e-7, atol=1e-7)
+
+
+def test_volume_of_one_record_is_that_of_its_regular_rows():
+    for n_modes in (6, 24):
+        domain, points, values, _ = sparse_maps("neumann")
+        phi = domain.eigenfunctions(points, n_modes)
+        (block,) = collapse(values[:1, 2:], np.arange(3.0), phi).blocks
+        grams = [phi[seen].T @ phi[seen] for seen in ~np.isnan(values[0, 2:])]
+        expected = np.linalg.slogdet(grams)[1].sum()
+        np.testing.assert_allclose(block.log_gram, expected, rtol=1e-10)

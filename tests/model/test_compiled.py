@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from tests.model import _brute_force as oracle
 from tests.model.cases import KINDS, make
+from tests.model.numbers import evaluate_likelihood
 
-from spdelaw.model import _chain, evaluate_likelihood
+from spdelaw.equation import transition
+from spdelaw.model import _posterior
 from spdelaw.model._chain import Prior
+from spdelaw.model._compiler import kernels
 
 numba = pytest.importorskip("numba", reason="the compiled kernel needs the extra 'fast'")
 LANES = importlib.import_module("spdelaw.model._compiled").LANES
@@ -19,9 +22,9 @@ EXACT = 1e-10
 @pytest.fixture
 def solved(monkeypatch):
     """Every problem, however small, goes to the compiled kernel; counts those that did."""
-    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
-    plain, calls = _chain._dense_compiled, []
-    monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: calls.append(1) or plain(*a))
+    monkeypatch.setattr(_posterior, "COMPILED_SECONDS", 0.0)
+    plain, calls = _posterior._by_machine_code, []
+    monkeypatch.setattr(_posterior, "_by_machine_code", lambda *a: calls.append(1) or plain(*a))
     return calls
 
 
@@ -45,9 +48,15 @@ def chain(n_modes, n_paths, n_times, columns, seed=0):
     gram = np.einsum("tikb,tjkb->tijb", half, half)
     gram[rng.random(n_times) < 0.3] = 0.0  # times at which nothing was seen
     vector = np.einsum("tijb,tjb->tib", gram, rng.standard_normal((n_times, n_modes, n_paths)))
-    positive = rng.uniform(0.2, 2.0, (2 * n_times, n_modes, columns))
-    factor = rng.uniform(0.1, 0.99, (n_times - 1, n_modes, columns))
-    prior = Prior(positive[0], rng.standard_normal((n_modes, columns)), factor, positive[1:n_times])
+    variance, noise = rng.uniform(0.2, 2.0, (2, n_modes, n_times * columns))
+    factor = rng.uniform(0.1, 0.99, noise.shape)
+    which = np.arange((n_times - 1) * columns).reshape(n_times - 1, columns)
+    unused = transition(np.ones(n_modes), np.ones(n_modes), np.ones(1))
+    log = np.log(variance[:, :columns]).sum(0) + np.log(noise)[:, which].sum((0, 1))
+    prior = Prior(
+        unused, which, 0, rng.standard_normal((n_modes, columns)), 1 / variance[:, :columns], log,
+        factor, 1 / noise, factor / noise, factor**2 / noise,
+    )  # fmt: skip
     return gram, vector, prior
 
 
@@ -65,7 +74,7 @@ def chain(n_modes, n_paths, n_times, columns, seed=0):
 )
 def test_both_kernels_agree(n_modes, n_paths, n_times, columns, solved):
     problem = chain(n_modes, n_paths, n_times, columns)
-    got, expected = _chain.dense(*problem), _chain._dense_numpy(*problem)
+    got, expected = _posterior.posterior(*problem), _posterior._by_elimination(*problem)
     assert solved
     for name, one, other in zip(got._fields, got, expected, strict=True):
         assert one.shape == other.shape, name
@@ -76,26 +85,26 @@ def test_both_kernels_agree(n_modes, n_paths, n_times, columns, solved):
 def test_inputs_stay_as_they_were(solved):
     gram, vector, prior = chain(4, 7, 5, 1)
     before = gram.copy(), vector.copy()
-    _chain.dense(gram, vector, prior)
+    _posterior.posterior(gram, vector, prior)
     np.testing.assert_array_equal(gram, before[0])
     np.testing.assert_array_equal(vector, before[1])
 
 
 def test_determinants_of_extreme_matrices_do_not_overflow(solved):
     gram, vector, prior = chain(8, 3, 2, 1)
-    huge = _chain.dense(1e60 * gram, vector, prior)
+    huge = _posterior.posterior(1e60 * gram, vector, prior)
     assert np.isfinite(huge.log_determinant).all()
 
 
 def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch):
     called = []
-    monkeypatch.setattr(_chain, "_dense_compiled", lambda *a: called.append(1))
-    _chain.dense(*chain(3, 4, 5, 1))
-    monkeypatch.setattr(_chain, "COMPILED_SIZE", 0)
+    monkeypatch.setattr(_posterior, "_by_machine_code", lambda *a: called.append(1))
+    _posterior.posterior(*chain(3, 4, 5, 1))
+    monkeypatch.setattr(_posterior, "COMPILED_SECONDS", 0.0)
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    _chain._compiled.cache_clear()
+    kernels.cache_clear()
     try:
-        _chain.dense(*chain(3, 4, 5, 1))
+        _posterior.posterior(*chain(3, 4, 5, 1))
     finally:
-        _chain._compiled.cache_clear()
+        kernels.cache_clear()
     assert not called

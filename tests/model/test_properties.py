@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.model import _brute_force as oracle
 from tests.model.cases import KINDS, PATTERNS, make
+from tests.model.numbers import evaluate_likelihood, smooth_states
 
-from spdelaw.model import collapse, evaluate_likelihood, smooth_states
+from spdelaw.model import collapse
 
 EXACT = 1e-9
 
@@ -27,7 +28,7 @@ def test_masking_everything_gives_the_prior(kind, pattern, seed):
     collapsed = collapse(np.full_like(case.values, np.nan), case.times, case.phi)
     found = evaluate_likelihood(collapsed, case.parameters)
     np.testing.assert_allclose(found.log_likelihood, 0.0, atol=1e-9)
-    for score in (found.by_eigenvalue, found.by_noise_variance, found.by_initial_mean):
+    for score in (found.by_drift, found.by_noise, found.by_initial_mean):
         np.testing.assert_allclose(score, 0.0, atol=1e-8)
     for block in collapsed.blocks:
         states = smooth_states(block, case.parameters)
@@ -90,17 +91,17 @@ def test_unit_of_the_field(kind, pattern, power):
     case, s = make(kind, pattern), 10.0**power
     p = case.parameters
     scaled = p._replace(
-        noise_variance=s**2 * p.noise_variance,
+        noise=s**2 * p.noise,
         initial_mean=s * p.initial_mean,
-        initial_variance=s**2 * p.initial_variance,
+        initial_covariance=s**2 * p.initial_covariance,
         observation_variance=s**2 * p.observation_variance,
     )
     one = evaluate_likelihood(case.collapsed, p)
     two = evaluate_likelihood(collapse(s * case.values, case.times, case.phi), scaled)
     count = (~np.isnan(case.values)).sum((1, 2))
     assert_close(two.log_likelihood, one.log_likelihood - count * np.log(s))
-    assert_close(two.by_eigenvalue, one.by_eigenvalue)
-    assert_close(two.by_noise_variance * s**2, one.by_noise_variance)
+    assert_close(two.by_drift, one.by_drift)
+    assert_close(two.by_noise * s**2, one.by_noise)
 
 
 @few
@@ -109,11 +110,11 @@ def test_unit_of_time(kind, pattern, power):
     """Times t s with lambda / s and q / s are the same law."""
     case, s = make(kind, pattern), 10.0**power
     p = case.parameters
-    scaled = p._replace(eigenvalues=p.eigenvalues / s, noise_variance=p.noise_variance / s)
+    scaled = p._replace(drift=p.drift / s, noise=p.noise / s)
     one = evaluate_likelihood(case.collapsed, p)
     two = evaluate_likelihood(collapse(case.values, s * case.times, case.phi), scaled)
     assert_close(two.log_likelihood, one.log_likelihood)
-    assert_close(two.by_eigenvalue / s, one.by_eigenvalue)
+    assert_close(two.by_drift / s, one.by_drift)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from tests.model.cases import KINDS, parameters
+from tests.model.numbers import evaluate_likelihood
 
-from spdelaw.model import collapse, evaluate_likelihood, rotate
+from spdelaw.model import collapse, rotate
 
 N_PATHS, TIMES = 60, np.array([0.0, 0.1, 0.25, 0.3, 0.7, 1.0])
 

@@ -7,13 +7,13 @@ from tests.model._one_mode import GRID, equation, kernel
 import spdelaw as sl
 from spdelaw.equation import Closure, bind
 from spdelaw.model import (
-    Parameters,
     Prior,
     collapse,
     evaluate_likelihood,
     filter_innovations,
     filter_scores,
     in_segments,
+    linear_state_space,
     smooth_semilinear,
     smooth_states,
     transition_innovations,
@@ -42,7 +42,7 @@ def test_terms_held_at_zero_leave_the_exact_filter(own_times):
     e, data = observed(own_times)
     lam, q, r = e.linear.eigenvalues + 0.3, e.linear.noise_variance, 0.012
     closure = Closure(bind(["u", "u^3"], RING, 5), np.zeros(2), lam, q)
-    exact = Parameters(lam, q, PRIOR.mean, PRIOR.variance, np.array(r), "gaussian")
+    exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.variance, r, "gaussian")
     found = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
     expected = evaluate_likelihood(data, exact).log_likelihood.sum()
     assert found == pytest.approx(expected, rel=1e-8)
@@ -140,7 +140,7 @@ def _particles(e, values, h, dt, r, prior, n, seed):
     state = prior.mean + np.sqrt(prior.variance) * generator.standard_normal((n, len(prior.mean)))
     total = 0.0
     for k, y in enumerate(values):
-        state = e.sample(state, 0.0, dt, generator, n_steps=4) if k else state
+        state = e.dynamics.sample(state, 0.0, dt, generator, n_steps=4) if k else state
         log = -0.5 * ((y - state @ h.T) ** 2 / r + np.log(2 * np.pi * r)).sum(1)
         weight = np.exp(log - log.max())
         total += log.max() + np.log(weight.mean())

@@ -26,7 +26,8 @@ def test_terms_held_at_zero_leave_the_exact_likelihood():
         e.linear.noise_variance,
     )
     found = closure_scores(closure, pairs, 1).value
-    a, omega = transition(closure.rates, closure.noise, np.asarray(0.1))
+    exact = transition(closure.rates, closure.noise, np.array([0.1]))
+    a, omega = exact.factor[0], exact.covariance[0]
     r = pairs.after - a * pairs.before
     expected = -0.5 * (r**2 / omega + np.log(2 * np.pi * omega)).sum(1)
     np.testing.assert_allclose(found, expected, rtol=1e-8)
@@ -94,7 +95,7 @@ def test_scheme_likelihood_is_the_density_of_the_scheme():
     found = scheme_scores(e.closure, pairs, e.reaction.values(pairs.before)).value
     damp = 1.0 / (1.0 + 1e-3 * e.linear.eigenvalues)
     x = pairs.before
-    mean = damp * (x + 1e-3 * (e.drift(x) + e.linear.eigenvalues * x))
+    mean = damp * (x + 1e-3 * (e.dynamics.drift(x) + e.linear.eigenvalues * x))
     variance = 0.01 * 1e-3 * damp**2
     expected = -0.5 * ((pairs.after - mean) ** 2 / variance + np.log(2 * np.pi * variance)).sum(1)
     np.testing.assert_allclose(found, expected, rtol=1e-10)

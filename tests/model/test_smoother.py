@@ -4,15 +4,33 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.model import _brute_force as oracle
-from tests.model.cases import KINDS, PATTERNS, make
+from tests.model.cases import KINDS, PATTERNS, STRUCTURES, make
+from tests.model.numbers import (
+    component_innovations,
+    innovations,
+    sample_states,
+    smooth_states,
+)
+from tests.model.test_likelihood import FORCING, SEASON
 
-from spdelaw.model import innovations, sample_states, smooth_states
-from spdelaw.model._likelihood import posterior
+from spdelaw.model._blocks import diagonal
+from spdelaw.model._chain import chain_prior, covariances_backward, sweep
 
-EXACT = 1e-10
+EXACT = 1e-9
 FALSE_ALARM = 1e-4
 
-every_case = [(kind, pattern) for kind in KINDS for pattern in PATTERNS]
+every_case = [
+    (structure, kind, pattern, {})
+    for structure in STRUCTURES
+    for kind in KINDS
+    for pattern in PATTERNS
+]
+in_time = [
+    (structure, "gaussian", pattern, {"season": SEASON, "forcing": FORCING})
+    for structure in STRUCTURES
+    for pattern in ("orthogonal", "random", "own_times")
+]
+all_cases = pytest.mark.parametrize(("structure", "kind", "pattern", "extra"), every_case + in_time)
 
 
 def each_path(case):
@@ -27,32 +45,42 @@ def each_path(case):
             yield block, j, path, mean.reshape(shape), covariance.reshape(shape + shape)
 
 
-@pytest.mark.parametrize(("kind", "pattern"), every_case)
-def test_mean_and_covariance(kind, pattern):
-    case = make(kind, pattern)
+@all_cases
+def test_mean_and_covariance(structure, kind, pattern, extra):
+    case = make(kind, pattern, structure=structure, **extra)
     for block, j, _, mean, covariance in each_path(case):
         states = smooth_states(block, case.parameters)
         np.testing.assert_allclose(states.mean[..., j], mean, atol=EXACT)
         own = np.einsum("tntm->tnm", covariance)
         found = states.covariance[..., 0 if states.covariance.shape[-1] == 1 else j]
-        if block.is_diagonal:
+        if found.ndim == 2:
             own = np.einsum("tnn->tn", own)
         np.testing.assert_allclose(found, own, atol=EXACT)
 
 
-@pytest.mark.parametrize(("kind", "pattern"), every_case)
-def test_lag_covariance(kind, pattern):
-    case = make(kind, pattern)
+def lag_diagonals(block, p):
+    """Diagonals of ``Cov(c_t, c_{t+1} | y)`` of the free states; (T - 1, N, B)."""
+    prior, r = chain_prior(p.state_space, block.times), p.observation_variance
+    found = sweep(block.gram[prior.n_fixed :] / r, block.vector[prior.n_fixed :] / r, prior)
+    crosses = [diagonal(c) for _, _, c in covariances_backward(found) if c is not None]
+    return np.stack(crosses[::-1])
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_lag_covariance(structure, kind, pattern):
+    case = make(kind, pattern, structure=structure)
     first = 1 if kind == "deterministic" else 0
     for block, j, _, _, covariance in each_path(case):
-        lag = posterior(block, case.parameters)[0].lag_covariance
+        lag = lag_diagonals(block, case.parameters)
         expected = [np.diag(covariance[t, :, t + 1]) for t in range(first, len(covariance) - 1)]
         np.testing.assert_allclose(lag[..., 0 if lag.shape[-1] == 1 else j], expected, atol=EXACT)
 
 
-@pytest.mark.parametrize(("kind", "pattern"), every_case)
-def test_innovations(kind, pattern):
-    case = make(kind, pattern)
+@all_cases
+def test_innovations(structure, kind, pattern, extra):
+    case = make(kind, pattern, structure=structure, **extra)
     some = 0
     for block in case.collapsed.blocks:
         found = innovations(block, case.parameters)
@@ -60,16 +88,34 @@ def test_innovations(kind, pattern):
             expected = oracle.innovations(
                 case.parameters, case.values[path], case.clock(path), case.phi
             )
-            np.testing.assert_allclose(found[..., j], expected, atol=1e-9)
+            np.testing.assert_allclose(found[..., j], expected, atol=1e-6)
             some += np.isfinite(expected).sum()
     assert some > 0
 
 
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("extra", [{}, {"forcing": FORCING}])
+def test_innovations_of_components(structure, kind, extra):
+    """Whitening all values in order of time gives the log density back."""
+    case = make(kind, "oblique", structure=structure, **extra)
+    block = case.collapsed.blocks[0]
+    z = component_innovations(block, case.parameters, case.values, case.phi)
+    first = 1 if kind == "deterministic" else 0
+    mean, covariance = oracle.joint(case.parameters, case.times, case.phi)
+    skip = first * len(case.phi)
+    for path, y in enumerate(case.values):
+        error = y.ravel()[skip:] - mean[skip:]
+        energy = error @ np.linalg.solve(covariance[skip:, skip:], error)
+        np.testing.assert_allclose((z[path, first:] ** 2).sum(), energy, rtol=1e-7)
+
+
+@pytest.mark.parametrize("structure", ["diagonal", "matrix", "dense_noise"])
 @pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "random", "rows", "own_times"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_have_the_posterior_moments(kind, pattern):
-    """Null: draws are from the exact posterior; three tests a path, joint false alarm 1e-4."""
-    case = make(kind, pattern, n_paths=2, n_times=4)
+def test_draws_have_the_posterior_moments(structure, kind, pattern):
+    """Null: draws are from the exact posterior; three tests per path, joint false alarm 1e-4."""
+    case = make(kind, pattern, n_paths=2, n_times=4, structure=structure)
     n = 4000
     first = 1 if kind == "deterministic" else 0
     for block in case.collapsed.blocks:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from tests.model.cases import KINDS, basis, draw, hide, parameters
+from tests.model.numbers import evaluate_likelihood, smooth_states
+from tests.model.test_smoother import lag_diagonals
 
-from spdelaw.model import collapse, evaluate_likelihood, smooth_states
-from spdelaw.model._likelihood import posterior
+from spdelaw.model import collapse
 
 kalman = pytest.importorskip("statsmodels.tsa.statespace.kalman_smoother")
 
@@ -16,13 +17,13 @@ DT = 0.2
 def by_statsmodels(p, y, phi):
     """Filter and smoother results for one path; the first time is the initial state."""
     n_points, n = phi.shape
-    a = np.exp(-p.eigenvalues * DT)
-    omega = p.noise_variance * (1 - a**2) / (2 * p.eigenvalues)
+    a = np.exp(-p.drift * DT)
+    omega = p.noise * (1 - a**2) / (2 * p.drift)
     model = kalman.KalmanSmoother(k_endog=n_points, k_states=n, k_posdef=n)
     model["design"], model["transition"], model["selection"] = phi, np.diag(a), np.eye(n)
     model["state_cov"] = np.diag(omega)
     model["obs_cov"] = float(p.observation_variance) * np.eye(n_points)
-    model.initialize_known(p.initial_mean, np.diag(p.initial_variance))
+    model.initialize_known(p.initial_mean, np.diag(p.initial_covariance))
     model.bind(np.asfortranarray(y.T))
     return model.smooth()
 
@@ -38,7 +39,7 @@ def test_likelihood_and_smoother(kind, pattern):
     found = evaluate_likelihood(collapsed, p).log_likelihood
     for block in collapsed.blocks:
         states = smooth_states(block, p)
-        lag = posterior(block, p)[0].lag_covariance
+        lag = lag_diagonals(block, p)
         for j, path in enumerate(block.paths):
             other = by_statsmodels(p, values[path], phi)
             b = 0 if states.covariance.shape[-1] == 1 else j

@@ -19,7 +19,7 @@ CHEAP = ("limits", "exact", "chaos-dropped", "dlr-features", "fno-hidden", "dlr-
 TINY = Profile(
     "tiny",
     reference_modes={"a": 8, "b": 12},
-    seeds=(2, 1),
+    data_sets=2,
     epochs={e.key: 2 for e in ENTRIES if e.epochs},
     n_train={"dlr-net-observed": 20},
     thin={"sv-nn-independent": 2},
@@ -28,11 +28,11 @@ TINY = Profile(
 )
 
 
-def tiny_run(key, regime="b", seed=0, profile=TINY):
+def tiny_run(key, regime="b", number=0, profile=TINY):
     """A run of one entry, its system made small."""
     (entry,) = (e for e in ENTRIES if e.key == key)
     entry = dataclasses.replace(entry, settings={**entry.settings, **SETTINGS.get(key, {})})
-    return Run(entry, regime, seed, profile)
+    return Run(entry, regime, number, profile)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,8 @@ def small_data():
 @pytest.fixture(scope="module")
 def records(small_data, tmp_path_factory):
     """Records of cheap entries, their runs and the folder they are in."""
-    runs = [tiny_run(key, seed=s) for s in range(2) for key in CHEAP if s == 0 or key != CHEAP[-1]]
+    runs = [
+        tiny_run(key, number=s) for s in range(2) for key in CHEAP if s == 0 or key != CHEAP[-1]
+    ]
     out = tmp_path_factory.mktemp("results")
     return [execute(run, out) for run in runs], runs, out

@@ -11,8 +11,10 @@ import spdelaw as sl
 from spdelaw.errors import FileError
 from spdelaw.evaluation import mean_predictor
 from spdelaw.infer.amortized import TrainingInterrupted
+from spdelaw.paper.published import PAPER
 from spdelaw.paper.reproduce import (
     ENTRIES,
+    NETWORK_FIGURES,
     PROFILES,
     draw_figures,
     execute,
@@ -24,7 +26,6 @@ from spdelaw.paper.reproduce import (
 )
 from spdelaw.paper.reproduce._data import make_data, scheme_law, thinned
 from spdelaw.paper.reproduce._distribution import of_equation, of_law
-from spdelaw.paper.reproduce._paper import PAPER
 from spdelaw.paper.reproduce._records import record_path
 from spdelaw.paper.reproduce._scores import energy_score, predictive_scores
 from spdelaw.paper.reproduce._sheets import to_markdown
@@ -44,8 +45,15 @@ def test_full_is_the_papers_protocol_and_quick_says_where_it_is_not():
     assert all(not run.shortened for run in plan("ab", PROFILES["full"]))
     for run in plan("ab", PROFILES["quick"]):
         assert bool(run.shortened) == (run.entry.key in PROFILES["quick"].epochs)
-    seeds = {run.seed for run in plan("b", PROFILES["full"]) if run.entry.key == "fno-hidden"}
-    assert seeds == {0, 1, 2}
+
+
+@pytest.mark.parametrize("key", ["amortized-paper", "fno-hidden"])
+def test_networks_differ_in_their_start_and_others_in_their_data(key):
+    full = plan("b", PROFILES["full"])
+    trained = [(run.seed, run.initialisation) for run in full if run.entry.key == key]
+    assert trained == [(0, 0), (0, 1), (0, 2)]
+    fitted = [(run.seed, run.initialisation) for run in full if run.entry.key == "exact"]
+    assert fitted == [(0, None), (1, None), (2, None)]
 
 
 def test_quick_fits_into_a_quarter_of_an_hour_by_its_own_estimate():
@@ -129,9 +137,8 @@ def test_the_true_law_scores_best():
     truth = sl.simulate(equation, 400, times, points, seed=0)
     law = of_equation(equation, times, points)
     best = predictive_scores(law, truth.values, 0)
-    wrong = law._replace(
-        parameters=law.parameters._replace(noise_variance=4 * law.parameters.noise_variance)
-    )
+    louder = dataclasses.replace(law.space.linear, noise=4 * law.space.linear.noise)
+    wrong = law._replace(space=law.space._replace(dynamics=louder))
     other = predictive_scores(wrong, truth.values, 0)
     assert best["relative_l2"] == pytest.approx(mean_predictor(truth, equation).relative_l2)
     assert best["crps"] < other["crps"]
@@ -152,11 +159,17 @@ def test_records_become_tables_and_figures(records):  # noqa: F811
         r["scores"]["reconstruct"]["relative_l2"] for r in found if r["entry"] == "exact"
     ]
     assert len(exact["kl_per_path"]) == 2
+    fno = by_name["fno-hidden", "predict"]
+    assert (fno["seeds"], fno["initialisations"]) == ([0, 0], [0, 1])
+    (mean,) = (r["relative_l2"] for r in rows if r["system"] == "limit: exact mean of the true law")
+    assert fno["over_limit"] == pytest.approx(np.mean(fno["relative_l2"]) / mean[0])
     assert by_name["dlr-features", "observed"]["relative_l2"][0] < 0.02
     assert by_name["fno-hidden", "predict"]["paper_relative_l2"] == [0.4783, 0.0013]
     assert by_name["dlr-net-observed", "observed"]["paper_relative_l2"] is None
     text = to_markdown(tables(found), "the command")
     assert "FNO, noise hidden †" in text
+    assert "| 2 networks |" in text
+    assert "| 2 data sets |" in text
     assert "2 of 1000 epochs" in text
     assert "20 of 700 training paths" in text
     assert "| DLR-Net, noise observed † |" in text
@@ -171,6 +184,21 @@ def test_records_become_tables_and_figures(records):  # noqa: F811
     assert all(file.stat().st_size > 5000 for file in files)
 
 
+def test_figures_of_trained_networks(small_data, tmp_path):  # noqa: F811
+    found = [execute(tiny_run("amortized-paper", number=n), tmp_path) for n in range(2)]
+    for record in found:
+        network = record["network"]
+        assert network["epoch"] == [2]
+        assert len(network["observation_std"]) == len(network["x"]) == 33
+        assert len(network["initial_mean"]) == len(network["initial_claimed"]) == 8
+        assert len(network["of_decoder"]) == len(network["time"]) == 41
+    assert found[0]["network"]["initial_mean"] != found[1]["network"]["initial_mean"]
+    drawn = {file.name for file in draw_figures(tmp_path, found, ("png",))}
+    assert {f"b-{name}.png" for name in NETWORK_FIGURES} <= drawn
+    (row,) = (r for r in tables(found)["b"] if r["task"] == "reconstruct")
+    assert (row["initialisations"], len(row["relative_l2"])) == ([0, 1], 2)
+
+
 def test_a_record_says_all_that_is_needed_to_repeat_it(records):  # noqa: F811
     record = next(r for r in records[0] if r["entry"] == "dlr-net-observed")
     assert record["configuration"]["protocol"]["batch_size"] == 8
@@ -183,7 +211,7 @@ def test_a_record_says_all_that_is_needed_to_repeat_it(records):  # noqa: F811
 
 
 def test_limits_hold(records):  # noqa: F811
-    found = {(r["entry"], r["seed"]): r["scores"] for r in records[0]}
+    found = {(r["entry"], r["seed"]): r["scores"] for r in records[0] if not r["initialisation"]}
     for seed in (0, 1):
         limits, exact = found["limits", seed], found["exact", seed]
         assert exact["reconstruct"]["relative_l2"] >= 0.999 * limits["projection"]["relative_l2"]

@@ -9,7 +9,7 @@ from scipy import stats
 from tests.equation.test_matrices import equation
 
 import spdelaw as sl
-from spdelaw.simulation._coupled import coupled_steps
+from spdelaw.simulation._schemes import steps
 
 ALPHA = 1e-4
 TIMES = np.array([0.05, 0.3, 0.31, 1.2])
@@ -48,7 +48,7 @@ def test_noise_belongs_to_the_path():
 def test_step_holds_the_covariance_of_path_and_noise():
     """Amplitude, driving and bridge give Omega, its covariance with W, and Q dt."""
     e = equation()
-    rule = coupled_steps(e, np.array([0.4]), "exact")
+    rule = steps(e, np.array([0.4]), "exact")
     s, d, b = rule.amplitude[0], rule.driving[0], rule.bridge[0]
     np.testing.assert_allclose(d @ d.T + b @ b.T, 0.4 * e.noise_covariance, atol=1e-12)
     factor = rule.factor[0]
@@ -68,10 +68,25 @@ def test_semi_implicit_scheme_has_weak_order_one():
     exact = e.variance([1.0]).values[0]
     errors, sizes = [], np.array([50, 100, 200, 400])
     for n in sizes:
-        rule = coupled_steps(e, np.full(n, 1.0 / n), "semi_implicit")
+        rule = steps(e, np.arange(1, n + 1) / n, "semi_implicit")
         v = np.zeros((3, 3))
         for f, s in zip(rule.factor, rule.amplitude, strict=True):
             v = f @ v @ f.T + s @ s.T
         errors.append(np.abs(np.diag(v) - exact).max())
     slope = -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert 0.9 < slope < 1.1
+
+
+SEASON = sl.Season(0.4, [2.0, 0.5, 0.5])
+FORCING = sl.Forcing([0.0, 0.5, 2.0], [[2.0, -1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]])
+
+
+def test_seasons_and_a_forcing_of_coupled_modes():
+    """Moments of paths against those of the equation, which an integral gives."""
+    e, n = equation(season=SEASON, forcing=FORCING), 6000
+    c = e.domain.analyse(sl.simulate(e, n, TIMES, seed=4), 3).values
+    z = (c.mean(0) - e.mean(TIMES).values) / np.sqrt(e.variance(TIMES).values / n)
+    gap = (c.var(0) / e.variance(TIMES).values - 1.0) / np.sqrt(2.0 / n)
+    bound = stats.norm.isf(ALPHA / (z.size + gap.size) / 2)
+    assert np.abs(z).max() < bound
+    assert np.abs(gap).max() < 1.1 * bound

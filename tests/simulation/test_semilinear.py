@@ -21,15 +21,15 @@ def one_mode(terms, q=0.3, lam=0.2):
 def test_strong_order_is_one():
     e = sl.catalogue.allen_cahn(7, noise=sl.PowerLaw(1.5, 0.5))
     generator, finest, horizon = np.random.default_rng(0), 256, 1.0
-    variance = e.half_step(horizon / finest)[1]
+    variance = e.dynamics.half_step(horizon / finest)[1]
     noise = np.sqrt(variance) * generator.standard_normal((2 * finest, 200, 7))
     start = np.tile(e.domain.project(np.sin, 7), (200, 1))
     ends = {}
     for n in (256, 64, 32, 16, 8):
-        pieces, factor = noise, e.half_step(horizon / finest)[0]
+        pieces, factor = noise, e.dynamics.half_step(horizon / finest)[0]
         while len(pieces) > 2 * n:
             pieces, factor = factor * pieces[0::2] + pieces[1::2], factor**2
-        ends[n] = e.strang(start, horizon, pieces, factor)
+        ends[n] = e.dynamics.strang(start, horizon, pieces, factor)
     errors = [np.sqrt(((ends[n] - ends[256]) ** 2).mean()) for n in (8, 16, 32, 64)]
     slope = -np.polyfit(np.log([8, 16, 32, 64]), np.log(errors), 1)[0]
     assert 0.85 < slope < 1.35, (slope, errors)
@@ -43,11 +43,11 @@ def test_weak_order_is_two():
     grid = np.linspace(-4.0, 4.0, 3201)
 
     def second_moment(n):
-        decay, variance = e.half_step(1.0 / n)
+        decay, variance = e.dynamics.half_step(1.0 / n)
         value = grid**2
         for _ in range(n):  # backwards: v(x) <- E v(step from x)
             inner = np.interp(decay * grid[:, None] + np.sqrt(variance) * z, grid, value) @ w
-            reacted = e.react(grid[:, None], 1.0 / n)[:, 0]
+            reacted = e.dynamics.react(grid[:, None], 1.0 / n)[:, 0]
             inner = np.interp(reacted, grid, inner)
             value = np.interp(decay * grid[:, None] + np.sqrt(variance) * z, grid, inner) @ w
         return np.interp(0.5, grid, value)
@@ -74,7 +74,7 @@ def test_semi_implicit_is_the_scheme():
         sl.simulate(e, 3, seed=1, scheme="semi_implicit"), 5, method="dense"
     ).values
     lam, q, dt = e.linear.eigenvalues, e.linear.noise_variance, 0.1
-    drift = c[:, :-1] + dt * (e.drift(c[:, :-1]) + lam * c[:, :-1])
+    drift = c[:, :-1] + dt * (e.dynamics.drift(c[:, :-1]) + lam * c[:, :-1])
     z = ((1.0 + lam * dt) * c[:, 1:] - drift) / np.sqrt(q * dt)
     assert 0.5 < z.std() < 1.6
     again = sl.simulate(e, 1, seed=1, scheme="semi_implicit")

@@ -10,19 +10,22 @@ import typer
 import xarray as xr
 
 from spdelaw import report
-from spdelaw.cli import _demo_law, _options
-from spdelaw.cli._demo_engines import (
-    compare_engines,
-    draw_engines,
-    engines_document,
+from spdelaw.cli import _options
+from spdelaw.cli._demo_show import (
     show_engines,
+    show_errors,
+    show_learned,
+    show_moments,
+    show_summary,
 )
-from spdelaw.cli._demo_law import Learned, Used, learned_document, show_learned
 from spdelaw.cli._options import positive
 from spdelaw.cli._output import Output
-from spdelaw.cli._regimes import REGIMES, Errors, Regime, mean_predictor
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import FileError, InputError
+from spdelaw.evaluation import mean_predictor
+from spdelaw.paper import demo
+from spdelaw.paper.demo import Learned, Used
+from spdelaw.paper.regimes import REGIMES, Regime
 from spdelaw.simulation import simulate
 
 EXAMPLES = """**Example**
@@ -32,8 +35,6 @@ spdelaw demo --out demo
 
 #: When the moments are compared; the table shows the last.
 TIMES = (0.1, 0.5, 1.0)
-#: Modes that the table shows; the verdict is on all.
-SHOWN = 8
 
 
 def command(
@@ -56,7 +57,7 @@ def command(
     report.require_report()
     folder = make_folder(out)
     results = [_run(regime, paths, seed, folder, output) for regime in REGIMES]
-    _show_summary(output, paths, results)
+    show_summary(output, paths, results)
     files = [file for result in results for file in result["figures"]]
     output.line("Figures:\n" + "\n".join(f"  {file}" for file in files))
     page = results[-1].pop("report")
@@ -79,19 +80,19 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
         fields = simulate(equation, paths, seed=seed, progress=progress)
     moments = report.compare_moments(fields, equation, TIMES)
     answer, errors = report.verdict(moments), mean_predictor(fields, equation)
-    _show_moments(output, regime, equation, moments, answer)
-    _show_errors(output, regime, errors)
+    show_moments(output, regime, equation, moments, answer)
+    show_errors(output, regime, errors)
     laws = _learn(regime, equation, fields, seed, output)
     used, extra, engines = {}, {}, []
     if len(laws) > 1:
         with output.busy("comparing the engines"):
-            compared, floor = compare_engines(fields, equation, seed)
+            compared, floor = demo.compare_engines(fields, equation, seed)
         show_engines(output, compared, floor, len(fields))
         used = _use(laws[-1], laws[0], seed, folder, output)
         with output.busy("writing the report"):
-            file = _demo_law.write_page(laws[-1], seed + 1, folder / "report.html")
-        extra = {"report": str(file), "compared": engines_document(compared, floor)}
-        engines = [draw_engines(compared, equation, folder / "regime-b-engines.png")]
+            file = demo.write_page(laws[-1], seed + 1, folder / "report.html")
+        extra = {"report": str(file), "compared": demo.engines_document(compared, floor)}
+        engines = [demo.draw_engines(compared, equation, folder / "regime-b-engines.png")]
     figures = _draw(regime, equation, fields, folder)
     figures += _draw_laws(regime, laws, folder) + engines
     return {
@@ -102,10 +103,12 @@ def _run(regime: Regime, paths: int, seed: int, folder: Path, output: Output) ->
         "moments": {name: array.values for name, array in moments.data_vars.items()},
         "verdict": answer._asdict(),
         "predict": {
-            "exact mean": errors._asdict(),
-            f"paper, {regime.baseline}": regime.published._asdict(),
+            "exact mean": {"relative_l2": errors.relative_l2, "rmse": errors.rmse},
+            f"paper, {regime.baseline}": {
+                name: getattr(regime.published, name)[0] for name in ("relative_l2", "rmse")
+            },
         },
-        "laws": [learned_document(law) for law in laws],
+        "laws": [demo.learned_document(law) for law in laws],
         "use": {name: {"rmse": u.rmse, "coverage": u.coverage} for name, u in used.items()},
         "figures": [str(file) for file in (*figures, *(u.figure for u in used.values()))],
         **extra,
@@ -117,9 +120,9 @@ def _learn(
 ) -> list[Learned]:
     """The law from complete paths; on the interval also from few, noisy ones with gaps."""
     with output.busy("learning"):
-        laws = [_demo_law.learn(f"{len(fields)} complete paths", fields, equation)]
+        laws = [demo.learn(f"{len(fields)} complete paths", fields, equation)]
         if regime.letter == "B":
-            laws.append(_demo_law.learn_hard_case(fields, equation, seed))
+            laws.append(demo.learn_hard_case(fields, equation, seed))
     for law in laws:
         show_learned(output, regime.letter, law)
     return laws
@@ -130,8 +133,8 @@ def _use(gaps: Learned, full: Learned, seed: int, folder: Path, output: Output) 
     new = seed + 1  # paths that no fit has seen
     with output.busy("filling gaps, forecasting"):
         used = {
-            "gaps": _demo_law.fill_gaps(gaps, new, folder / "regime-b-reconstruction.png"),
-            "forecast": _demo_law.look_ahead(full, new, folder / "regime-b-forecast.png"),
+            "gaps": demo.fill_gaps(gaps, new, folder / "regime-b-reconstruction.png"),
+            "forecast": demo.look_ahead(full, new, folder / "regime-b-forecast.png"),
         }
     rows = [[name, f"{u.rmse:.4f}", f"{100 * u.coverage:.1f} %"] for name, u in used.items()]
     output.table(
@@ -154,81 +157,8 @@ def _draw_laws(regime: Regime, laws: list[Learned], folder: Path) -> list[Path]:
     stem = f"regime-{regime.letter.lower()}-law"
     names = (stem, f"{stem}-gaps")
     return [
-        _demo_law.draw_law(law, folder / f"{name}.png")
-        for law, name in zip(laws, names, strict=False)
+        demo.draw_law(law, folder / f"{name}.png") for law, name in zip(laws, names, strict=False)
     ]
-
-
-def _show_summary(output: Output, paths: int, results: list[dict[str, Any]]) -> None:
-    """The demo in plain words."""
-    a, b = results
-    (law_a,), (law_b, hard) = a["laws"], b["laws"]
-    gaps, forecast = b["use"]["gaps"], b["use"]["forecast"]
-    lines = ["In short", f"  From {paths} paths each, and nothing else:"]
-    lines += [_in_words(f"Regime {r}", law) for r, law in (("A", law_a), ("B", law_b))]
-    lines += [f"  From {hard['title']}:", _in_words("Regime B", hard)]
-    lines += [
-        f"  On new paths the 95 % band held the truth {100 * gaps['coverage']:.0f} % of the time "
-        f"in gaps, {100 * forecast['coverage']:.0f} % in forecasts.\n"
-    ]
-    output.line("\n".join(lines))
-
-
-def _in_words(name: str, law: dict[str, Any]) -> str:
-    if law["n_undetermined"]:
-        told = f"{law['n_undetermined']} numbers could NOT be determined"
-    else:
-        told = f"all eigenvalues and noise variances within {law['largest_z']:.1f} standard errors"
-    return f"    {name}: {told}; KL {law['kl_per_path']:.4f}, on average {law['kl_limit']:.4f}."
-
-
-def _show_moments(
-    output: Output,
-    regime: Regime,
-    equation: SpectralSPDE,
-    moments: xr.Dataset,
-    answer: report.Verdict,
-) -> None:
-    last = moments.isel(time=-1, mode=slice(SHOWN))
-    names = ("mean", "mean_sample", "mean_z", "variance", "variance_sample", "variance_z")
-    rows = [
-        [str(int(n)), f"{equation.eigenvalues[i]:g}", *(_digits(k, last[k][i]) for k in names)]
-        for i, n in enumerate(last["mode"].values)
-    ]
-    output.table(
-        f"Regime {regime.letter}: {equation.label}, {moments.attrs['n_paths']} paths, "
-        f"t = {float(last['time']):g}",
-        ("mode", "lambda", "mean", "sample", "z", "variance", "sample", "z"),
-        rows,
-    )
-    word = "agrees with" if answer.agrees else "DOES NOT AGREE with"
-    output.line(
-        f"  The sample {word} the closed form: largest |z| {answer.largest:.2f}, "
-        f"bound {answer.bound:.2f}\n  ({answer.n_comparisons} comparisons: {equation.n_modes} "
-        f"modes, {moments.sizes['time']} times, mean and variance; "
-        f"false-alarm rate {answer.false_alarm_rate:g}).\n"
-    )
-
-
-def _digits(name: str, value: Any) -> str:
-    if name.endswith("_z"):
-        return f"{float(value):+.2f}"
-    return f"{float(value):.4g}" if abs(value) > 1e-10 else "0"  # zero by symmetry, or decayed
-
-
-def _show_errors(output: Output, regime: Regime, errors: Errors) -> None:
-    rows = [
-        [name, f"{e.relative_l2:.4f}", f"{e.rmse:.4f}"]
-        for name, e in (
-            ("exact mean, this sample", errors),
-            (f"paper's best baseline, {regime.baseline}", regime.published),
-        )
-    ]
-    output.table(
-        f"Regime {regime.letter}: tier 'predict' (only the initial state is known)",
-        ("predictor", "rel L2", "RMSE"),
-        rows,
-    )
 
 
 def make_folder(folder: Path) -> Path:

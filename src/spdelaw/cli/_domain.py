@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +10,9 @@ import xarray as xr
 
 from spdelaw.cli._fields import stored_equation
 from spdelaw.cli._options import numbers, one_of, positive_number
-from spdelaw.data import guess_boundary
-from spdelaw.data._contract import canonical
+from spdelaw.data import canonical, guess_boundary, guess_side, read_regular
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
-from spdelaw.errors import FileError, InputError
+from spdelaw.errors import FileError, InputError, SpdeLawError
 
 #: Domains by name, with the options each of them takes.
 OPTIONS = {
@@ -27,6 +25,9 @@ OPTIONS = {
 }
 NAMES = tuple(OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
+#: Part of the radius of a disk from which points are at its rim, and the mean square there,
+#: relative to that of the whole, below which the field is zero.
+RIM, PINNED = 0.95, 0.02
 
 
 class Asked(NamedTuple):
@@ -100,9 +101,9 @@ def _taker(key: str) -> str:
 
 def _from_file(path: Path) -> AbstractDomain:
     try:
-        return from_dict(json.loads(path.read_text()))
+        return from_dict(read_regular(path))
     except (OSError, ValueError, TypeError) as error:
-        if isinstance(error, InputError):
+        if isinstance(error, SpdeLawError):
             raise
         raise FileError(
             str(path), expected="a file of json.dumps(domain.to_dict())",
@@ -129,8 +130,10 @@ def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen
         reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
         a, b = bounds or (own.a, own.b)
         return Chosen(Interval(a, b, kind), reason)
-    guess, ends, why = guess_boundary(canonical(fields, ("x",)))
+    ordered = canonical(fields, ("x",))
+    guess, ends, why = guess_boundary(ordered)
     kind = words[0] if words else guess
+    ends = ends if kind == guess else _ends(ordered, "x")
     if kind == "periodic" and guess != "periodic" and bounds is None:
         raise _no_period("--bounds 0 6.283185307179586")
     told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
@@ -145,30 +148,39 @@ def _weighted(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen
 
 
 def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
-    n_dims = 3 if "z" in fields.coords else 2
-    kind: Any = _words(asked, n_dims) or (own.boundary if own else ("dirichlet",) * n_dims)
+    dims = ("x", "y", "z") if "z" in fields.coords else ("x", "y")
+    words = _words(asked, len(dims))
+    if own is not None and asked.sides is None:
+        kind: Any = words or own.boundary
+        return Chosen(Box(*own.sides, boundary=kind), "sides from the equation in the file")
+    ordered = canonical(fields, dims)
+    sides = [guess_side(ordered, d) for d in dims]
+    kind = words or (own.boundary if own else tuple(side.boundary for side in sides))
+    told = [f"{d} {side.reason}" for d, side in zip(dims, sides, strict=True)]
+    alike = len({side.reason for side in sides}) == 1
+    why = "" if words or own else f"; {sides[0].reason if alike else '; '.join(told)}"
     if asked.sides is not None:
-        ends = numbers("--sides", asked.sides)
-        if len(ends) != 2 * n_dims:
+        given = numbers("--sides", asked.sides)
+        if len(given) != 2 * len(dims):
             raise InputError(
-                "--sides", expected=f"{2 * n_dims} numbers, two a dim", got=asked.sides,
+                "--sides", expected=f"{2 * len(dims)} numbers, two per dim", got=asked.sides,
                 fix="pass --sides 0,1,0,2",
             )  # fmt: skip
-        return Chosen(Box(*zip(ends[::2], ends[1::2], strict=True), boundary=kind), "from --sides")
-    if own is not None:
-        return Chosen(Box(*own.sides, boundary=kind), "sides from the equation in the file")
-    sides = _ends(fields, ("x", "y", "z")[:n_dims], kind, "--sides 0,1,0,1")
-    return Chosen(Box(*sides, boundary=kind), "sides from the ends of the coordinates")
+        box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
+        return Chosen(box, f"from --sides{why}", guessed=not words)
+    for side, word in zip(sides, kind, strict=True):
+        if word == "periodic" and side.boundary != "periodic":
+            raise _no_period("--sides 0,1,0,1")
+    ends = [
+        side.ends if word == side.boundary else _ends(ordered, d)
+        for d, side, word in zip(dims, sides, kind, strict=True)
+    ]
+    box = Box(*ends, boundary=kind)
+    return Chosen(box, f"sides from the ends of the coordinates{why}", guessed=True)
 
 
-def _ends(
-    fields: xr.DataArray, dims: tuple[str, ...], kinds: tuple[str, ...], example: str
-) -> list[tuple[float, float]]:
-    """First and last coordinate of each dim."""
-    if "periodic" in kinds:
-        raise _no_period(example)
-    ordered = canonical(fields, dims)
-    return [(float(ordered[d].min()), float(ordered[d].max())) for d in dims]
+def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
+    return float(fields[dim].min()), float(fields[dim].max())
 
 
 def _no_period(example: str) -> InputError:
@@ -186,7 +198,7 @@ def _is_flat(fields: xr.DataArray) -> bool:
 
 def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
     words = _words(asked, 1)
-    kind = words[0] if words else (own.boundary if own else "dirichlet")
+    kind: Any = words[0] if words else (own.boundary if own else None)
     if own is not None and asked.radius is None and asked.centre is None:
         return Chosen(Disk(own.radius, own.centre, kind), "from the equation in the file")
     if asked.radius is None:
@@ -194,9 +206,25 @@ def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
             "--radius", expected="the radius of the disk", got="nothing",
             fix="pass --radius 1 and, if it is not the origin, --centre 0,0",
         )  # fmt: skip
-    centre = np.array([0.0, 0.0] if asked.centre is None else numbers("--centre", asked.centre))
-    return Chosen(Disk(positive_number("--radius", asked.radius), tuple(centre), kind),
-                  "from --radius")  # fmt: skip
+    centre: Any = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
+    radius = positive_number("--radius", asked.radius)
+    why, guessed = "from --radius", kind is None
+    if guessed:
+        kind, told = _rim(fields, radius, np.array(centre))
+        why += f"; {told}"
+    return Chosen(Disk(radius, centre, kind), why, guessed)
+
+
+def _rim(fields: xr.DataArray, radius: float, centre: np.ndarray) -> tuple[str, str]:
+    """Boundary of a disk by the values close to its rim."""
+    ordered = canonical(fields, ("x", "y"))
+    where = xr.ones_like(ordered.isel(path=0, time=0, drop=True))
+    distance = np.hypot(ordered["x"] - centre[0], ordered["y"] - centre[1]) / radius
+    near = ordered.where((distance > RIM) & (distance <= 1.0) & (where > 0))
+    edge = float((near**2).mean()) if bool(near.notnull().any()) else np.inf
+    if edge <= PINNED * float((ordered**2).mean()):
+        return "dirichlet", "dirichlet, because the field is zero at the rim"
+    return "neumann", "neumann, because the field is free at the rim"
 
 
 def _sphere(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:

@@ -47,6 +47,7 @@ def command(
     truth: TruthFile = None,
     no_truth: NoTruth = False,
     variable: _options.Variable = None,
+    columns: _options.ColumnList = None,
     json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
@@ -57,7 +58,7 @@ def command(
     """
     output = Output(json, quiet)
     learned = load_law(law)
-    fields = read_for(learned, file, variable)
+    fields = read_for(learned, file, variable, columns)
     known = find_truth(truth, no_truth, file, fields, learned)
     with output.busy(f"evaluating {law}"):
         card = evaluate(learned, fields, known.equation)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import xarray as xr
 
-from spdelaw.data import read, read_dataset
+from spdelaw.data import Columns, is_table, read, read_dataset
 from spdelaw.domain import AbstractDomain, Line, Plane
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import DataError, DomainError, SpdeLawError
+from spdelaw.errors import DataError, DomainError, InputError, SpdeLawError
 from spdelaw.law import Law
 
 
@@ -19,16 +19,40 @@ def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
     return read(file, variable, None, lazy=file.suffix.lower() == ".zarr")
 
 
-def read_for(law: Law, file: Path, variable: str | None = None) -> xr.DataArray:
-    """Data of a file for a law: raw where it prepares them, else fields on its domain."""
-    if law.preparation is not None:
-        raw = read_dataset(file)
-        return select_variable(raw, variable or law.preparation.how.variable)
+def read_for(
+    law: Law, file: Path, variable: str | None = None, columns: str | None = None
+) -> xr.DataArray:
+    """Data of a file for a law: raw where it prepares them, else fields on its domain.
+
+    Columns of a table are those that the law was learned from, where none are given.
+    """
+    known = law.info.get("data", {}).get("columns", "")
+    named = parse_columns(columns if columns is not None else known)
+    if law.preparation is not None or is_table(file):
+        own = None if law.preparation is None else law.preparation.how.variable
+        return select_variable(read_dataset(file, columns=named), variable or own)
     fields = read_fields(file, variable)
     equation = stored_equation(fields)
     if equation is not None:
         check_same_domain(str(file), equation.domain, law.domain)
     return fields.load()
+
+
+def parse_columns(text: str) -> Columns:
+    """Columns from ``time=date,value=tmax``."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
+    if wrong:
+        raise InputError(
+            "--columns", expected=f"such as time=date, of {', '.join(Columns._fields)}",
+            got=repr(text), fix="pass --columns time=date,value=tmax,station=id,lon=lon,lat=lat",
+        )  # fmt: skip
+    return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
+
+
+def columns_text(columns: Columns) -> str:
+    """Inverse of `parse_columns`."""
+    return ",".join(f"{role}={name}" for role, name in columns.given.items())
 
 
 def select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
@@ -50,7 +74,7 @@ def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
     try:
         description = json.loads(stored) if isinstance(stored, str) else stored
         return SpectralSPDE.from_dict(description) if isinstance(description, dict) else None
-    except (ValueError, SpdeLawError):
+    except (ValueError, RecursionError, SpdeLawError):
         return None  # an attribute of the same name with another meaning
 
 

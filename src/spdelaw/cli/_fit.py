@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 import warnings
 from collections.abc import Iterator
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ import xarray as xr
 from spdelaw.cli import _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli._fields import columns_text
 from spdelaw.cli._law_file import (
     domain_name,
     fit_facts,
@@ -25,11 +26,13 @@ from spdelaw.cli._law_file import (
 )
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
+from spdelaw.cli._plan import show_plan
+from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target
-from spdelaw.data import fingerprint, read
+from spdelaw.data import Columns, fingerprint, read
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import DRIFTS, ENGINES, NOISES, fit
+from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
@@ -46,6 +49,10 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
+spdelaw fit sst.nc --anomalies month --dry-run
+
+spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --dry-run
+
 spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
 
 spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
@@ -57,8 +64,6 @@ spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
 
-INITIAL = ("auto", "deterministic", "gaussian", "stationary")
-NOISE_WORDS = ("auto", "none", "estimate", "per_point")
 #: Modes in the table; `spdelaw show` has all.
 SHOWN = 12
 
@@ -66,12 +71,25 @@ SHOWN = 12
 def command(
     ctx: typer.Context,
     file: _options.InFile,
-    out: _options.OutLaw,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Law to write, such as heat.law.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print guesses and the prepared data, and do not fit."),
+    ] = False,
+    time_column: _options.TimeColumn = None,
+    value_column: _options.ValueColumn = None,
+    station_column: _options.StationColumn = None,
+    lon_column: _options.LonColumn = None,
+    lat_column: _options.LatColumn = None,
+    x_column: _options.XColumn = None,
+    y_column: _options.YColumn = None,
     domain: Annotated[
         str | None,
         typer.Option(
             help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
-            "by default the equation in the file, or interval."
+            "by default the equation in the file, or guessed."
         ),
     ] = None,
     bounds: Annotated[
@@ -84,16 +102,18 @@ def command(
     ] = None,
     sides: Annotated[
         str | None,
-        typer.Option(help="Ends of a box, two a dim with commas; by default as for --bounds."),
+        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
     ] = None,
     radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
     centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
-        typer.Option(help=f"One of {', '.join(NOISE_WORDS)}, or its known standard deviation."),
+        typer.Option(
+            help=f"One of {', '.join(OBSERVATION_NOISES)}, or its known standard deviation."
+        ),
     ] = "auto",
-    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIAL)}.")] = "auto",
+    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
     drift: Annotated[
         str,
         typer.Option(
@@ -117,7 +137,11 @@ def command(
         typer.Option(help="Period of the noise, in the data's unit of time, and its parts."),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help=f"One of {', '.join(ENGINES)}.", rich_help_panel="Engine")
+        str,
+        typer.Option(
+            help="exact, chaos, amortized, or one of an installed package.",
+            rich_help_panel="Engine",
+        ),
     ] = "exact",
     n_time: Annotated[
         int | None,
@@ -128,7 +152,8 @@ def command(
         typer.Option(help="Of chaos: modelled (unbiased) or dropped.", rich_help_panel="Engine"),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Of amortized, such as paper.", rich_help_panel="Engine")
+        str | None,
+        typer.Option(help="Of amortized: paper, literal or structured.", rich_help_panel="Engine"),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Of amortized.", rich_help_panel="Engine")
@@ -136,6 +161,15 @@ def command(
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Of amortized: folder to resume from.", rich_help_panel="Engine"),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="For data with gaps.", rich_help_panel="Engine")
+    ] = None,
+    engine_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Any other option of the engine, as name=value.", rich_help_panel="Engine"
+        ),
     ] = None,
     variable: _options.Variable = None,
     along: _prepare.Along = None,
@@ -145,12 +179,13 @@ def command(
     anomalies: _prepare.Anomalies = None,
     detrend: _prepare.Detrend = False,
     standardise: _prepare.Standardise = None,
+    area_weights: _prepare.AreaWeights = False,
+    missing: _prepare.Missing = None,
     time_unit: _prepare.TimeUnit = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
     ] = 0,
-    threads: Annotated[int, typer.Option(help="Threads, for data with gaps.")] = 1,
     seed: _options.Seed = 0,
     config: Config = None,
     force: _options.Force = False,
@@ -160,42 +195,50 @@ def command(
     """Learn the law of the fields in a file: spectra, initial state, noise, with intervals.
 
     Fields may have gaps (NaN), noise, irregular times or times of their own for each path;
-    a single path is enough. Variable, dims, boundary and unit of time are guessed from the
-    file where they are not given, and the guesses are said. The law is written as a
-    directory, whole or not at all.
+    a single path is enough. Variable, dims, domain, boundary and unit of time are guessed from
+    the file where they are not given, and the guesses are said; --dry-run says them and stops.
+    The law is written as a directory, whole or not at all.
     """
     start, output = time.perf_counter(), Output(json, quiet)
     wanted = _prepare.Wanted(
-        along, average, select, coarsen, anomalies, detrend, standardise, time_unit
+        along, average, select, coarsen, anomalies, detrend, standardise, time_unit, area_weights,
+        missing,
+    )  # fmt: skip
+    columns = Columns(
+        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
     )
     with lines_named(ctx):
-        check_law_target(out, force=force)
+        target = _target(out, force, dry_run)
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
             "observation_noise": _observation_noise(observation_noise),
-            "initial": one_of("--initial", initial, INITIAL),
+            "initial": one_of("--initial", initial, INITIALS),
             "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
             "noise_rank": noise_rank,
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
-            "level": level, "bootstrap": bootstrap, "seed": seed, "threads": threads,
-            "engine": one_of("--engine", engine, ENGINES),
+            "level": level, "bootstrap": bootstrap, "seed": seed,
+            "engine": one_of("--engine", engine, engine_names()),
         }  # fmt: skip
         of_engine = {"n_time": n_time, "tail": tail, "preset": preset, "epochs": epochs,
-                     "checkpoint": checkpoint}  # fmt: skip
+                     "checkpoint": checkpoint, "threads": threads}  # fmt: skip
         settings |= {key: value for key, value in of_engine.items() if value is not None}
+        settings |= _engine_options(engine_option or [])
         if season is not None:
             settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
-        source = _prepare.read_source(file, variable, wanted, domain)
+        source = read_source(file, variable, wanted, domain, columns)
         chosen = choose_domain(
-            Asked(domain, bounds, sides, boundary, radius, centre), source.fields
+            Asked(source.domain, bounds, sides, boundary, radius, centre), source.fields
         )
+        if target is None:
+            show_plan(output, file, source, chosen, n_modes)
+            return
         settings["prepare"] = source.preparation
         with output.busy(f"fitting {file}"), _said_once(output):
             law = fit(source.data, chosen.domain, n_modes, **settings)
-    law = _with_source(law, file, source.fields)
-    law.save(out)
+    law = _with_source(law, file, source.fields, columns)
+    law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_dynamics(output, title, law, SHOWN)
@@ -205,19 +248,32 @@ def command(
         output.line(f"Guessed: {'; '.join(guesses)}. Options overrule each of these.\n")
     if source.preparation is not None and law.info.get("preparation"):
         facts["prepared by"] = "; ".join(law.info["preparation"])
-    output.facts("", facts | {"file": str(out), "time": f"{seconds:.1f} s"})
+    output.facts("", facts | {"file": str(target), "time": f"{seconds:.1f} s"})
     show_notes(output, law)
     output.document(
-        command="fit", data=str(file), file=str(out), domain_from=chosen.reason, guesses=guesses,
+        command="fit", data=str(file), file=str(target), domain_from=chosen.reason, guesses=guesses,
         seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
 
 
-def _with_source(law: Law, file: Path, fields: xr.DataArray) -> Law:
+def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
+    """Where the law goes; None for a dry run."""
+    if dry_run:
+        return None
+    if out is None:
+        raise InputError(
+            "--out", expected="the name of the law to write", got="nothing",
+            fix="pass --out heat.law, or --dry-run to see what would be fitted",
+        )  # fmt: skip
+    return check_law_target(out, force=force)
+
+
+def _with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -> Law:
     """Law that knows the file and the content it was learned from."""
     data = {"file": str(file), "fingerprint": fingerprint(fields)}
-    return dataclasses.replace(law, info={**law.info, "data": data})
+    data |= {"columns": columns_text(columns)} if columns.given else {}
+    return law.with_info(data=data)
 
 
 @contextlib.contextmanager
@@ -230,12 +286,27 @@ def _said_once(output: Output) -> Iterator[None]:
 
 
 def _observation_noise(text: str) -> str | float:
-    if text in NOISE_WORDS:
+    if text in OBSERVATION_NOISES:
         return text
     try:
         return float(text)
     except ValueError as error:
         raise InputError(
-            "--observation-noise", expected=f"one of {', '.join(NOISE_WORDS)} or a number",
+            "--observation-noise", expected=f"one of {', '.join(OBSERVATION_NOISES)} or a number",
             got=repr(text), fix="pass --observation-noise auto",
         ) from error  # fmt: skip
+
+
+def _engine_options(texts: list[str]) -> dict[str, Any]:
+    """Options by name; numbers, true and false are read as such, everything else is text."""
+    out: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name.isidentifier() and sign):
+            expected, fix = "name=value", "pass --engine-option epochs=100"
+            raise InputError("--engine-option", expected=expected, got=repr(text), fix=fix)
+        try:
+            out[name] = loads(value)
+        except ValueError:
+            out[name] = value
+    return out

@@ -15,17 +15,23 @@ from spdelaw.cli._fields import read_for
 from spdelaw.cli._law_file import load_law
 from spdelaw.cli._options import positive
 from spdelaw.cli._output import Output
+from spdelaw.cli._source import shown_time
 from spdelaw.cli._target import check_room, check_target
 from spdelaw.cli._written import report_written
-from spdelaw.data import from_dates, to_dates, write
+from spdelaw.data import from_dates, write
 from spdelaw.errors import InputError
-from spdelaw.law import Law
+from spdelaw.law import Law, next_times
+
+#: Times of one forecast where only its end is given.
+MOST_STEPS = 10_000
 
 EXAMPLES = """**Examples**
 
+spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
+
 spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
 
-spdelaw forecast sst.law sst.nc --until 2011-03-15 --steps 6 --out forecast.nc
+spdelaw forecast sst.law sst.nc --until 2011-03-15 --out forecast.nc
 
 spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
 """
@@ -35,15 +41,15 @@ def command(
     law: _options.LawArgument,
     file: _options.InFile,
     out: _options.OutFile,
-    until: Annotated[
-        str | None, typer.Option(help="Last time of a regular forecast: a number or a date.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(help="Last time: a number or a date.")] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Regular steps from the history's end; 50 by default.")
+        int | None,
+        typer.Option(help="Steps of the record to go on by; with --until, equal parts up to it."),
     ] = None,
     times: _options.Times = None,
     samples: Annotated[int, typer.Option(help="Joint draws to write as well.")] = 0,
     variable: _options.Variable = None,
+    columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
     force: _options.Force = False,
     json: _options.Json = False,
@@ -51,16 +57,17 @@ def command(
 ) -> None:
     """Forecast paths from their history: mean and standard deviation, and draws on request.
 
-    The history may have gaps and noise. Either --until with --steps, or --times.
+    The history may have gaps and noise. Say when by --steps, such as six months of monthly data, by
+    --until, by both, which cuts the time up to it into equal parts, or by --times.
     """
     start, output = time.perf_counter(), Output(json, quiet)
     check_target(out, force=force)
     _check_choice(until, steps, times)
     learned = load_law(law)
-    history = read_for(learned, file, variable)
+    history = read_for(learned, file, variable, columns)
     seen = learned.prepared(history)
     end = _last_time(seen)
-    clock = _regular(learned, end, until, steps) if times is None else _listed(learned, times)
+    clock = _listed(learned, times) if times else _regular(learned, seen, end, until, steps)
     check_room(out, _bytes(seen, len(clock), samples))
     with output.busy(f"forecasting {file}"):
         result = learned.forecast(history, clock, n_samples=samples, seed=seed)
@@ -74,11 +81,11 @@ def command(
 
 
 def _check_choice(until: str | None, steps: int | None, times: str | None) -> None:
-    if (until is None) == (times is None) or (times is not None and steps is not None):
+    asked = until is not None or steps is not None
+    if asked == (times is not None):
         raise InputError(
-            "--until", expected="either --until with --steps, or --times",
-            got="neither" if until is None and times is None else "both",
-            fix="pass --until 2 --steps 50",
+            "--steps", expected="either --steps and --until, or one of them, or --times",
+            got="both" if asked else "neither", fix="pass --steps 6",
         )  # fmt: skip
     if steps is not None:
         positive("--steps", steps)
@@ -89,15 +96,26 @@ def _last_time(history: xr.DataArray) -> float:
     return float(np.nanmax(history[name].values))
 
 
-def _regular(law: Law, end: float, until: str | None, steps: int | None) -> list[float]:
-    (last,) = _moments(law, "--until", [until or ""])
+def _regular(
+    law: Law, seen: xr.DataArray, end: float, until: str | None, steps: int | None
+) -> list[float]:
+    """Steps of the record, as many as asked for or as fit, or equal parts up to a time."""
+    if until is None:
+        return [float(t) for t in next_times(law, seen, steps or 1)]
+    (last,) = _moments(law, "--until", [until])
     if not (math.isfinite(last) and last > end):
         shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
         raise InputError(
-            "--until", expected=f"a time after the history's last, {end:g}", got=shown,
-            fix=f"pass --until {end + 1:g}",
+            "--until", expected=f"a time after the history's last, {_shown(law, end)}", got=shown,
+            fix=f"pass --until {_shown(law, float(next_times(law, seen, 1)[0])).split()[0]}",
         )  # fmt: skip
-    return list(np.linspace(end, last, 1 + (50 if steps is None else steps))[1:])
+    if steps is not None:
+        return list(np.linspace(end, last, 1 + steps)[1:])
+    span = last - end
+    size = float(next_times(law, seen, 1)[0]) - end
+    many = next_times(law, seen, min(MOST_STEPS, max(1, math.ceil(1.2 * span / size) + 1)))
+    kept = [float(t) for t in many if t <= last + 1e-9 * abs(last)]
+    return kept or [last]
 
 
 def _listed(law: Law, times: str) -> list[float]:
@@ -125,7 +143,7 @@ def _shown(law: Law, moment: float) -> str:
     clock = law.info.get("time", {})
     if " since " not in str(clock.get("units", "")):
         return f"{moment:g}"
-    return f"{str(to_dates(np.array([moment]), clock)[0])[:16]} ({moment:g})"
+    return f"{shown_time(moment, clock)} ({moment:g})"
 
 
 def _bytes(history: xr.DataArray, n_times: int, samples: int) -> int:

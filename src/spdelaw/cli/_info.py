@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import xarray as xr
 
 from spdelaw.cli import _options
+from spdelaw.cli._domain import dims_of
+from spdelaw.cli._fields import read_fields
 from spdelaw.cli._output import Output, file_size, human_size, shape
-from spdelaw.data import describe, read
+from spdelaw.cli._plan import time_in_words
+from spdelaw.data import (
+    Columns,
+    as_fields,
+    describe,
+    guess_domain,
+    guess_layout,
+    has_fields,
+    hints,
+    read,
+    read_raw,
+    scattered_places,
+    suspect_fills,
+)
 
 EXAMPLES = """**Examples**
 
 spdelaw info heat.nc
+
+spdelaw info stations.csv --time date --value tmax --station id --lon lon --lat lat
 
 spdelaw info sst.zarr --variable anomaly --dims lat,lon --json
 """
@@ -24,20 +43,66 @@ LONGEST = 80
 def command(
     file: _options.InFile,
     variable: _options.Variable = None,
-    dims: Annotated[str, typer.Option("--dims", help="Spatial dims, with commas.")] = "x",
+    dims: Annotated[
+        str | None, typer.Option("--dims", help="Spatial dims, with commas; guessed.")
+    ] = None,
+    time_column: _options.TimeColumn = None,
+    value_column: _options.ValueColumn = None,
+    station_column: _options.StationColumn = None,
+    lon_column: _options.LonColumn = None,
+    lat_column: _options.LatColumn = None,
+    x_column: _options.XColumn = None,
+    y_column: _options.YColumn = None,
     json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
-    """Check a file against the data contract and describe its fields.
+    """Describe the fields of a file: whatever `fit` can read, and how it would read it.
 
-    A .zarr is read block by block and may be larger than memory.
+    A .zarr of this package is read block by block and may be larger than memory.
     """
     output = Output(json, quiet)
-    lazy = file.suffix.lower() == ".zarr"
-    summary = describe(read(file, variable, dims.split(","), lazy=lazy))
+    columns = Columns(
+        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
+    )
+    fields, notes = _fields(file, variable, dims, columns)
+    summary = describe(fields)
     size = file_size(file)
-    output.facts(f"{file} ({human_size(size)})", _facts(summary))
-    output.document(command="info", file=str(file), bytes=size, fields=summary)
+    output.facts(f"{file} ({human_size(size)})", _facts(summary) | _clock(fields))
+    if fields.variable._in_memory:
+        notes += hints(fields)
+        notes += [f"{n} times {v:g}, a fill that the file does not declare: --missing {v:g}"
+                  for v, n in suspect_fills(fields.values)]  # fmt: skip
+    for note in notes:
+        output.line(f"note: {note}")
+    output.document(command="info", file=str(file), bytes=size, fields=summary, notes=notes)
+
+
+def _fields(
+    file: Path, variable: str | None, dims: str | None, columns: Columns
+) -> tuple[xr.DataArray, list[str]]:
+    """Fields with all their spatial dims, and how a fit would take them."""
+    lazy = file.suffix.lower() == ".zarr"
+    if dims is not None:
+        return read(file, variable, dims.split(","), lazy=lazy), []
+    if has_fields(file, variable):
+        return read_fields(file, variable), []
+    raw, notes = read_raw(file, columns=columns)
+    guessed, why = guess_domain(raw, variable)
+    layout = guess_layout(raw, variable, dims=dims_of(guessed))
+    name = str(layout.preparation.variable)
+    own = {d: d for d in raw[name].dims} | {n: o for o, n in layout.preparation.rename.items()}
+    places = scattered_places(raw[name], [str(d) for d in raw[name].dims])
+    whole = [str(own.get(d, d)) for d in layout.dims] + list(layout.preparation.average)
+    fields = as_fields(raw[name], dims=places or tuple(whole))
+    return fields, [*notes, f"a fit would take: {'; '.join([why, *layout.reasons])}"]
+
+
+def _clock(fields: xr.DataArray) -> dict[str, str]:
+    """Times as dates, where they are."""
+    clock = dict(fields["time"].attrs)
+    if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
+        return {}
+    return {"dates": time_in_words(fields["time"].values, clock)}
 
 
 def _facts(summary: dict[str, Any]) -> dict[str, str]:

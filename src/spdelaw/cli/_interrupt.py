@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+#: Exit code of an interrupt, as shells expect it, and what is said.
+INTERRUPTED, INTERRUPTED_LINE = 130, "interrupted, nothing was half-written"
 #: Seconds until an interrupt that was lost is sent again.
 AGAIN = 0.05
+
+
+@contextlib.contextmanager
+def ending_interrupts() -> Iterator[None]:
+    """End at once, in one line, on a Ctrl-C while libraries are loaded and nothing is at work.
+
+    An exception in the middle of an import is at the mercy of what is imported: some of it is
+    swallowed, some comes out as a traceback of somebody else's code.
+    """
+
+    def leave(*_: Any) -> None:
+        os.write(2, f"error: {INTERRUPTED_LINE}\n".encode())
+        os._exit(INTERRUPTED)
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # somebody else decides, as a shell that started this in the background
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager

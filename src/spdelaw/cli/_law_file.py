@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.cli._output import Output
 from spdelaw.domain import AbstractDomain, Interval, Line
+from spdelaw.equation import Linear
 from spdelaw.errors import FileError
 from spdelaw.law import Law, load
 
@@ -46,7 +47,8 @@ def show_parameters(
     table, level = law.parameters, law.parameters.attrs["interval_level"]
     names = tuple(n for n in names if n in table)
     percent = f"{100 * level:g} %"
-    header = ["mode", *(h for n in names for h in (COLUMNS[n], f"{percent} interval"))]
+    heads = {n: COLUMNS.get(n, n.replace("_", " ")) for n in names}
+    header = ["mode", *(h for n in names for h in (heads[n], f"{percent} interval"))]
     shown = min(law.n_modes, most or law.n_modes)
     rows = [
         [str(i + 1), *(cell for n in names for cell in _cells(table[n].isel(mode=i)))]
@@ -60,7 +62,10 @@ def show_parameters(
 def show_dynamics(output: Output, title: str, law: Law, most: int | None = None) -> None:
     """Table of drift and noise: spectra, or eigenmodes and variances of coupled modes."""
     if "drift" not in law.parameters:
-        show_parameters(output, title, law, ("eigenvalue", "noise_variance"), most)
+        table = law.parameters.data_vars.items()
+        names = tuple(str(n) for n, t in table if t.dims == ("mode", "statistic"))
+        own = tuple(n for n in names if not n.startswith("initial"))
+        show_parameters(output, title, law, own, most)
         return
     modes, percent = law.eigenmodes(), f"{100 * law.parameters.attrs['interval_level']:g} %"
     header = ["eigenmode", "e-folding time", f"{percent} interval", "period", f"{percent} interval"]
@@ -89,7 +94,7 @@ def scalar_facts(law: Law) -> dict[str, str]:
     facts = {name: _with_interval(values) for name, values in found.items()}
     if "point" in table.sizes:
         std = table["observation_std"].sel(statistic="estimate").values
-        facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one a point"
+        facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one per point"
     elif "observation std" in facts and float(found["observation std"][0]) == 0:
         facts["observation std"] = "0 (no observation noise)"
     return facts
@@ -98,22 +103,23 @@ def scalar_facts(law: Law) -> dict[str, str]:
 def fit_facts(law: Law) -> dict[str, str]:
     """Where the law comes from and how it was found."""
     info = law.info
-    convergence, seconds = info.get("convergence", {}), info.get("seconds", {})
+    convergence, of = info.convergence or {}, info.log_likelihood_of
+    spectra = f"dynamics {law.dynamics.name}"
+    if isinstance(law.dynamics, Linear):
+        spectra = f"drift {info.drift}, noise {info.noise}"
+    numbers = "" if of is None else f" of {of['count']} {of['kind']}"
     return {
         "domain": domain_name(law.domain),
-        "engine": f"{info.get('engine')}, route {info.get('route')}",
-        "data": f"{info.get('n_paths')} paths x {info.get('n_times')} times "
-        f"x {info.get('n_points')} points",
-        "initial state": str(law.parameters.attrs.get("initial_state")),
-        "spectra": f"drift {info.get('drift')}, noise {info.get('noise')}, "
-        f"{info.get('n_nuisance', 0)} nuisance modes",
+        "engine": f"{info.engine}, route {info.route}",
+        "data": f"{info.n_paths} paths x {info.n_times} times x {info.n_points} points",
+        "initial state": law.initial.kind,
+        "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",
         **scalar_facts(law),
         **_time_dependence(law),
-        "log-likelihood": f"{info.get('log_likelihood', float('nan')):.8g} "
-        f"({info.get('n_parameters')} parameters)",
+        "log-likelihood": f"{info.log_likelihood:.8g}{numbers} ({info.n_parameters} parameters)",
         "convergence": f"{convergence.get('evaluations')} evaluations, "
         f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
-        "fitting": f"{sum(seconds.values()):.2f} s",
+        "fitting": f"{sum((info.seconds or {}).values()):.2f} s",
     }
 
 
@@ -123,7 +129,7 @@ def _time_dependence(law: Law) -> dict[str, str]:
     if law.forcing is not None:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    season = getattr(law.state, "season", None)
+    season = getattr(law.dynamics, "season", None)
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
@@ -151,7 +157,7 @@ def law_document(law: Law) -> dict[str, Any]:
         "n_modes": law.n_modes,
         "level": table.attrs["interval_level"],
         "parameters": {str(n): _statistics(table[n]) for n in table.data_vars},
-        "info": law.info,
+        "info": dict(law.info),
     }
 
 

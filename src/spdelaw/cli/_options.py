@@ -26,7 +26,12 @@ OutFile = Annotated[
 OutFolder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder to write to; made if it is not there.")
 ]
-InFile = Annotated[Path, typer.Argument(metavar="FILE", help="NetCDF (.nc) or Zarr (.zarr).")]
+InFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="NetCDF (.nc), Zarr (.zarr), or a table (.csv, .csv.gz, .parquet)."
+    ),
+]
 Variable = Annotated[
     str | None,
     typer.Option("--variable", "-v", help="Variable to take where the file holds several."),
@@ -36,6 +41,28 @@ LawArgument = Annotated[
     Path, typer.Argument(metavar="LAW", help="Law written by `spdelaw fit`, a directory.")
 ]
 OutLaw = Annotated[Path, typer.Option("--out", "-o", help="Law to write, such as heat.law.")]
+TABLE = "Columns of a table, one row per station and time"
+TimeColumn = Annotated[
+    str | None, typer.Option("--time", help="Dates, or numbers.", rich_help_panel=TABLE)
+]
+ValueColumn = Annotated[str | None, typer.Option("--value", help="Values.", rich_help_panel=TABLE)]
+StationColumn = Annotated[
+    str | None, typer.Option("--station", help="Names of stations.", rich_help_panel=TABLE)
+]
+LonColumn = Annotated[
+    str | None, typer.Option("--lon", help="Longitudes in degrees.", rich_help_panel=TABLE)
+]
+LatColumn = Annotated[
+    str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=TABLE)
+]
+XColumn = Annotated[str | None, typer.Option("--x", help="Other positions.", rich_help_panel=TABLE)]
+YColumn = Annotated[str | None, typer.Option("--y", help="Other positions.", rich_help_panel=TABLE)]
+ColumnList = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", help="Columns of a table, time=date,value=tmax; by default as for the fit."
+    ),
+]
 Times = Annotated[str | None, typer.Option("--times", help="Times with commas, such as 0,0.1,0.5.")]
 
 

@@ -1,17 +1,11 @@
-"""Options of `spdelaw fit` that turn a raw file into fields, and what was guessed about it."""
+"""Options of `spdelaw fit` that turn a raw file into fields."""
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-import xarray as xr
 
-from spdelaw.cli._domain import dims_of
-from spdelaw.cli._fields import read_fields
-from spdelaw.data import Preparation, guess_layout, guess_unit, has_fields, read_dataset
 from spdelaw.errors import InputError
 
 PANEL = "Preparation, kept in the law and undone on output"
@@ -25,7 +19,11 @@ Average = Annotated[
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option(help="Range to keep, such as longitude=150:270.", rich_help_panel=PANEL),
+    typer.Option(
+        help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry nearest "
+        "to a number, depth=10.",
+        rich_help_panel=PANEL,
+    ),
 ]
 Coarsen = Annotated[
     list[str] | None,
@@ -33,7 +31,10 @@ Coarsen = Annotated[
 ]
 Anomalies = Annotated[
     str | None,
-    typer.Option(help="Subtract a climatology: month or dayofyear.", rich_help_panel=PANEL),
+    typer.Option(
+        help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, lead.",
+        rich_help_panel=PANEL,
+    ),
 ]
 Detrend = Annotated[
     bool, typer.Option("--detrend", help="Subtract a line in time.", rich_help_panel=PANEL)
@@ -41,6 +42,16 @@ Detrend = Annotated[
 Standardise = Annotated[
     str | None,
     typer.Option(help="Divide by the deviation of each point, or whole.", rich_help_panel=PANEL),
+]
+AreaWeights = Annotated[
+    bool,
+    typer.Option(
+        "--area-weights", help="Multiply by the root of a cell's area.", rich_help_panel=PANEL
+    ),
+]
+Missing = Annotated[
+    list[float] | None,
+    typer.Option(help="Value that means nothing, such as -9999.", rich_help_panel=PANEL),
 ]
 TimeUnit = Annotated[
     str | None,
@@ -59,62 +70,45 @@ class Wanted(NamedTuple):
     detrend: bool
     standardise: str | None
     time_unit: str | None
+    area_weights: bool = False
+    missing: list[float] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `Preparation`, but for names and means over dims."""
+        ranges = [part for part in map(_range, self.select or ()) if part is not None]
+        return {
+            "select": dict(ranges),
+            "coarsen": dict(_count(text) for text in self.coarsen or ()),
+            "anomalies": self.anomalies,
+            "detrend": self.detrend,
+            "standardise": self.standardise,
+            "time_unit": self.time_unit,
+            "area_weights": self.area_weights,
+            "missing": tuple(self.missing or ()),
+        }
+
+    @property
+    def period(self) -> tuple[str, str] | None:
+        """First and last time to learn from, as text, where --select time gives them."""
+        found = [text.partition("=")[2] for text in self.select or () if _is_period(text)]
+        if not found:
+            return None
+        first, _, last = found[-1].partition(":")
+        return first.strip(), last.strip()
 
 
-class Source(NamedTuple):
-    """Data to fit, what to do to them, what the fit will see, and what was guessed."""
-
-    data: Any
-    preparation: Preparation | None
-    fields: xr.DataArray
-    guesses: list[str]
+def _is_period(text: str) -> bool:
+    return text.partition("=")[0].strip() == "time"
 
 
-def read_source(
-    file: Path, variable: str | None, wanted: Wanted, domain: str | None = None
-) -> Source:
-    """Fields as they are in the file, or raw data with a preparation."""
-    dims = dims_of(domain)
-    if wanted.along is not None and len(dims) > 1:
-        raise InputError(
-            "--along", expected="a domain with one spatial dim", got=f"--domain {domain}",
-            fix="leave --along out; --average DIM removes a dim that is too many",
-        )  # fmt: skip
-    if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
-        fields = read_fields(file, variable)
-        return Source(fields, None, fields, [])
-    how = _settings(wanted)
-    raw = read_dataset(file)
-    selected = Preparation(select=how["select"]).reduce_dataset(raw)
-    guess = guess_layout(selected, variable, wanted.along, tuple(wanted.average or ()), dims)
-    preparation = dataclasses.replace(guess.preparation, **how)
-    guesses, times = list(guess.reasons), raw[_time_of(preparation)].values
-    if preparation.time_unit is None and times.dtype.kind == "M" and len(times) > 1:
-        preparation = dataclasses.replace(preparation, time_unit=guess_unit(times))
-        guesses.append(f"times are dates, counted in {preparation.time_unit}")
-    kept = set(raw[preparation.variable].dims) - set(preparation.average)
-    dims = tuple(d for d in dims if d in {preparation.rename.get(str(k), k) for k in kept})
-    return Source(raw, preparation, preparation.learn(raw, dims).apply(raw, dims), guesses)
-
-
-def _time_of(preparation: Preparation) -> str:
-    return next((old for old, new in preparation.rename.items() if new == "time"), "time")
-
-
-def _settings(wanted: Wanted) -> dict[str, Any]:
-    return {
-        "select": dict(_range(text) for text in wanted.select or ()),
-        "coarsen": dict(_count(text) for text in wanted.coarsen or ()),
-        "anomalies": wanted.anomalies, "detrend": wanted.detrend,
-        "standardise": wanted.standardise, "time_unit": wanted.time_unit,
-    }  # fmt: skip
-
-
-def _range(text: str) -> tuple[str, tuple[float, float]]:
+def _range(text: str) -> tuple[str, tuple[float, float]] | None:
+    if _is_period(text):
+        return None
     dim, _, ends = text.partition("=")
-    low, _, high = ends.partition(":")
+    low, colon, high = ends.partition(":")
     try:
-        return dim, (float(low), float(high))
+        return dim.strip(), (float(low), float(high) if colon else float(low))
     except ValueError as error:
         raise InputError(
             "--select", expected="a dim and a range", got=repr(text),

@@ -33,6 +33,7 @@ def command(
         int | None, typer.Option(help="Regular grid points; by default those of the file.")
     ] = None,
     variable: _options.Variable = None,
+    columns: _options.ColumnList = None,
     force: _options.Force = False,
     json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -46,7 +47,7 @@ def command(
     check_target(out, force=force)
     n_points = None if points is None else positive("--points", points)
     learned = load_law(law)
-    fields = read_for(learned, file, variable)
+    fields = read_for(learned, file, variable, columns)
     grid = None if n_points is None else learned.domain.grid(n_points)
     with output.busy(f"reconstructing {file}"):
         result = learned.reconstruct(fields, grid)

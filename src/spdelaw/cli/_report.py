@@ -42,6 +42,7 @@ def command(
     no_truth: NoTruth = False,
     max_paths: Annotated[int, typer.Option(help="Paths to use at most.")] = 100,
     variable: _options.Variable = None,
+    columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
     force: _options.Force = False,
     json: _options.Json = False,
@@ -58,7 +59,7 @@ def command(
     report.require_report()
     learned = _named(laws)
     first = next(iter(learned.values()))
-    fields = read_for(first, data, variable)
+    fields = read_for(first, data, variable, columns)
     known = find_truth(truth, no_truth, data, fields, first)
     source = {
         "data": str(data),

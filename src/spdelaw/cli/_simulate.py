@@ -17,8 +17,7 @@ from spdelaw.cli._interrupt import deferred_interrupts
 from spdelaw.cli._options import numbers, positive, positive_number
 from spdelaw.cli._output import Output, file_size, human_size, shape
 from spdelaw.cli._target import check_room, check_target
-from spdelaw.data import write
-from spdelaw.data.atomic import replace_directory
+from spdelaw.data import replace_store, write
 from spdelaw.equation import SpectralSPDE
 from spdelaw.equation.catalogue import EQUATIONS
 from spdelaw.errors import EquationError, InputError
@@ -96,7 +95,7 @@ def _in_memory(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any
 
 def _stream(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) -> Any:
     show = settings["progress"]
-    with replace_directory(out) as new, deferred_interrupts() as check:
+    with replace_store(out) as new, deferred_interrupts() as check:
 
         def progress(done: int, total: int) -> None:
             check()

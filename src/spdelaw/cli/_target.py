@@ -6,7 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+from spdelaw.data import check_replaceable as check_store_replaceable
 from spdelaw.errors import FileError, InputError
+from spdelaw.law import check_replaceable
 
 FORMATS = (".nc", ".zarr")
 #: Share of the memory of the machine that one result may take.
@@ -38,11 +40,9 @@ def check_law_target(path: Path, *, force: bool) -> Path:
         return path
     if not force:
         raise _taken(path)
-    if not (path / "law.json").is_file() or path.is_symlink():
-        raise FileError(
-            "--out", expected="a law for --force to replace",
-            got=f"{path}, which is something else", fix="choose another name",
-        )  # fmt: skip
+    if path.is_symlink():
+        raise _something_else(path, "a law")
+    check_replaceable(path)
     return path
 
 
@@ -82,12 +82,19 @@ def _taken(path: Path) -> FileError:
 def _check_replaceable(path: Path, force: bool) -> None:
     if not force:
         raise _taken(path)
-    is_store = path.is_dir() and any((path / f).is_file() for f in ("zarr.json", ".zgroup"))
-    if not (is_store if path.suffix == ".zarr" else path.is_file()):
-        raise FileError(
-            "--out", expected=f"a {path.suffix} file for --force to replace",
-            got=f"{path}, which is something else", fix="choose another name",
-        )  # fmt: skip
+    if path.is_dir() != (path.suffix == ".zarr") or not path.exists():
+        raise _something_else(path, f"a {path.suffix} file")
+    if path.is_dir():
+        check_store_replaceable(path)
+
+
+def _something_else(path: Path, wanted: str) -> FileError:
+    return FileError(
+        "--out",
+        expected=f"{wanted} for --force to replace",
+        got=f"{path}, which is something else",
+        fix="choose another name",
+    )
 
 
 def check_room(path: Path, n_bytes: int) -> None:

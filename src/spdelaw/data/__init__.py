@@ -1,33 +1,63 @@
 """OBSERVED: the data contract, files, splits and masks; NaN is missing."""
 
+from spdelaw.data._calendar import go_on, step_of
 from spdelaw.data._clock import from_dates, on_clock, to_dates
-from spdelaw.data._contract import as_fields
+from spdelaw.data._contract import as_fields, canonical
 from spdelaw.data._describe import describe
-from spdelaw.data._files import has_fields, read, read_dataset, write
+from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
 from spdelaw.data._fingerprint import fingerprint
-from spdelaw.data._guess import guess_boundary, guess_layout, guess_unit
+from spdelaw.data._guess import guess_layout, guess_variable, scattered_places
+from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side, guess_unit
+from spdelaw.data._labels import labels_of, restore_names
+from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
 from spdelaw.data._prepare import Preparation, Prepared
+from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
+from spdelaw.data._suspect import check_plausible, hints, suspect_fills
+from spdelaw.data._table import Columns, from_table
+from spdelaw.data._table_file import is_table
+from spdelaw.data._zarr import check_replaceable, replace_store
 
 __all__ = [
+    "Columns",
     "Preparation",
     "Prepared",
     "as_fields",
+    "canonical",
+    "check_plausible",
+    "check_replaceable",
     "describe",
     "fingerprint",
     "from_dates",
+    "from_table",
+    "go_on",
     "guess_boundary",
+    "guess_domain",
     "guess_layout",
+    "guess_side",
     "guess_unit",
+    "guess_variable",
     "has_fields",
+    "hints",
+    "infer_dims",
+    "is_table",
+    "labels_of",
     "mask",
     "on_clock",
     "read",
     "read_dataset",
+    "read_raw",
+    "read_regular",
+    "refuse_special",
+    "replace_store",
+    "restore_names",
+    "scattered_places",
     "split",
     "stack",
+    "step_of",
+    "suspect_fills",
     "to_dates",
     "write",
 ]

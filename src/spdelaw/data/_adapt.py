@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data._familiar import familiar, with_places
 from spdelaw.data._layout import FIELD, PATH, PATH_TIME, POINT, TIME
 from spdelaw.errors import DataError
 
@@ -18,7 +19,7 @@ def to_array(
 ) -> xr.DataArray:
     """Any accepted object as a DataArray with named dims; values are neither read nor copied."""
     if isinstance(data, xr.Dataset):
-        data = select(data, variable, dims)
+        data = select(with_places(data), variable, dims)
     elif variable is not None and getattr(data, "name", None) != variable:
         raise DataError(
             "variable", expected="a Dataset to choose from", got=type(data).__name__,
@@ -29,7 +30,7 @@ def to_array(
     given = {} if times is None else _times(times)
     if points is not None:
         given |= _points(points, dims, POINT in data.dims)
-    return _with_coordinates(data, given)
+    return familiar(_with_coordinates(data, given), dims)
 
 
 def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:
@@ -43,7 +44,8 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
     if variable is not None and variable in dataset.data_vars:
         return dataset[variable]
     if variable is None:
-        fitting = [n for n in names if {TIME, *dims} <= {*dataset[n].dims, *dataset[n].coords}]
+        wanted = {TIME, *dims}
+        fitting = [n for n in names if wanted <= {*dataset[n].dims, *dataset[n].coords}]
         for choice in (names, fitting, [name for name in fitting if name == FIELD]):
             if len(choice) == 1:
                 return dataset[choice[0]]

@@ -119,7 +119,7 @@ def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
         raise DataError(
             "dim 'point'", expected="distinct places",
             got=f"{tuple(unique[counts > 1][0].tolist())} more than once",
-            fix="keep one of the points at each place, or average them",
+            fix="average what was seen at one place before, or correct its coordinates",
         )  # fmt: skip
     return fields
 
@@ -138,7 +138,7 @@ def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.nda
         raise DataError(
             f"coordinate '{name}'", expected="finite numbers",
             got=f"{values[place]} at index {place if len(place) > 1 else place[0]}",
-            fix="correct the coordinate, or drop the entries without one",
+            fix="give each entry its coordinate",
         )  # fmt: skip
     return values
 
@@ -178,8 +178,7 @@ def _check_distinct(name: str, ordered: np.ndarray) -> None:
         raise DataError(
             f"coordinate '{name}'", expected="distinct values",
             got=f"{ordered[repeated[0]]} more than once",
-            fix=f'keep one of each: data.drop_duplicates("{name}"), '
-            f'or average them: data.groupby("{name}").mean()',
+            fix=f'average them: data.groupby("{name}").mean()',
         )  # fmt: skip
 
 

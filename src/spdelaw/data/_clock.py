@@ -23,6 +23,8 @@ UNITS = {
     "nanoseconds": "ns",
 }
 DEFAULT_UNIT = "days"
+#: Units in which a float64 does not keep the nanosecond of a date.
+COARSE = ("weeks", "days", "hours")
 _STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
 
 
@@ -34,6 +36,11 @@ def check_unit(unit: str | None) -> str | None:
         "time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit),
         fix='pass time_unit="days"; months and years have no fixed length',
     )  # fmt: skip
+
+
+def unit_step(unit: str | None) -> np.ndarray:
+    """A unit of time as a duration of NumPy; days by default."""
+    return _STEPS[check_unit(unit) or DEFAULT_UNIT]
 
 
 def is_date(times: xr.Variable) -> bool:
@@ -119,28 +126,51 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
-        return xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+        dates = xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+        return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
     except (ImportError, ValueError, OverflowError) as error:
         raise DataError(
             "time", expected="dates that xarray can decode", got=f"{units!r}: {error}",
-            fix="pip install cftime for calendars that NumPy does not know",
+            fix="check units and calendar of the time coordinate",
         ) from error  # fmt: skip
+
+
+def _rounded(dates: np.ndarray) -> np.ndarray:
+    """Dates to the millisecond: half an hour in days is no finite binary fraction."""
+    if dates.dtype.kind != "M":
+        return dates
+    return (dates + np.timedelta64(500, "us")).astype("datetime64[ms]").astype("datetime64[ns]")
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
     """Dates as numbers on the clock that the attributes ``units`` and ``calendar`` describe."""
     origin = to_dates(np.zeros(1), attrs)[0]
-    step = _STEPS[check_unit(str(attrs["units"]).split(" since ")[0]) or DEFAULT_UNIT]
+    step = unit_step(str(attrs["units"]).split(" since ")[0])
     values = np.atleast_1d(np.asarray(dates))
-    if isinstance(origin, np.datetime64) and values.dtype.kind in "OUT":
-        values = values.astype("datetime64[ns]")
     try:
+        values = _like(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(
             "time", expected=f"dates like {origin}", got=f"{values.flat[0]!r}",
             fix="use one calendar for all times",
         ) from error  # fmt: skip
+
+
+def _like(values: np.ndarray, origin: Any) -> np.ndarray:
+    """Dates of the kind of the origin, from text or from dates of NumPy."""
+    if isinstance(origin, np.datetime64):
+        return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
+    if values.dtype.kind not in "MUT":
+        return values
+    moments = values.astype("datetime64[s]")
+    return np.array([_in_calendar(moment.item(), origin) for moment in moments])
+
+
+def _in_calendar(moment: Any, origin: Any) -> Any:
+    """A date of everyday life as one of the calendar of the origin, such as one of 360 days."""
+    parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
+    return origin.replace(**parts, microsecond=0)
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:

@@ -108,7 +108,7 @@ def _decoded(equation: Any) -> Any:
     """JSON text as what it says; other text stays text."""
     try:
         return json.loads(equation) if isinstance(equation, str) else equation
-    except ValueError:
+    except (ValueError, RecursionError):
         return equation
 
 

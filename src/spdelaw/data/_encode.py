@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data._clock import to_numbers
-from spdelaw.data._layout import FIELD, TIME
+from spdelaw.data._clock import is_date, to_numbers
+from spdelaw.data._layout import FIELD
 from spdelaw.errors import DataError, FileError
 
 #: Global attribute that marks a file of this package and tells how to read it.
@@ -82,7 +82,7 @@ def _check_name(name: object) -> None:
 
 def _encode(name: str, variable: xr.Variable) -> xr.Variable:
     variable = variable.to_base_variable()
-    if variable.dtype.kind == "M" and name == TIME:
+    if is_date(variable):
         variable = to_numbers(variable, None)
     attrs = encode_attrs(name, variable.attrs)
     if variable.dtype.kind == "f" and variable.dtype.itemsize > 8:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -15,9 +14,15 @@ from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
+from spdelaw.data._familiar import familiar, with_places
+from spdelaw.data._formats import unreadable
+from spdelaw.data._guard import checked_path, reading, undisturbed, writing
 from spdelaw.data._layout import TIME, check_dims
-from spdelaw.data.atomic import recover_directory
-from spdelaw.errors import DataError, FileError, InputError, SpdeLawError
+from spdelaw.data._ragged import unraveled
+from spdelaw.data._table import Columns, from_table
+from spdelaw.data._table_file import columns_missing, is_table
+from spdelaw.data._valid import mask_invalid
+from spdelaw.errors import DataError, FileError, InputError
 
 # HDF5 is not thread-safe under xarray: one thread at a time for input and output.
 _LOCK = threading.RLock()
@@ -64,38 +69,49 @@ def read(
         >>> read("fields.nc").identical(fields)
         True
     """
-    source, names = _path(path), None if dims is None else check_dims(dims)
+    source, names = checked_path(path), None if dims is None else check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
         raise InputError(
             "lazy", expected="a Zarr directory", got=str(source),
             fix='write(fields, "fields.zarr") once, then read that lazily',
         )  # fmt: skip
-    with _LOCK, _reading(source), _undisturbed(source):
+    with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
+    array = array if names is None else familiar(array, names)
     fields = canonical(array, names, time_unit)
-    with _LOCK, _reading(source):  # lazy values are read only here
+    with _LOCK, reading(source):  # lazy values are read only here
         check_values(fields)
     return fields
 
 
 def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str] = ("x",)) -> bool:
     """Whether a file holds fields by the names of their dims, so that `read` takes it as it is."""
-    source = _path(path)
+    source = checked_path(path)
+    if is_table(source):
+        return False
     form = _format(source)
     allowed = {"path", TIME, "point", *dims}
-    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, True) as raw:
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, True) as raw:
         if FORMAT in raw.attrs:
             return True
         chosen = [variable] if variable in raw.data_vars else list(raw.data_vars)
         return any({TIME, *dims} <= set(raw[n].dims) <= allowed for n in chosen)
 
 
-def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:
-    """Read all of a NetCDF file or Zarr directory, of any layout, with its dates as dates.
+def read_dataset(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> xr.Dataset:
+    """Read all of a NetCDF file, a Zarr directory or a table, of any layout, with dates as dates.
 
-    For data that are not fields yet, to look at or for `Preparation`.
+    For data that are not fields yet, to look at or for `Preparation`. Values outside the valid
+    range that a file declares are missing.
+
+    Args:
+        path: file or directory; the suffix tells the format.
+        verify: check the seal of a file of this package.
+        columns: of a table, as for `from_table`.
 
     Example:
         >>> import numpy as np
@@ -104,10 +120,28 @@ def read_dataset(path: str | Path, *, verify: bool = True) -> xr.Dataset:
         >>> list(read_dataset(write(fields, "fields.nc")).data_vars)
         ['field']
     """
-    source = _path(path)
+    return read_raw(path, verify=verify, columns=columns)[0]
+
+
+def read_raw(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> tuple[xr.Dataset, list[str]]:
+    """As `read_dataset`, and what was done to the values on the way."""
+    source = checked_path(path)
+    if is_table(source):
+        return _table(source, columns or Columns()), []
     form = _format(source)
-    with _LOCK, _reading(source), _undisturbed(source), form.open_raw(source, verify) as raw:
-        return _dated(decode(raw.load().drop_encoding()))
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
+        own = FORMAT in raw.attrs
+        masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
+        dataset = with_places(decode(masked.drop_encoding()))
+    return unraveled(_dated(dataset)), notes
+
+
+def _table(source: Path, columns: Columns) -> xr.Dataset:
+    if not {"time", "value"} <= set(columns.given) or not columns.places:
+        raise columns_missing(source, f"spdelaw fit {source}")
+    return from_table(source, **columns.given).to_dataset()
 
 
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -123,7 +157,8 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         fields: fields, brought into canonical form before; or a Dataset with variables of
             numbers, stored as it is.
         path: file or directory; the suffix tells the format.
-        overwrite: whether an existing file may be replaced.
+        overwrite: whether an existing file may be replaced. A Zarr directory only goes if
+            this function wrote all that is in it.
 
     Returns:
         The path.
@@ -140,15 +175,17 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         >>> read(write(fields, "fields.nc")).attrs
         {'equation': {'name': 'heat'}}
     """
-    target = _path(path)
+    target = checked_path(path)
     form = _format(target)
     if not overwrite and target.exists():
         raise FileError(
             str(target), expected="a free name", got="an existing file",
             fix="pass overwrite=True or choose another name",
         )  # fmt: skip
+    if form is _zarr:
+        _zarr.check_replaceable(target)
     dataset = encode(to_dataset(_checked(fields)))
-    with _LOCK, _writing(target):
+    with _LOCK, writing(target):
         form.save(dataset, target)
     return target
 
@@ -167,12 +204,24 @@ def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
 
 def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     with raw:
-        return _select(raw, variable, dims).load().drop_encoding()
+        chosen = _select(raw, variable, dims)
+        masked = _valid(chosen.load(), raw, str(chosen.name))
+        return masked.drop_encoding()
 
 
 def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     array = _select(raw, variable, dims)
+    array = _valid(array, raw, str(array.name))
     return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
+
+
+def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
+    """Values of another program's file without those that it declares to be invalid."""
+    stated = {"valid_range", "valid_min", "valid_max"} & set(array.attrs)
+    if FORMAT in raw.attrs or not stated:
+        return array
+    lazy = array if isinstance(array.variable._data, np.ndarray) else array.chunk()
+    return mask_invalid(lazy.to_dataset(name=name))[0][name]
 
 
 def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
@@ -194,76 +243,18 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
             raise DataError(
                 f"coordinate '{name}'", expected="dates that xarray can decode",
                 got=f"{units!r}: {error}",
-                fix="pip install cftime, or open it with xarray.open_dataset(path, "
-                "decode_times=False) and pass it to as_fields",
+                fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
+                "its time and pass it to as_fields",
             ) from error  # fmt: skip
         dataset = dataset.assign_coords({name: decoded})
     return dataset
-
-
-def _path(path: str | Path) -> Path:
-    try:
-        return Path(path)
-    except TypeError as error:
-        raise FileError(
-            "path", expected="the name of a file", got=repr(path), fix='pass "fields.nc"'
-        ) from error
 
 
 def _format(path: Path) -> ModuleType:
     for form in (_netcdf, _zarr):
         if path.suffix.lower() in form.SUFFIXES:
             return form
-    raise FileError(
-        str(path), expected=f"a suffix {', '.join((*_netcdf.SUFFIXES, *_zarr.SUFFIXES))}",
-        got=repr(path.suffix), fix="rename it after its format",
-    )  # fmt: skip
-
-
-@contextmanager
-def _undisturbed(path: Path) -> Iterator[None]:
-    """Refuse a mixture: the files of a directory that was replaced while it was read."""
-    recover_directory(path)
-    before = path.stat().st_ino if path.is_dir() else None
-    yield
-    if before is not None and path.stat().st_ino != before:
-        raise FileError(
-            str(path), expected="the same directory throughout",
-            got="a new one in its place while it was read", fix="read it again",
-        )  # fmt: skip
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SpdeLawError:
-        raise
-    except FileNotFoundError as error:
-        raise FileError(
-            str(path), expected="a file", got="none of this name",
-            fix=f"check the name; the folder is {path.absolute().parent}",
-        ) from error  # fmt: skip
-    except Exception as error:  # damaged files make the libraries raise almost anything
-        raise FileError(
-            str(path), expected="a readable file", got=f"{type(error).__name__}: {_line(error)}",
-            fix="restore it from a backup or write it again",
-        ) from error  # fmt: skip
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SpdeLawError:
-        raise
-    except Exception as error:  # disk full, quota, refused names: all end here
-        raise FileError(
-            str(path), expected="a place that can be written",
-            got=f"{type(error).__name__}: {_line(error)}",
-            fix="check free space and permissions; the old file, if any, is untouched",
-        ) from error  # fmt: skip
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0][:300]
+    readable = (*_netcdf.SUFFIXES, *_zarr.SUFFIXES)
+    if is_table(path):
+        raise columns_missing(path, f"spdelaw fit {path}")
+    raise unreadable(path, readable)

@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data._clock import is_date
+from spdelaw.data._familiar import with_places
 from spdelaw.data._prepare import Preparation
-from spdelaw.data._reduce import is_latitude
+from spdelaw.data._recognise import (
+    coordinate,
+    dim_that,
+    is_latitude,
+    is_lead,
+    is_longitude,
+    is_path,
+    is_start,
+    is_time,
+)
 from spdelaw.errors import DataError
 
-TIME_NAMES = ("time", "t", "valid_time", "date", "datetime")
-PATH_NAMES = ("path", "member", "ensemble", "realization", "realisation", "number", "sample", "run")
-LONGITUDE_NAMES = ("lon", "longitude")
-LONGITUDE_UNITS = ("degrees_east", "degree_east", "degree_e", "degrees_e")
 #: A band of latitudes no wider than this, in degrees, may be averaged without asking.
 BAND = 20.0
-#: Mean square at the ends, relative to that of the whole, below which they count as zero.
-PINNED = 1e-3
-#: Longest step for which a finer unit of time than days is used, in days.
-HOURLY, SECONDLY = 0.25, 1.0 / 288
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +33,14 @@ class Guess:
     Attributes:
         preparation: variable, names of dims and means over dims.
         reasons: a sentence for each thing that was guessed.
+        dims: spatial dims that the fields will have.
+        time: name of the dim of time.
     """
 
     preparation: Preparation
     reasons: list[str]
+    dims: tuple[str, ...]
+    time: str
 
 
 def guess_layout(
@@ -51,45 +56,24 @@ def guess_layout(
         average: dims to average over, in addition.
         dims: what the domain calls its spatial dims; a ``z`` among them may be absent.
     """
-    name = _variable(dataset, variable)
+    dataset = with_places(dataset)
+    name = guess_variable(dataset, variable)
     array = dataset[name]
     reasons = [] if variable or len(dataset.data_vars) == 1 else [f"variable {name}"]
-    rename: dict[str, str] = {}
-    time = _find(array, _is_time)
-    if time is None:
-        raise DataError(
-            f"variable '{name}'", expected="a dim of time", got=f"dims {tuple(array.dims)}",
-            fix='name it "time", or give it the attribute axis="T"',
-        )  # fmt: skip
-    path = _find(array, _is_path)
-    for found, meant in ((time, "time"), (path, "path")):
-        if found is not None and found != meant:
-            rename[found] = meant
-            reasons.append(f"{found} is {meant}")
-    space = [str(d) for d in array.dims if d not in (time, path, *average)]
-    why: list[str] = []
-    if len(dims) > 1:
-        named, extra, why = _several(array, space, dims)
-    elif along is not None:
-        if along not in space:
-            raise DataError(
-                "along", expected=f"one of {', '.join(space)}", got=repr(along),
-                fix=f"pass --along {space[0]}" if space else "check the dims of the variable",
-            )  # fmt: skip
-        named, extra = {along: "x"}, [d for d in space if d != along]
-    else:
-        chosen, extra, why = _space(array, space)
-        named = {chosen: "x"}
+    time, paths, rename, told = time_and_paths(array)
+    space = [str(d) for d in array.dims if d not in (time, *paths, *average)]
+    named, extra, why = _space_names(array, space, dims, along)
     changed = {old: new for old, new in named.items() if old != new}
     if changed:
-        rename |= changed
-        told = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
-        reasons.append(f"space is {', '.join(told)}")
+        rename |= {old: new for old, new in changed.items() if old in array.dims}
+        words = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
+        told.append(f"space is {', '.join(words)}")
     how = Preparation(variable=name, average=(*average, *extra), rename=rename)
-    return Guess(how, reasons + why)
+    return Guess(how, reasons + told + why, tuple(d for d in dims if d in named.values()), time)
 
 
-def _variable(dataset: xr.Dataset, variable: str | None) -> str:
+def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
+    """The only variable that is a field over time, or the one that was named."""
     names = [str(name) for name in dataset.data_vars]
     if variable is not None:
         if variable in names:
@@ -102,7 +86,7 @@ def _variable(dataset: xr.Dataset, variable: str | None) -> str:
     fields = [
         name for name in names
         if name not in bounds and not name.endswith(("_bnds", "_bounds"))
-        and dataset[name].dtype.kind in "iuf" and _find(dataset[name], _is_time) is not None
+        and dataset[name].dtype.kind in "iuf" and _clock_dim(dataset[name]) is not None
         and dataset[name].ndim >= 2
     ]  # fmt: skip
     if len(fields) == 1:
@@ -110,41 +94,87 @@ def _variable(dataset: xr.Dataset, variable: str | None) -> str:
     raise DataError(
         "variable", expected=f"one field over time, of {', '.join(names) or 'none'}",
         got="several to choose from" if fields else "none",
-        fix=f"pass --variable {fields[0]}" if fields else "check the file: spdelaw info FILE",
+        fix=f"pass --variable {fields[0]}" if fields else "give the time dim the name 'time', or "
+        'the attribute axis="T"',
     )  # fmt: skip
 
 
-def _find(array: xr.DataArray, test: Any) -> str | None:
-    found = [str(dim) for dim in array.dims if test(array, str(dim))]
-    return found[0] if found else None
+def _clock_dim(array: xr.DataArray) -> str | None:
+    return dim_that(array, is_lead) or dim_that(array, is_time)
 
 
-def _is_time(array: xr.DataArray, dim: str) -> bool:
-    if dim not in array.coords:
-        return dim.lower() in TIME_NAMES
-    attrs = array[dim].attrs
-    stated = attrs.get("axis") == "T" or attrs.get("standard_name") == "time"
-    return stated or dim.lower() in TIME_NAMES or is_date(array[dim].variable)
+def time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str], list[str]]:
+    """The dim of time, those of paths, names to change, and what to say."""
+    time = _clock_dim(array)
+    if time is None:
+        raise DataError(
+            f"variable '{array.name}'", expected="a dim of time", got=f"dims {tuple(array.dims)}",
+            fix='name it "time", or give it the attribute axis="T"',
+        )  # fmt: skip
+    lead = dim_that(array, is_lead) is not None
+    rest = [str(d) for d in array.dims if d != time]
+    paths = [d for d in rest if is_path(array, d) or is_start(array, d)]
+    if lead and not any(is_start(array, d) for d in paths):
+        paths += [d for d in rest if is_time(array, d)]
+    if lead or len(paths) > 1:  # stacked at the door, under names of its own
+        told = [f"{time} is time"] if time != "time" else []
+        return time, paths, {}, told + ([f"{' x '.join(paths)} are paths"] if paths else [])
+    found = [(time, "time"), *((path, "path") for path in paths)]
+    rename = {old: new for old, new in found if old != new}
+    return time, paths, rename, [f"{old} is {new}" for old, new in rename.items()]
 
 
-def _is_path(array: xr.DataArray, dim: str) -> bool:
-    attrs = array[dim].attrs if dim in array.coords else {}
-    return attrs.get("standard_name") == "realization" or dim.lower() in PATH_NAMES
+def _space_names(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...], along: str | None
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of the spatial dims, dims to average over, and why."""
+    if along is not None:
+        if along not in space:
+            raise DataError(
+                "along", expected=f"one of {', '.join(space)}", got=repr(along),
+                fix=f"pass --along {space[0]}" if space else "check the dims of the variable",
+            )  # fmt: skip
+        return {along: "x"}, [d for d in space if d != along], []
+    places = scattered_places(array, space)
+    if places is not None and len(dims) > 1:
+        return _scattered(array, places, dims)
+    if len(dims) > 1:
+        return _several(array, space, dims)
+    chosen, extra, why = _space(array, space)
+    return {chosen: "x"}, extra, why
 
 
-def is_longitude(coordinate: xr.DataArray, name: str) -> bool:
-    """Whether a coordinate is a longitude, by its standard name, units or name."""
-    attrs = coordinate.attrs
+def scattered_places(array: xr.DataArray, space: list[str]) -> tuple[str, ...] | None:
+    """Coordinates of latitude and longitude, or x and y, that lie along other dims than their own.
+
+    Stations have them along one dim, curvilinear grids along two.
+    """
+    pairs = [(coordinate(array, is_latitude), coordinate(array, is_longitude)), ("x", "y")]
+    for pair in pairs:
+        if any(name is None or name not in array.coords for name in pair):
+            continue
+        first, second = (array[str(name)].dims for name in pair)
+        if first == second and 1 <= len(first) <= 2 and set(first) <= set(space):
+            return tuple(str(name) for name in pair)
+    return None
+
+
+def _scattered(
+    array: xr.DataArray, places: tuple[str, ...], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    along = [str(d) for d in array[places[0]].dims]
+    meant = dims if "lat" in dims else (("x", "y") if places == ("x", "y") else ("y", "x"))
+    extra = [str(d) for d in array.dims if d not in along and array.sizes[d] == 1]
+    kind = "stations along" if len(along) == 1 else "a curvilinear grid over"
+    named = dict(zip(places, meant, strict=True))
     return (
-        attrs.get("standard_name") == "longitude"
-        or str(attrs.get("units", "")).lower() in LONGITUDE_UNITS
-        or name.lower() in LONGITUDE_NAMES
+        named,
+        [d for d in extra if not is_path(array, d) and not is_time(array, d)],
+        [f"{kind} {' and '.join(along)}, taken as scattered points"],
     )
 
 
-def _without_single(
-    array: xr.DataArray, space: list[str]
-) -> tuple[list[str], list[str], list[str]]:
+def without_single(array: xr.DataArray, space: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Dims with more than one entry, the others, and that this is why."""
     single = [dim for dim in space if array.sizes[dim] == 1]
     rest = [dim for dim in space if dim not in single] or single[:1]
@@ -159,11 +189,11 @@ def _several(
 
     A longitude is ``lon`` or ``x``, a latitude ``lat`` or ``y``; without them the order counts.
     """
-    rest, single, why = _without_single(array, space)
+    rest, single, why = without_single(array, space)
     if "z" in dims:
         dims = dims[: max(len(rest), 2)]
     lat = [dim for dim in rest if is_latitude(array, dim)]
-    lon = [dim for dim in rest if dim in array.coords and is_longitude(array[dim], dim)]
+    lon = [dim for dim in rest if is_longitude(array, dim)]
     if set(rest) == set(dims):
         return {dim: dim for dim in rest}, single, why
     if len(rest) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
@@ -174,22 +204,22 @@ def _several(
     raise DataError(
         f"variable '{array.name}'", expected=f"spatial dims that can be {', '.join(dims)}",
         got=f"spatial dims {' and '.join(rest) or 'none'}",
-        fix="average over the others with --average DIM, or choose another domain",
+        fix="choose one entry of a dim with --select DIM=VALUE, average it with --average DIM, "
+        "or choose another domain",
     )  # fmt: skip
 
 
 def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
     """The spatial dim, dims to average over, and why."""
-    rest, single, why = _without_single(array, space)
+    rest, single, why = without_single(array, space)
     if len(rest) == 1:
         return rest[0], single, why
-    latitudes = [dim for dim in rest if is_latitude(array, dim)]
-    others = [dim for dim in rest if dim not in latitudes]
-    if len(latitudes) == 1 and len(others) == 1:
-        width = float(np.ptp(array[latitudes[0]].values.astype(float)))
-        if width <= BAND:
-            told = f"mean over {latitudes[0]} by area, a band of {width:.3g} degrees"
-            return others[0], [*single, latitudes[0]], [*why, told]
+    band = narrow_band(array, rest)
+    if band is not None:
+        width = float(np.ptp(array[band].values.astype(float)))
+        told = f"mean over {band} by area, a band of {width:.3g} degrees"
+        (other,) = [dim for dim in rest if dim != band]
+        return other, [*single, band], [*why, told]
     dims = " and ".join(rest) or "none"
     raise DataError(
         f"variable '{array.name}'", expected="one spatial dim, or a narrow band of latitudes",
@@ -200,31 +230,10 @@ def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[
     )  # fmt: skip
 
 
-def guess_boundary(fields: xr.DataArray) -> tuple[str, tuple[float, float], str]:
-    """Boundary, bounds and reason for fields (path, time, x) on an interval."""
-    coordinate = fields["x"]
-    x = coordinate.values
-    if x.size < 2:
-        raise DataError(
-            "coordinate 'x'", expected="at least two points", got=str(x.size),
-            fix="a single point has no space; use a time-series model",
-        )  # fmt: skip
-    step = float(np.median(np.diff(x)))
-    if is_longitude(coordinate, "x") and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
-        start = float(x[0])
-        return "periodic", (start, start + 360.0), "periodic, because the longitudes go all around"
-    ends = (float(x[0]), float(x[-1]))
-    with np.errstate(invalid="ignore"):
-        edge = np.nanmean(np.concatenate([fields.values[..., 0], fields.values[..., -1]]) ** 2)
-        whole = np.nanmean(fields.values**2)
-    if np.isfinite(edge) and edge <= PINNED * whole:
-        return "dirichlet", ends, "dirichlet, because the field is zero at both ends"
-    return "neumann", ends, "neumann, because the field is free at its ends"
-
-
-def guess_unit(times: np.ndarray) -> str:
-    """Unit in which dates are counted: days, or hours or seconds where steps are short."""
-    step = float(np.median(np.diff(times)) / np.timedelta64(1, "s")) / 86400.0
-    if step >= HOURLY:
-        return "days"
-    return "hours" if step >= SECONDLY else "seconds"
+def narrow_band(array: xr.DataArray, rest: list[str]) -> str | None:
+    """The latitude of two spatial dims, where it is a narrow band."""
+    latitudes = [dim for dim in rest if is_latitude(array, dim)]
+    if len(rest) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
+        return None
+    width: Any = np.ptp(array[latitudes[0]].values.astype(float))
+    return latitudes[0] if width <= BAND else None

@@ -16,6 +16,11 @@ POINT = "point"
 PATH_TIME = "path_time"
 #: Name of fields that come without one.
 FIELD = "field"
+#: Attribute of a coordinate with the name that it had in the data, and one that marks names and
+#: indices along ``point``, which are no places.
+ORIGINAL, LABEL = "original_name", "label"
+#: Coordinates of scattered points, where other numbers lie along ``point`` as well.
+PLACES = (("lat", "lon"), ("x", "y", "z"), ("x", "y"))
 
 
 def check_dims(dims: str | Sequence[str]) -> tuple[str, ...]:
@@ -40,9 +45,13 @@ def infer_dims(fields: xr.DataArray) -> tuple[str, ...]:
     along = [
         str(name)
         for name, coordinate in fields.coords.items()
-        if coordinate.dims == (POINT,) and name != POINT and coordinate.dtype.kind in "iuf"
+        if coordinate.dims == (POINT,)
+        and name != POINT
+        and coordinate.dtype.kind in "iuf"
+        and LABEL not in coordinate.attrs
     ]
-    return check_dims(along)
+    usual = [names for names in PLACES if set(names) <= set(along)]
+    return check_dims(usual[0] if usual else along)
 
 
 def arrange(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
@@ -76,8 +85,7 @@ def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
     if missing:
         raise DataError(
             f"dim '{missing[0]}'", expected=expected, got=got,
-            fix=f'rename the dim that plays its part: data.rename(old="{missing[0]}"), '
-            "or name the spatial dims with dims=",
+            fix=_missing_dim(array, missing[0]),
         )  # fmt: skip
     extra = [str(dim) for dim in array.dims if dim not in (PATH, TIME, *space)]
     if extra:
@@ -86,12 +94,26 @@ def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
         )
 
 
+def _missing_dim(array: xr.DataArray, dim: str) -> str:
+    left = [str(d) for d in array.dims if d not in (PATH, TIME)]
+    if dim == POINT or not left:
+        return "check which variable was chosen, and its dims"
+    if dim == TIME:
+        return f'rename the dim that plays its part: data.rename({left[0]}="{TIME}")'
+    return (
+        f'rename the dim that plays its part: data.rename({left[-1]}="{dim}"), '
+        "or name the spatial dims with dims="
+    )
+
+
 def _advice(array: xr.DataArray, dim: str) -> str:
     if array.sizes[dim] == 1:
         return f'remove it with data.squeeze("{dim}")'
+    told = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
+    told += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:
-        return f'if its entries are realisations, data.rename({dim}="{PATH}")'
-    return f"choose one entry with data.isel({dim}=0)"
+        told += f'if they are realisations, data.rename({dim}="{PATH}"); '
+    return told + f'if they are layers, fit each, or their mean: data.mean("{dim}")'
 
 
 def _with_path(array: xr.DataArray) -> xr.DataArray:

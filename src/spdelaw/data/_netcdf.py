@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._chunks import chunk_shape, streamed
+from spdelaw.data._formats import format_of, unreadable
 from spdelaw.data._seal import check_file, seal_file
 from spdelaw.data.atomic import replace_file
 from spdelaw.errors import FileError
@@ -61,9 +62,12 @@ def _engine(path: Path) -> str:
         return "h5netcdf"
     if start[:4] in _CLASSIC:
         return "scipy"
+    if format_of(path) is not None:
+        raise unreadable(path, SUFFIXES)
     raise FileError(
-        str(path), expected="a NetCDF file", got=f"a file that starts with {start!r}",
-        fix="check the name; text and other formats cannot be read",
+        str(path), expected="a NetCDF file",
+        got=f"a file that starts with {start!r}" if start else "an empty file",
+        fix="a table of columns is a .csv; anything else has to be converted to NetCDF",
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ at each point,
 
     y(t, x) = (X(t, x) - D(t) B(x)) / s(x),
 
-with D the calendar months, harmonics of the year or a straight line in time, B by least squares
-and s a standard deviation. Forecasts go back through ``X = D B + s y``.
+with D the groups of a climatology (months, hours, leads), harmonics of the year or a straight line
+in time, B by least squares and s a standard deviation, or one over the root of an area. Forecasts
+go back through ``X = D B + s y``.
 """
 
 from __future__ import annotations
@@ -16,22 +17,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.spatial import KDTree
 
-from spdelaw.data._climate import design_matrix, deviations, regress
+from spdelaw.data._climate import Climate, climate_of, deviations
 from spdelaw.data._clock import on_clock
 from spdelaw.data._contract import as_fields
 from spdelaw.data._reduce import cell_areas, reduce_field
+from spdelaw.data._suspect import check_plausible
 from spdelaw.domain._places import places_of_fields
 from spdelaw.errors import DataError, InputError
 
 Array = np.ndarray
 
-SEASONS = (None, "month", "dayofyear")
+#: Climatologies, and what they are in words.
+SEASONS = {
+    "mean": "the mean",
+    "month": "the mean of each calendar month",
+    "dayofyear": "the mean of each day of the year",
+    "hour": "the mean of each hour of the day",
+    "month+hour": "the mean of each hour of the day in each month",
+    "lead": "the mean of each lead time",
+}
 SCALES = (None, "point", "whole")
 #: Points that differ by less than this part of the largest coordinate are one.
 SAME_POINT = 1e-5
+#: Relative area of a cell at a pole, where the cosine of the latitude is zero.
+SMALLEST_AREA = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +61,14 @@ class Preparation:
             ``{"latitude": "lat", "longitude": "lon"}`` on a sphere.
         coarsen: neighbours to average, such as ``{"x": 4}`` or ``{"lat": 2, "lon": 2}``, latitudes
             by area.
-        anomalies: "month" subtracts the mean of each calendar month, "dayofyear" the mean and
-            three harmonics of the year; both need dates.
+        anomalies: what to subtract at each point: "mean"; the mean of each calendar "month", of
+            each "hour" of the day, of each hour in each month, "month+hour"; the mean and three
+            harmonics of the year, "dayofyear"; or, of forecasts, the mean of each "lead".
         detrend: subtract a straight line in time at each point.
         standardise: divide by the standard deviation, of each "point" or, by area, of the "whole".
+        area_weights: multiply by the root of a cell's relative area (the cosine of its latitude),
+            so that each square kilometre counts the same, as is usual for patterns of data.
+        missing: values that stand for nothing, such as ``-9999``, where a file does not say so.
         time_unit: unit that dates are counted in, "days" by default.
 
     Example:
@@ -73,19 +89,27 @@ class Preparation:
     detrend: bool = False
     standardise: str | None = None
     time_unit: str | None = None
+    area_weights: bool = False
+    missing: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the words."""
-        for name, words in (("anomalies", SEASONS), ("standardise", SCALES)):
+        for name, words in (("anomalies", (None, *SEASONS)), ("standardise", SCALES)):
             if getattr(self, name) not in words:
                 raise InputError(
-                    name, expected=f"one of {words}", got=repr(getattr(self, name)),
+                    name, expected=f"one of {', '.join(map(str, words[1:]))}",
+                    got=repr(getattr(self, name)),
                     fix=f"pass {name}={words[1]!r}, or leave it out",
                 )  # fmt: skip
-        if not isinstance(self.detrend, bool):
-            raise InputError(
-                "detrend", expected="True or False", got=repr(self.detrend), fix="detrend=True"
-            )
+        for name in ("detrend", "area_weights"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(
+                    name, expected="True or False", got=repr(getattr(self, name)),
+                    fix=f"{name}=True",
+                )  # fmt: skip
+        missing: Any = self.missing
+        fills = tuple(np.atleast_1d(np.asarray(missing, dtype=float)).tolist())
+        object.__setattr__(self, "missing", fills)
         average: Any = self.average
         names = (average,) if isinstance(average, str) else tuple(average)
         object.__setattr__(self, "average", names)
@@ -95,47 +119,37 @@ class Preparation:
     @property
     def is_affine(self) -> bool:
         """Whether values change, and not only which of them are taken."""
-        return bool(self.anomalies or self.detrend or self.standardise)
+        return bool(self.anomalies or self.detrend or self.standardise or self.area_weights)
 
     def reduce(self, data: Any) -> Any:
-        """Raw data selected, averaged, renamed and coarsened."""
+        """Raw data without fills, selected, averaged, renamed and coarsened."""
         return reduce_field(
-            data, self.variable, self.select, self.average, self.rename, self.coarsen
+            data, self.variable, self.select, self.average, self.rename, self.coarsen, self.missing
         )
 
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
         fields = as_fields(self.reduce(data), dims=dims, time_unit=self.time_unit)
+        check_plausible(fields)
         return learn_map(self, fields, dims)
-
-    def reduce_dataset(self, dataset: xr.Dataset) -> xr.Dataset:
-        """The data set with its dims cut to the ranges of ``select``."""
-        for dim, (low, high) in self.select.items():
-            if dim not in dataset.coords or dataset[dim].dims != (dim,):
-                raise DataError(
-                    f"select '{dim}'", expected=f"one of {', '.join(map(str, dataset.dims))}",
-                    got=repr(dim), fix="name a dim that has a coordinate",
-                )  # fmt: skip
-            x = dataset[dim].values
-            dataset = dataset.isel({dim: (x >= min(low, high)) & (x <= max(low, high))})
-        return dataset
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for a file."""
         plain = dataclasses.asdict(self)
-        return plain | {"average": list(self.average),
-                        "select": {k: list(v) for k, v in self.select.items()}}  # fmt: skip
+        lists = {"average": list(self.average), "missing": list(self.missing)}
+        return plain | lists | {"select": {k: list(v) for k, v in self.select.items()}}
 
     def in_words(self) -> list[str]:
         """What was done, a phrase each, in order."""
         words = [f"{dim} from {low:g} to {high:g}" for dim, (low, high) in self.select.items()]
         words += [f"mean over {dim}" for dim in self.average]
         words += [f"mean of {size} neighbours in {dim}" for dim, size in self.coarsen.items()]
-        season = {"month": "calendar month", "dayofyear": "day of the year"}
+        words = [f"{value:g} is missing" for value in self.missing] + words
         if self.anomalies:
-            words.append(f"anomalies against the mean of each {season[self.anomalies]}")
+            words.append(f"anomalies against {SEASONS[self.anomalies]}")
         words += ["linear trend removed"] if self.detrend else []
         words += [f"standardised by {self.standardise}"] if self.standardise else []
+        words += ["weighted by area"] if self.area_weights else []
         return words
 
 
@@ -145,11 +159,12 @@ class Prepared:
 
     Attributes:
         how: the settings.
-        coefficients: B, (n_columns, n_points); NaN at points that were never seen.
+        coefficients: B, (n_columns, n_points); NaN where nothing was seen.
         scale: s, (n_points,); NaN likewise.
         points: where, (n_points,), or (n_points, d) for all points of a grid in d dimensions.
         clock: attributes ``units`` and ``calendar`` of the times.
         middle: time at which the line in time is zero, and its unit length.
+        levels: groups of times, such as months, with a row of B each.
     """
 
     how: Preparation
@@ -158,6 +173,19 @@ class Prepared:
     points: Array
     clock: dict[str, Any]
     middle: tuple[float, float]
+    levels: Array = dataclasses.field(default_factory=lambda: np.arange(1.0, 13.0))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result should know."""
+        known = ~np.isnan(self.coefficients)
+        part = int((known.any(0) & ~known.all(0)).sum()) if known.size else 0
+        if not part:
+            return []
+        return [
+            f"{part} of {known.shape[1]} points have no climatology for some times, because they "
+            "were never seen then: results are NaN there"
+        ]
 
     def apply(self, data: Any, dims: tuple[str, ...] = ("x",)) -> xr.DataArray:
         """Fields ready for the model: reduced, on the clock of the law, offset and scale off."""
@@ -178,8 +206,8 @@ class Prepared:
         """Offset (T, M) and scale (M,) at times and at some or all of the points."""
         at = self._rows(points)
         how = self.how
-        design = design_matrix(how.anomalies, how.detrend, times, self.clock, self.middle)
-        return design @ self.coefficients[:, at], self.scale[at]
+        climate = Climate(how.anomalies, how.detrend, self.clock, self.middle, self.levels)
+        return climate.offset(times, self.coefficients[:, at]), self.scale[at]
 
     def _rows(self, points: Array) -> Array:
         """Which of the points these are."""
@@ -187,7 +215,7 @@ class Prepared:
         largest = np.abs(self.points).max(0)
         unit = np.where(largest > 0, largest, 1.0)
         known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (self.points, points))
-        at = KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+        at = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
         if (at == n).any():
             raise DataError(
                 "points", expected=f"some of the {n} points the preparation was learned at",
@@ -201,19 +229,21 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
     """Least squares of each point on the design, then the scale of what is left."""
     times, places = fields["time"].values, places_of_fields(fields, dims)
     clock = {k: fields["time"].attrs[k] for k in ("units", "calendar") if k in fields["time"].attrs}
-    middle = (float(times.mean()), float(np.ptp(times)) or 1.0)
     n_points = len(places.points)
     if not how.is_affine:
-        return Prepared(
-            how, np.zeros((0, n_points)), np.ones(n_points), places.points, clock, middle
-        )
+        middle = (float(times.mean()), float(np.ptp(times)) or 1.0)
+        empty = np.zeros((0, n_points))
+        return Prepared(how, empty, np.ones(n_points), places.points, clock, middle)
     if "path_time" in fields.coords:
         raise _no_common_clock()
+    climate = climate_of(how.anomalies, how.detrend, times, clock)
     values = places.flatten(np.asarray(fields.values))
-    design = design_matrix(how.anomalies, how.detrend, times, clock, middle)
-    coefficients = regress(design, values)
-    scale = deviations(how.standardise, values - design @ coefficients, cell_areas(fields, places))
-    return Prepared(how, coefficients, scale, places.points, clock, middle)
+    coefficients, area = climate.learn(times, values), cell_areas(fields, places)
+    scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
+    if how.area_weights:
+        scale = scale / np.sqrt(area.clip(min=SMALLEST_AREA))
+    found = (coefficients, scale, places.points, clock, climate.middle, climate.levels)
+    return Prepared(how, *found)
 
 
 def _no_common_clock() -> DataError:

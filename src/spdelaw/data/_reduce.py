@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,13 +10,11 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._adapt import select as select_variable
+from spdelaw.data._familiar import renamed, with_places
 from spdelaw.data._layout import TIME
+from spdelaw.data._recognise import is_latitude, is_longitude
 from spdelaw.domain import Places
 from spdelaw.errors import DataError, InputError
-
-#: Words by which a coordinate of latitude is known.
-LATITUDE_NAMES = ("lat", "latitude")
-LATITUDE_UNITS = ("degrees_north", "degree_north", "degree_n", "degrees_n")
 
 
 def reduce_field(
@@ -25,26 +24,31 @@ def reduce_field(
     average: tuple[str, ...],
     rename: Mapping[str, str],
     coarsen: Mapping[str, int],
+    missing: tuple[float, ...] = (),
 ) -> Any:
-    """Apply the four reductions in this order; missing values are left out of means."""
-    if not (variable or select or average or rename or coarsen):
+    """Apply the reductions in this order; missing values are left out of means."""
+    if not (variable or select or average or rename or coarsen or missing):
         return data
     array = _array(data, variable, set(rename.values()))
+    for value in missing:
+        array = array.where(~np.isclose(array, value, rtol=1e-6, atol=0.0))
     for dim, (low, high) in select.items():
-        array = _between(array, _named(array, dim, rename), low, high)
+        array = _between(array, _named(array, dim, rename, coordinates=True), low, high)
     for dim in average:
         array = _mean(array, _named(array, dim, rename))
     for old in rename:
         if old in array.dims and is_latitude(array, old):  # known by a name that it will lose
             marked = array[old].assign_attrs(standard_name="latitude")
             array = array.assign_coords({old: marked})
-    array = array.rename({old: new for old, new in rename.items() if old in array.dims})
+    for old, new in rename.items():
+        if old in array.dims or (old in array.coords and new not in array.coords):
+            array = renamed(array, old, new)
     return _coarser(array, {_named(array, dim, rename): n for dim, n in coarsen.items()})
 
 
 def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
     if isinstance(data, xr.Dataset):
-        return select_variable(data, variable, tuple(dims) or ("x",))
+        return select_variable(with_places(data), variable, tuple(dims) or ("x",))
     if isinstance(data, xr.DataArray):
         return data
     raise DataError(
@@ -53,31 +57,56 @@ def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
     )  # fmt: skip
 
 
-def _named(array: xr.DataArray, dim: str, rename: Mapping[str, str]) -> str:
+def _named(
+    array: xr.DataArray, dim: str, rename: Mapping[str, str], coordinates: bool = False
+) -> str:
     """The dim under its old name, or under its new one where that was given already."""
+    known = [str(d) for d in array.dims]
+    if coordinates:
+        known += [str(n) for n, c in array.coords.items() if c.ndim in (1, 2) and n not in known]
     for name in (dim, rename.get(dim, dim)):
-        if name in array.dims:
+        if name in known:
             return name
+    near = difflib.get_close_matches(dim, known, 1)
     raise DataError(
-        f"dim '{dim}'", expected=f"one of {', '.join(map(str, array.dims))}", got=repr(dim),
-        fix="name dims of the data",
+        f"dim '{dim}'", expected=f"one of {', '.join(known)}", got=repr(dim),
+        fix=f"did you mean {near[0]}?" if near else "name dims of the data",
     )  # fmt: skip
 
 
-def _between(array: xr.DataArray, dim: str, low: float, high: float) -> xr.DataArray:
-    if dim not in array.coords:
+def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
+    """Where a coordinate lies in a range; one number takes the nearest entry."""
+    if name not in array.coords:
         raise DataError(
-            f"dim '{dim}'", expected="a coordinate to select by", got="none",
-            fix=f"data.assign_coords({dim}=values)",
+            f"dim '{name}'", expected="a coordinate to select by", got="none",
+            fix=f"data.assign_coords({name}=values)",
         )  # fmt: skip
-    x = array[dim].values
-    kept = np.flatnonzero((x >= min(low, high)) & (x <= max(low, high)))
-    if not kept.size:
+    low, high = min(low, high), max(low, high)
+    if is_longitude(array, name) and high - low < 360:
+        array = _around(array, name, low, high)
+    x = array[name].values
+    if low == high:
+        low = high = float(x.flat[np.abs(x - low).argmin()])
+    kept = (x >= low) & (x <= high)
+    if not kept.any():
         raise DataError(
-            f"select '{dim}'", expected=f"a range within {x.min():g} to {x.max():g}",
+            f"select '{name}'", expected=f"a range within {np.min(x):g} to {np.max(x):g}",
             got=f"{low:g} to {high:g}", fix="check the units and the sign of the coordinate",
         )  # fmt: skip
-    return array.isel({dim: kept})
+    if x.ndim == 1:
+        return array.isel({array[name].dims[0]: np.flatnonzero(kept)})
+    return array.where(array[name].copy(data=kept), drop=True)
+
+
+def _around(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
+    """Longitudes turned into a range: 350 is -10, and the range says which is meant."""
+    x = array[name].values
+    turned = low + (x - low) % 360.0
+    new = np.where((x >= low) & (x <= high), x, np.where(turned <= high, turned, x))
+    if np.array_equal(new, x):
+        return array
+    array = array.assign_coords({name: array[name].copy(data=new)})
+    return array.sortby(name) if name in array.dims else array
 
 
 def _mean(array: xr.DataArray, dim: str) -> xr.DataArray:
@@ -107,16 +136,6 @@ def cell_areas(fields: xr.DataArray, places: Places) -> np.ndarray:
     return np.asarray(places.flatten(area.transpose(*places.dims).values))
 
 
-def is_latitude(array: xr.DataArray, dim: str) -> bool:
-    """Whether a dim is a latitude, by its standard name, units or name."""
-    attrs = array[dim].attrs if dim in array.coords else {}
-    return (
-        attrs.get("standard_name") == "latitude"
-        or str(attrs.get("units", "")).lower() in LATITUDE_UNITS
-        or dim.lower() in LATITUDE_NAMES
-    )
-
-
 def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
     """Means by area of blocks of neighbours; what is left over at the end is dropped."""
     for dim, size in sizes.items():
@@ -138,4 +157,6 @@ def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
         whole.assign_attrs(array.attrs).coarsen(blocks, boundary="trim").sum(keep_attrs=True)
         for whole in (seen, weighted)
     )
-    return total.copy(data=(total / part.where(part > 0)).data)
+    result = total.copy(data=(total / part.where(part > 0)).data)
+    result.attrs = dict(array.attrs)  # not those of a coordinate, which weights may bring
+    return result

@@ -48,6 +48,15 @@ def seal_directory(path: Path, folder: str) -> None:
     (path / folder / LIST).write_text("".join(lines), encoding="utf-8")
 
 
+def sealed_files(path: Path) -> list[str]:
+    """Names of all files that were written with a seal, itself included; none without one."""
+    lists = sorted(path.glob(f"*/{LIST}"))
+    try:
+        return [*_read_list(path, lists[0]), lists[0].relative_to(path).as_posix()]
+    except (IndexError, FileError):  # no list, or one that nobody can read
+        return []
+
+
 def check_directory(path: Path) -> None:
     """Raise FileError if a sealed directory was damaged; one without seal passes."""
     lists = sorted(path.glob(f"*/{LIST}"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._chunks import chunk_shape, streamed
-from spdelaw.data._seal import check_directory, seal_directory
-from spdelaw.data.atomic import replace_directory
+from spdelaw.data._regular import refuse_special_in
+from spdelaw.data._seal import check_directory, seal_directory, sealed_files
+from spdelaw.data.atomic import refuse_foreign, replace_directory
 from spdelaw.errors import FileError, MissingExtraError
 
 SUFFIXES = (".zarr",)
@@ -25,14 +28,29 @@ _METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 def save(dataset: xr.Dataset, path: Path) -> None:
     """Write an encoded dataset in one step."""
     _require()
-    _check_replaceable(path)
     chunks = {name: chunk_shape(var, CHUNK_BYTES) for name, var in dataset.variables.items()}
     encoding = {name: _encoding(dataset[name], chunks[name]) for name in dataset.variables}
-    with replace_directory(path) as new:
+    with replace_store(path) as new:
         streamed(dataset, chunks).to_zarr(
             new, mode="w", zarr_format=3, consolidated=False, encoding=encoding
         )
-        seal_directory(new, min(str(name) for name in dataset.data_vars))
+
+
+@contextmanager
+def replace_store(path: Path) -> Iterator[Path]:
+    """Fill an empty directory with a Zarr store, which is sealed and then replaces ``path``.
+
+    Raises:
+        FileError: there is something that was not written with a seal.
+    """
+    with replace_directory(path, sealed_files) as new:
+        yield new
+        seal_directory(new, min(part.name for part in new.iterdir() if part.is_dir()))
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `FileError` where a directory is not what `replace_store` wrote."""
+    refuse_foreign(path, sealed_files)
 
 
 def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]:
@@ -51,6 +69,7 @@ def open_raw(path: Path, verify: bool) -> xr.Dataset:
     if not path.is_dir() or not any((path / name).is_file() for name in _METADATA):
         got = "a directory without Zarr metadata" if path.is_dir() else "no such directory"
         raise FileError(str(path), expected="a Zarr directory", got=got, fix="check the name")
+    refuse_special_in(path)
     if verify:
         check_directory(path)
     _refuse_pickle(path)
@@ -63,16 +82,6 @@ def open_raw(path: Path, verify: bool) -> xr.Dataset:
 def _require() -> None:
     if importlib.util.find_spec("zarr") is None:
         raise MissingExtraError("Zarr directories", "zarr")
-
-
-def _check_replaceable(path: Path) -> None:
-    if not path.is_dir() or not os.listdir(path):
-        return
-    if not any((path / name).is_file() for name in _METADATA):
-        raise FileError(
-            str(path), expected="a Zarr directory to replace", got="a directory of something else",
-            fix="choose another name; nothing was deleted",
-        )  # fmt: skip
 
 
 def _refuse_pickle(path: Path) -> None:

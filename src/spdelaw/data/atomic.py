@@ -2,6 +2,9 @@
 
 Everything is written into a hidden sibling, flushed to the disk, and then renamed. A
 sibling that a killed process left behind is never read, and goes with the next write.
+
+A directory goes only when every file in it was put there by its writer, who names them. One
+file of somebody else, and the directory is refused before any work.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spdelaw.data._foreign import Written, as_file_error, refuse_foreign
 from spdelaw.errors import FileError
 
-__all__ = ["recover_directory", "replace_directory", "replace_file"]
+__all__ = ["recover_directory", "refuse_foreign", "replace_directory", "replace_file"]
 
 _NEW, _OLD = ".new", ".old"
 _WEEK = 7 * 86400.0
@@ -62,7 +66,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
     with _sibling(target, _NEW) as new:
         try:
             yield new
-            with _as_file_error(path):
+            with as_file_error(path):
                 if target.exists():
                     shutil.copymode(target, new)
                 _sync(new)
@@ -73,7 +77,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def replace_directory(path: str | Path) -> Iterator[Path]:
+def replace_directory(path: str | Path, written: Written) -> Iterator[Path]:
     """Fill a temporary directory that replaces ``path`` when the block succeeds.
 
     If the block raises, the temporary directory is removed and ``path`` is as before. Where
@@ -82,34 +86,35 @@ def replace_directory(path: str | Path) -> Iterator[Path]:
     ``recover_directory`` puts it back.
 
     Args:
-        path: directory to create or replace, with all that is in it.
+        path: directory to create or replace.
+        written: tells which files of the old directory may go with it.
 
     Yields:
         Empty directory in the same folder to write into.
 
     Raises:
-        FileError: the folder is missing or the directory cannot be put in place.
+        FileError: the folder is missing, the directory holds files of somebody else, or it
+            cannot be put in place.
 
     Example:
         >>> from pathlib import Path
         >>> from spdelaw.data.atomic import replace_directory
-        >>> with replace_directory("results") as new:
+        >>> with replace_directory("results", lambda old: ["numbers.txt"]) as new:
         ...     _ = (new / "numbers.txt").write_text("1 2 3")
         >>> [file.name for file in Path("results").iterdir()]
         ['numbers.txt']
     """
     target = _prepare(path)
-    if target.exists() and not target.is_dir():
-        raise FileError(
-            str(path), expected="the name of a directory", got="a file", fix="choose another name"
-        )
+    refuse_foreign(path, written)
     with _sibling(target, _NEW) as new:
-        with _as_file_error(path):
+        with as_file_error(path):
             new.mkdir()
         try:
             yield new
-            with _as_file_error(path):
+            with as_file_error(path):
                 _sync_tree(new)
+            refuse_foreign(path, written)  # the work took time, in which files may have come
+            with as_file_error(path):
                 _swap_in(new, target)
                 _sync(target.parent)
         finally:
@@ -130,7 +135,7 @@ def recover_directory(path: str | Path) -> None:
         return
     for old in sorted(_siblings(target, _OLD)):
         if _is_abandoned(old):
-            with _as_file_error(path):
+            with as_file_error(path):
                 old.rename(target)
             return
 
@@ -245,14 +250,3 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _as_file_error(path: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FileError(
-            str(path), expected="a place that can be written", got=f"{error.strerror or error}",
-            fix="check permissions and free space of the folder",
-        ) from error  # fmt: skip

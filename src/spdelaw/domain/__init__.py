@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from spdelaw.domain._analysis import Analysis
@@ -11,12 +12,14 @@ from spdelaw.domain._derivatives import gradients
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
 from spdelaw.domain._graph import Graph
-from spdelaw.domain._interval import Interval
+from spdelaw.domain._interval import Boundary, Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
-from spdelaw.domain._places import Places
+from spdelaw.domain._places import Places, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
+from spdelaw.domain._products import Multiplied, Products
+from spdelaw.domain._settings import shown
 from spdelaw.domain._sphere import Sphere
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
@@ -25,6 +28,7 @@ __all__ = [
     "DOMAINS",
     "AbstractDomain",
     "Analysis",
+    "Boundary",
     "Box",
     "Disk",
     "Empirical",
@@ -32,12 +36,15 @@ __all__ = [
     "Interval",
     "Line",
     "Mesh",
+    "Multiplied",
     "Places",
     "Plane",
+    "Products",
     "Sphere",
     "Turn",
     "from_dict",
     "gradients",
+    "places_of_fields",
 ]
 
 #: Domains by the name under which files and the shell know them.
@@ -53,7 +60,12 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
         >>> from_dict({"name": "interval", "a": 0.0, "b": 1.0, "boundary": "periodic"})
         Interval(a=0.0, b=1.0, boundary='periodic')
     """
-    settings = dict(description)
+    if not isinstance(description, Mapping):
+        raise DomainError(
+            "domain", expected="a dict with a name", got=shown(description),
+            fix="write it with domain.to_dict()",
+        )  # fmt: skip
+    settings = {str(key): value for key, value in description.items()}
     name = settings.pop("name", None)
     cls = DOMAINS[name] if isinstance(name, str) and name in DOMAINS else find_domain(name)
     if cls is None:
@@ -63,8 +75,10 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
         )  # fmt: skip
     try:
         return cls.from_settings(**settings)
-    except TypeError as error:
+    except DomainError:
+        raise
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise DomainError(
             "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",
-            fix=str(error),
+            fix=f"write it with domain.to_dict() ({type(error).__name__}: {shown(str(error))})",
         ) from error  # fmt: skip

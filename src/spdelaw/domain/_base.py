@@ -11,7 +11,15 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
-from spdelaw.domain._places import Places, as_points, places_of_fields, places_of_points
+from spdelaw.domain._places import (
+    POINT,
+    Places,
+    as_points,
+    places_of_fields,
+    places_of_points,
+    sensors_outside,
+)
+from spdelaw.domain._products import Multiplied, Pairs, Products, pairs_of_modes
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
 
@@ -82,6 +90,11 @@ class AbstractDomain(abc.ABC):
     def check_points(self, points: Any) -> Array:
         """Return the points as float64, or raise `DomainError` where they lie outside."""
 
+    @property
+    def reach(self) -> str:
+        """Where points may lie, in words, for messages."""
+        return str(self)
+
     def contains(self, points: Array) -> Array:
         """Whether each point lies in the domain; shape (n_points,)."""
         return np.ones(len(points), bool)
@@ -117,6 +130,23 @@ class AbstractDomain(abc.ABC):
         """Field by a fast transform, or None where the grid does not allow one."""
         return None
 
+    # -- products of modes ----------------------------------------------------------
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Products of modes at points, for the Gram matrices ``Phi' W Phi`` of many weights.
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> domain, seen = sl.Interval(0, np.pi), np.array([[1.0, 0.0, 1.0]])
+            >>> domain.products(np.array([0.5, 1.0, 1.5]), 2).gram(seen).shape
+            (1, 2, 2)
+        """
+        return Multiplied(self.eigenfunctions(points, n_modes))
+
+    def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
+        """Products of modes in one dimension as few waves; here each product is its own."""
+        return pairs_of_modes(self.eigenfunctions(points, n_modes))
+
     # -- labels ---------------------------------------------------------------------
 
     def places(self, fields: xr.DataArray | Array) -> Places:
@@ -129,9 +159,11 @@ class AbstractDomain(abc.ABC):
         fields = fields.transpose(..., *self._space_dims(fields))
         found = places_of_fields(fields, self.dims)
         inside = self.contains(found.points)
-        if not inside.all() and inside.any():
-            outside = found.only(~inside).flatten(fields.data)
-            if bool(np.isnan(outside).all()):
+        if not inside.all():
+            seen = found.only(~inside).seen(fields.data)
+            if found.dims == (POINT,) and seen.any():
+                raise sensors_outside(self.reach, self.dims, found.points, ~inside)
+            if inside.any() and not seen.any():
                 found = found.only(inside)
         return found._replace(points=self.check_points(found.points))
 
@@ -143,8 +175,10 @@ class AbstractDomain(abc.ABC):
         lead = [d for d in fields.dims if d not in self._space_dims(fields)]
         values = places.flatten(fields.transpose(*lead, *places.dims).data)
         coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}
+        if fields.sizes.get("point") == len(places.points):  # names of stations and the like
+            coords |= {k: v for k, v in fields.coords.items() if v.dims == ("point",)}
         for i, dim in enumerate(self.dims):
-            coords[dim] = ("point", places.points[:, i])
+            coords[dim] = ("point", places.points[:, i], fields[dim].attrs)
         return xr.DataArray(values, coords, [*lead, "point"], fields.name, fields.attrs)
 
     # -- transforms -----------------------------------------------------------------

@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from spdelaw.domain._interval import BOUNDARIES, Interval
+from spdelaw.domain._settings import pair, shown, word
 from spdelaw.domain._tensor import TensorDomain
 from spdelaw.domain._turns import Turn
 from spdelaw.errors import DomainError
@@ -43,19 +42,15 @@ class Box(TensorDomain):
         self, *sides: Sequence[float], boundary: str | Sequence[str] = "dirichlet"
     ) -> None:
         """Check the sides and the boundary."""
-        words = (boundary,) * len(sides) if isinstance(boundary, str) else tuple(boundary)
+        words = _words(boundary, len(sides))
         if len(sides) not in (2, 3) or len(words) != len(sides):
             raise DomainError(
                 "Box", expected="two or three sides, and one boundary for all or one a side",
                 got=f"{len(sides)} sides, {len(words)} boundaries",
                 fix="pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval",
             )  # fmt: skip
-        unknown = [word for word in words if word not in BOUNDARIES]
-        if unknown:
-            raise DomainError(
-                "boundary", expected=f"one of {BOUNDARIES}, or one a side", got=repr(unknown[0]),
-                fix="pass boundary='dirichlet'",
-            )  # fmt: skip
+        for name in words:
+            word("boundary", name, BOUNDARIES)
         object.__setattr__(self, "sides", tuple(_side(side) for side in sides))
         object.__setattr__(self, "boundary", words)
 
@@ -95,14 +90,22 @@ class Box(TensorDomain):
     @classmethod
     def from_settings(cls, **settings: Any) -> Box:
         """Box from its ``sides`` and ``boundary``."""
-        return cls(*settings.pop("sides"), **settings)
+        return cls(*settings.pop("sides", ()), **settings)
 
 
 def _side(side: Any) -> tuple[float, float]:
-    ends = np.asarray(side, dtype=float) if np.shape(side) == (2,) else np.full(2, np.nan)
-    if not (np.isfinite(ends).all() and ends[0] < ends[1]):
-        raise DomainError(
-            "Box", expected="sides (a, b) with finite a < b", got=repr(side),
-            fix="pass Box((0, 1), (0, 2))",
-        )  # fmt: skip
-    return float(ends[0]), float(ends[1])
+    expected, fix = "sides (a, b) with finite a < b", "pass Box((0, 1), (0, 2))"
+    a, b = pair("Box", side, expected, fix)
+    if not a < b:
+        raise DomainError("Box", expected=expected, got=shown(side), fix=fix)
+    return a, b
+
+
+def _words(boundary: Any, n_sides: int) -> tuple[Any, ...]:
+    """One boundary a side, not checked yet."""
+    if isinstance(boundary, str):
+        return (boundary,) * n_sides
+    try:
+        return tuple(boundary)
+    except TypeError:
+        return (boundary,) * n_sides  # no word at all, which its check says

@@ -7,12 +7,12 @@ import functools
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import grid_points
+from spdelaw.domain._settings import pair, real, word
 from spdelaw.domain._turns import Turn, turns_of_neighbours
-from spdelaw.errors import DomainError
 
 BOUNDARIES = ("dirichlet", "neumann")
 
@@ -48,22 +48,11 @@ class Disk(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the radius, the centre and the boundary."""
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise DomainError(
-                "radius", expected="a positive number", got=repr(self.radius), fix="use Disk(1.0)"
-            )
-        if np.shape(self.centre) != (2,) or not np.isfinite(self.centre).all():
-            raise DomainError(
-                "centre", expected="two finite numbers", got=repr(self.centre),
-                fix="pass centre=(0.0, 0.0)",
-            )  # fmt: skip
-        if self.boundary not in BOUNDARIES:
-            raise DomainError(
-                "boundary", expected=f"one of {BOUNDARIES}", got=repr(self.boundary),
-                fix="pass boundary='dirichlet'",
-            )  # fmt: skip
-        object.__setattr__(self, "radius", float(self.radius))
-        object.__setattr__(self, "centre", (float(self.centre[0]), float(self.centre[1])))
+        radius = real("radius", self.radius, "use Disk(1.0)", positive=True)
+        centre = pair("centre", self.centre, "two finite numbers", "pass centre=(0.0, 0.0)")
+        word("boundary", self.boundary, BOUNDARIES)
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "centre", centre)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -89,7 +78,7 @@ class Disk(AbstractDomain):
         r, phi = self._polar(points)
         rho = np.minimum(r / self.radius, 1.0)[:, None]
         turn = np.where(is_sine, np.sin(m * phi[:, None]), np.cos(m * phi[:, None]))
-        return special.jv(m, j * rho) * turn * _scale(m, j, self.boundary) / self.radius
+        return scipy.special.jv(m, j * rho) * turn * _scale(m, j, self.boundary) / self.radius
 
     def turns(self, n_modes: int) -> tuple[Turn, ...]:
         """``cos(m phi)`` and ``sin(m phi)`` of the same zero: rotation about the centre."""
@@ -106,7 +95,7 @@ class Disk(AbstractDomain):
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Legendre in the radius, the trapezoid rule in ``2 n_points`` angles."""
-        s, w = special.roots_legendre(n_points)
+        s, w = scipy.special.roots_legendre(n_points)
         r, wr = 0.5 * self.radius * (s + 1.0), 0.5 * self.radius * w
         phi = np.arange(2 * n_points) * (np.pi / n_points)
         polar = grid_points((r, phi))
@@ -147,7 +136,7 @@ def _modes(n_modes: int, boundary: str) -> Modes:
     # Weyl: n modes need zeros up to about 2 sqrt(n), and k of them up to about k pi.
     reach = 2.0 * np.sqrt(n_modes) + 4.0
     count = int(reach / np.pi) + 2
-    find = special.jn_zeros if boundary == "dirichlet" else _flat_zeros
+    find = scipy.special.jn_zeros if boundary == "dirichlet" else _flat_zeros
     rows = []
     for m in range(int(reach) + 1):
         zeros = find(m, count)
@@ -160,8 +149,8 @@ def _modes(n_modes: int, boundary: str) -> Modes:
 def _flat_zeros(m: int, count: int) -> Array:
     """Zeros of ``J_m'``; for m = 0 the constant mode comes first."""
     if m == 0:
-        return np.append(0.0, special.jnp_zeros(0, count))
-    return special.jnp_zeros(m, count)
+        return np.append(0.0, scipy.special.jnp_zeros(0, count))
+    return scipy.special.jnp_zeros(m, count)
 
 
 def _scale(m: Array, j: Array, boundary: str) -> Array:
@@ -171,9 +160,9 @@ def _scale(m: Array, j: Array, boundary: str) -> Array:
     ``(1 - m^2/j^2) J_m(j)^2 / 2`` at one of its derivative; the angle gives pi, or 2 pi.
     """
     if boundary == "dirichlet":
-        radial = 0.5 * special.jv(m + 1, j) ** 2
+        radial = 0.5 * scipy.special.jv(m + 1, j) ** 2
     else:
         flat = j == 0
         safe = np.where(flat, 1.0, j)
-        radial = 0.5 * np.where(flat, 1.0, (1.0 - (m / safe) ** 2) * special.jv(m, safe) ** 2)
+        radial = 0.5 * np.where(flat, 1.0, (1.0 - (m / safe) ** 2) * scipy.special.jv(m, safe) ** 2)
     return 1.0 / np.sqrt(radial * np.where(m == 0, 2.0, 1.0) * np.pi)

@@ -7,12 +7,13 @@ import functools
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy.spatial import KDTree
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._low_rank import fill_and_factor
 from spdelaw.domain._places import as_points, places_of_fields
+from spdelaw.domain._settings import restored, shown, table
 from spdelaw.domain._tabulated import TabulatedDomain
 from spdelaw.errors import DomainError
 
@@ -69,17 +70,14 @@ class Empirical(TabulatedDomain):
         seed: int = 0,
     ) -> None:
         """Check the fields and compute their patterns."""
-        names = _space(fields) if dims is None else tuple(dims)
-        lead = [d for d in fields.dims if d in ("path", "time")]
-        places = places_of_fields(fields, names)
-        table = places.flatten(fields.transpose(*lead, *places.dims).values.astype(float))
-        rows = table.reshape(-1, table.shape[-1])
+        names = _space(fields) if dims is None else _named(fields, dims)
+        points, rows = _rows_of(fields, names)
         seen = ~np.isnan(rows).all(0)
-        points, rows = places.points[seen], rows[:, seen]
+        points, rows = points[seen], rows[:, seen]
         rows = rows[~np.isnan(rows).all(1)]
-        w = _weights(weights, points, seen)
         n = _count(n_modes, rows)
-        found = fill_and_factor(rows * np.sqrt(w), n, np.random.default_rng(seed))
+        w = _weights(weights, points, seen)
+        found = fill_and_factor(rows * np.sqrt(w), n, _generator(seed))
         v = found.values**2 / len(rows)
         if v[-1] <= NOTHING * v[0]:
             raise DomainError(
@@ -96,7 +94,7 @@ class Empirical(TabulatedDomain):
 
     def _restore(self, **settings: Any) -> None:
         names = tuple(settings.pop("coordinates"))
-        self._store(coordinates=names, **{k: np.asarray(v, float) for k, v in settings.items()})
+        self._store(coordinates=names, **{k: restored(k, v) for k, v in settings.items()})
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -104,14 +102,14 @@ class Empirical(TabulatedDomain):
         return self.coordinates
 
     @functools.cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.nodes.reshape(len(self.nodes), -1))
+    def _tree(self) -> scipy.spatial.KDTree:
+        return scipy.spatial.KDTree(self.nodes.reshape(len(self.nodes), -1))
 
     def _rows(self, points: Array) -> Array:
         """Row of each point in the table; the number of rows where it is none of them."""
         reach = SAME_POINT * max(float(np.ptp(self.nodes, axis=0).max()), 1e-300)
-        table = np.asarray(points, float).reshape(len(points), -1)
-        return self._tree.query(table, distance_upper_bound=reach)[1]
+        rows = np.asarray(points, float).reshape(len(points), -1)
+        return self._tree.query(rows, distance_upper_bound=reach)[1]
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Rows of the table."""
@@ -127,15 +125,15 @@ class Empirical(TabulatedDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points of the table, in any order and number."""
-        table = as_points(points, self.dims)
-        unknown = ~self.contains(table)
+        asked = as_points(points, self.dims)
+        unknown = ~self.contains(asked)
         if unknown.any():
             raise DomainError(
                 "points", expected="points of the data that the patterns come from",
-                got=str(table[unknown][0].tolist()),
+                got=str(asked[unknown][0].tolist()),
                 fix="interpolate the data, or compute the patterns on these points",
             )  # fmt: skip
-        return table
+        return asked
 
     def __repr__(self) -> str:
         """Sizes, and how much the patterns hold."""
@@ -145,13 +143,58 @@ class Empirical(TabulatedDomain):
         )
 
 
-def _space(fields: Any) -> tuple[str, ...]:
+def _check_fields(fields: Any) -> None:
     if not isinstance(fields, xr.DataArray) or not {"path", "time"} & set(fields.dims):
         raise DomainError(
             "fields", expected="a DataArray with dims path or time, and space",
             got=f"dims {getattr(fields, 'dims', None)} of a {type(fields).__name__}",
             fix="pass the result of sl.as_fields, sl.read or sl.simulate",
         )  # fmt: skip
+
+
+def _named(fields: Any, dims: Any) -> tuple[str, ...]:
+    """Spatial coordinates as they were given."""
+    _check_fields(fields)
+    names = tuple(dims) if isinstance(dims, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise DomainError(
+            "dims", expected="names of spatial coordinates", got=shown(dims), fix="pass dims=('x',)"
+        )
+    return names
+
+
+def _rows_of(fields: xr.DataArray, names: tuple[str, ...]) -> tuple[Array, Array]:
+    """Points, and one row of values a path and time."""
+    lead = [d for d in fields.dims if d in ("path", "time")]
+    places = places_of_fields(fields, names)
+    more = [str(d) for d in fields.dims if d not in (*lead, *places.dims)]
+    if more:
+        raise DomainError(
+            "fields", expected=f"dims path, time and {', '.join(places.dims)}",
+            got=f"{', '.join(more)} as well", fix="select one entry of it, or name it in dims",
+        )  # fmt: skip
+    values = fields.transpose(*lead, *places.dims).values
+    values = table("fields", values, "fields of numbers", "convert them to float")
+    rows = places.flatten(values).reshape(-1, len(places.points))
+    if np.isinf(rows).any():
+        raise DomainError(
+            "fields", expected="finite numbers, NaN where missing", got="infinite values",
+            fix="fields.where(np.isfinite(fields))",
+        )  # fmt: skip
+    return as_points(places.points, names), rows
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise DomainError(
+            "seed", expected="a whole number of at least 0", got=shown(seed), fix="pass seed=0"
+        ) from error
+
+
+def _space(fields: Any) -> tuple[str, ...]:
+    _check_fields(fields)
     dims = tuple(str(d) for d in fields.dims if d not in ("path", "time"))
     if dims != ("point",):
         return dims
@@ -163,13 +206,15 @@ def _weights(weights: Any, points: Array, seen: Array) -> Array:
     if isinstance(weights, AbstractDomain):
         w = weights.grid_weights(weights.check_points(points))
     else:
-        w = np.ones(len(points)) if weights is None else np.asarray(weights, float).ravel()
+        w = np.ones(len(points))
+        if weights is not None:
+            w = table("weights", weights, "positive numbers", "leave weights out").ravel()
         if len(w) == len(seen) and weights is not None:
             w = w[seen]
     if w.shape != (len(points),) or not (np.isfinite(w) & (w > 0)).all():
         raise DomainError(
             "weights", expected=f"positive numbers, one for each of {len(seen)} points",
-            got=f"shape {w.shape}, least {w.min():g}",
+            got=f"shape {w.shape}, least {w.min(initial=np.inf):g}",
             fix="pass the domain the points lie on, or leave weights out",
         )  # fmt: skip
     return w
@@ -177,6 +222,10 @@ def _weights(weights: Any, points: Array, seen: Array) -> Array:
 
 def _count(n_modes: int, rows: Array) -> int:
     most = min(rows.shape)
+    if most == 0:
+        raise DomainError(
+            "fields", expected="at least one value", got="none", fix="pass fields with values"
+        )
     if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
         raise DomainError(
             "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=16"

@@ -6,12 +6,19 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from spdelaw.domain._base import Array
 from spdelaw.domain._places import as_points
+from spdelaw.domain._settings import restored, table
 from spdelaw.domain._tabulated import TabulatedDomain, lowest_modes
 from spdelaw.errors import DomainError
+
+#: What an adjacency matrix has to be, and what helps where it is not.
+_GRAPH = (
+    "a square, symmetric matrix of non-negative weights",
+    "for directed graphs pass (w + w.T) / 2",
+)
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -43,23 +50,18 @@ class Graph(TabulatedDomain):
         """Check the weights and compute the modes."""
         w = _checked(adjacency)
         n = w.shape[0]
-        where = np.zeros((0, 2)) if positions is None else np.asarray(positions, float)
-        if positions is not None and (where.shape != (n, 2) or not np.isfinite(where).all()):
-            raise DomainError(
-                "positions", expected=f"finite numbers ({n}, 2), one row a vertex",
-                got=f"shape {where.shape}", fix="leave positions out",
-            )  # fmt: skip
-        laplacian = sparse.diags_array(np.asarray(w.sum(1)).ravel()) - w
+        where = np.zeros((0, 2)) if positions is None else _positions(positions, n)
+        laplacian = scipy.sparse.diags_array(np.asarray(w.sum(1)).ravel()) - w
         shift = max(float(w.sum()) / n, 1e-300)
         count = min(64, n) if n_modes is None else n_modes
         self._store(spectrum=np.empty(n))  # as many as there are vertices may be asked for
-        mu, v = lowest_modes(laplacian, sparse.eye_array(n), self.check_modes(count), shift)
-        upper = sparse.triu(w, 1).tocoo()
+        mu, v = lowest_modes(laplacian, scipy.sparse.eye_array(n), self.check_modes(count), shift)
+        upper = scipy.sparse.triu(w, 1).tocoo()
         edges = np.stack([*upper.coords, upper.data], axis=1)
         self._store(adjacency=edges, positions=where, spectrum=mu, modes=v)
 
     def _restore(self, **settings: Any) -> None:
-        tables = {key: np.asarray(value, float) for key, value in settings.items()}
+        tables = {key: restored(key, value) for key, value in settings.items()}
         self._store(**tables | {"positions": tables["positions"].reshape(-1, 2)})
 
     @property
@@ -104,8 +106,10 @@ class Graph(TabulatedDomain):
 
 def _checked(adjacency: Any) -> Any:
     """Adjacency as a sparse matrix with an empty diagonal, or `DomainError`."""
+    if not scipy.sparse.issparse(adjacency):
+        adjacency = table("adjacency", adjacency, *_GRAPH)
     try:
-        w = sparse.csr_array(adjacency, dtype=float, copy=True)
+        w = scipy.sparse.csr_array(adjacency, dtype=float, copy=True)
     except (TypeError, ValueError) as error:
         raise _not_a_graph(f"{type(error).__name__}: {error}") from error
     if w.ndim != 2 or w.shape[0] != w.shape[1] or w.shape[0] < 2:
@@ -119,8 +123,13 @@ def _checked(adjacency: Any) -> Any:
     return w
 
 
+def _positions(positions: Any, n: int) -> Array:
+    expected, fix = f"finite numbers ({n}, 2), one row a vertex", "leave positions out"
+    where = table("positions", positions, expected, fix)
+    if where.shape != (n, 2) or not np.isfinite(where).all():
+        raise DomainError("positions", expected=expected, got=f"shape {where.shape}", fix=fix)
+    return where
+
+
 def _not_a_graph(got: str) -> DomainError:
-    return DomainError(
-        "adjacency", expected="a square, symmetric matrix of non-negative weights", got=got,
-        fix="for directed graphs pass (w + w.T) / 2",
-    )  # fmt: skip
+    return DomainError("adjacency", expected=_GRAPH[0], got=got, fix=_GRAPH[1])

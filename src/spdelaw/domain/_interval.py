@@ -6,9 +6,12 @@ import dataclasses
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
+from spdelaw.domain._places import as_points
+from spdelaw.domain._products import Pairs, Products, looked_up, pairs_of_waves
+from spdelaw.domain._settings import real, word
 from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
@@ -37,18 +40,17 @@ class Interval(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the ends and the boundary."""
-        if not (np.isfinite([self.a, self.b]).all() and self.a < self.b):
+        a, b = (real(f"end {end}", getattr(self, end), "use Interval(0, np.pi)") for end in "ab")
+        if not a < b:
             raise DomainError(
-                "Interval", expected="finite ends with a < b", got=f"a={self.a}, b={self.b}",
+                "Interval",
+                expected="finite ends with a < b",
+                got=f"a={a}, b={b}",
                 fix="swap the ends, for example Interval(0, np.pi)",
-            )  # fmt: skip
-        if self.boundary not in BOUNDARIES:
-            raise DomainError(
-                "boundary", expected=f"one of {BOUNDARIES}", got=repr(self.boundary),
-                fix="pass boundary='dirichlet'",
-            )  # fmt: skip
-        object.__setattr__(self, "a", float(self.a))
-        object.__setattr__(self, "b", float(self.b))
+            )
+        word("boundary", self.boundary, BOUNDARIES)
+        object.__setattr__(self, "a", a)
+        object.__setattr__(self, "b", b)
 
     @property
     def volume(self) -> float:
@@ -86,7 +88,7 @@ class Interval(AbstractDomain):
         """Gauss-Legendre, or the trapezoid rule where ends are glued together."""
         if self.boundary == "periodic":
             return self.grid(n_points), np.full(n_points, self.volume / n_points)
-        x, w = special.roots_legendre(n_points)
+        x, w = scipy.special.roots_legendre(n_points)
         return self.a + 0.5 * self.volume * (x + 1.0), 0.5 * self.volume * w
 
     def grid(self, n_points: int) -> Array:
@@ -126,17 +128,14 @@ class Interval(AbstractDomain):
 
     def check_points(self, points: Array) -> Array:
         """Points as float64 within ``[a, b]``."""
-        x = np.atleast_1d(np.asarray(points, dtype=float))
+        x = as_points(points, self.dims)
         bad = ~self.contains(x)
-        if x.ndim != 1 or x.size == 0 or bad.any():
-            got = f"shape {x.shape}" if x.ndim != 1 or x.size == 0 else f"{x[bad][0]}"
+        if bad.any():
             raise DomainError(
                 "points",
                 expected=f"a vector of points within [{self.a:g}, {self.b:g}]",
-                got=got,
-                fix=f"rescale the coordinate, or use Interval({x.min():g}, {x.max():g})"
-                if x.size and np.isfinite(x).all()
-                else "pass a one-dimensional array of finite coordinates",
+                got=f"{x[bad][0]}",
+                fix=f"rescale the coordinate, or use Interval({x.min():g}, {x.max():g})",
             )
         return x
 
@@ -146,6 +145,25 @@ class Interval(AbstractDomain):
             return None
         k = self._wavenumbers(self.check_modes(n_modes)) * np.pi / self.volume
         return turns_of_neighbours((np.arange(n_modes) % 2 == 0) & (k > 0), k)
+
+    # -- products of modes ----------------------------------------------------------
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Gram matrices looked up in cosine and sine sums of the weights."""
+        n, x = self.check_modes(n_modes), np.asarray(points, float)
+        return looked_up((self.mode_pairs(x, n),), np.arange(n)[:, None], np.arange(len(x)))
+
+    def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
+        """Products of sines and cosines are cosines and sines of sums and differences."""
+        k = self._wavenumbers(n_modes)
+        is_sine = np.full(n_modes, self.boundary == "dirichlet")
+        turn = np.pi / self.volume
+        if self.boundary == "periodic":
+            # Only even multiples of half a turn occur: k counts whole turns.
+            k, turn = k / 2.0, 2.0 * turn
+            is_sine = (np.arange(n_modes) % 2 == 0) & (k > 0)
+        factor = np.sqrt(np.where(k == 0, 1.0, 2.0) / self.volume)
+        return pairs_of_waves(turn * (np.asarray(points, float) - self.a), k, is_sine, factor)
 
     # -- fast transforms ------------------------------------------------------------
 

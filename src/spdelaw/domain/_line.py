@@ -6,10 +6,11 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.errors import DomainError
+from spdelaw.domain._places import as_points
+from spdelaw.domain._settings import real
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +34,7 @@ class Line(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the extent."""
-        if not (np.isfinite(self.extent) and self.extent > 0):
-            raise DomainError(
-                "extent", expected="a positive number", got=repr(self.extent), fix="use Line()"
-            )
-        object.__setattr__(self, "extent", float(self.extent))
+        object.__setattr__(self, "extent", real("extent", self.extent, "use Line()", positive=True))
 
     @property
     def volume(self) -> float:
@@ -69,7 +66,7 @@ class Line(AbstractDomain):
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Hermite for the Gaussian weight: exact to degree ``2 n_points - 1``."""
-        x, w = special.roots_hermitenorm(n_points)
+        x, w = scipy.special.roots_hermitenorm(n_points)
         return x, w / np.sqrt(2 * np.pi)
 
     def grid(self, n_points: int) -> Array:
@@ -79,7 +76,7 @@ class Line(AbstractDomain):
     def grid_weights(self, points: Array) -> Array:
         """Gauss-Hermite weights on Gauss-Hermite points, else cell widths times the density."""
         x = np.asarray(points, dtype=float)
-        nodes = special.roots_hermitenorm(x.size)[0] if 1 < x.size <= 200 else None
+        nodes = scipy.special.roots_hermitenorm(x.size)[0] if 1 < x.size <= 200 else None
         order = np.argsort(x)
         w = np.empty_like(x)
         if nodes is not None and np.allclose(x[order], nodes, rtol=0, atol=1e-10):
@@ -94,10 +91,4 @@ class Line(AbstractDomain):
 
     def check_points(self, points: Array) -> Array:
         """Points as a float64 vector of finite numbers."""
-        x = np.atleast_1d(np.asarray(points, dtype=float))
-        if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
-            raise DomainError(
-                "points", expected="a vector of finite points", got=f"shape {x.shape}",
-                fix="pass a one-dimensional array of finite coordinates",
-            )  # fmt: skip
-        return x
+        return as_points(points, self.dims)

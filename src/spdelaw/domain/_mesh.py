@@ -7,10 +7,11 @@ import functools
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from spdelaw.domain._base import Array
 from spdelaw.domain._places import as_points
+from spdelaw.domain._settings import restored, shown, table, word
 from spdelaw.domain._tabulated import TabulatedDomain, lowest_modes
 from spdelaw.errors import DomainError, MissingExtraError
 
@@ -66,11 +67,7 @@ class Mesh(TabulatedDomain):
     ) -> None:
         """Check the triangulation and compute the modes."""
         points, corners = _checked(nodes, triangles)
-        if boundary not in BOUNDARIES:
-            raise DomainError(
-                "boundary", expected=f"one of {BOUNDARIES}", got=repr(boundary),
-                fix="pass boundary='neumann'",
-            )  # fmt: skip
+        word("boundary", boundary, BOUNDARIES)
         d = _coefficient("diffusion", diffusion, points, "positive")
         v = _coefficient("potential", potential, points, "non-negative")
         stiffness, mass, free = _matrices(points, corners, d, v, boundary)
@@ -78,9 +75,9 @@ class Mesh(TabulatedDomain):
         self._store(nodes=points, triangles=corners, spectrum=np.empty(len(free)))
         shift = float(d.mean()) / float(_areas(points, corners).sum())
         mu, inner = lowest_modes(stiffness, mass, self.check_modes(count), shift)
-        table = np.zeros((len(points), count))
-        table[free] = inner
-        self._store(spectrum=mu, modes=table)
+        modes = np.zeros((len(points), count))
+        modes[free] = inner
+        self._store(spectrum=mu, modes=modes)
 
     @classmethod
     def from_skfem(cls, mesh: Any, **settings: Any) -> Mesh:
@@ -88,7 +85,8 @@ class Mesh(TabulatedDomain):
         return cls(np.asarray(mesh.p).T, np.asarray(mesh.t).T, **settings)
 
     def _restore(self, **settings: Any) -> None:
-        tables = {key: np.asarray(value, float) for key, value in settings.items()}
+        tables = {key: restored(key, value) for key, value in settings.items()}
+        _checked(tables["nodes"], tables["triangles"].astype(int))
         self._store(**tables | {"triangles": tables["triangles"].astype(int)})
 
     @property
@@ -103,8 +101,8 @@ class Mesh(TabulatedDomain):
         return np.bincount(self.triangles.ravel(), share, len(self.nodes))
 
     @functools.cached_property
-    def _tree(self) -> KDTree:
-        return KDTree(self.nodes[self.triangles].mean(1))
+    def _tree(self) -> scipy.spatial.KDTree:
+        return scipy.spatial.KDTree(self.nodes[self.triangles].mean(1))
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Linear interpolation in the triangle of each point; zero outside the mesh."""
@@ -127,6 +125,13 @@ class Mesh(TabulatedDomain):
         if np.array_equal(points, self.nodes):
             return self.node_weights.copy()
         return np.full(len(points), self.volume / len(points))
+
+    @property
+    def reach(self) -> str:
+        """The rectangle around the nodes."""
+        ends = zip(self.dims, self.nodes.min(0), self.nodes.max(0), strict=True)
+        sides = ", ".join(f"{dim} {a:g} to {b:g}" for dim, a, b in ends)
+        return f"the triangles of a mesh that spans {sides}"
 
     def contains(self, points: Array) -> Array:
         """Whether points lie in a triangle."""
@@ -185,7 +190,16 @@ def _areas(nodes: Array, triangles: Array) -> Array:
 
 
 def _checked(nodes: Any, triangles: Any) -> tuple[Array, Array]:
-    points, corners = as_points(np.asarray(nodes), ("x", "y")), np.asarray(triangles)
+    points = as_points(table("nodes", nodes, "an array (n, 2)", "one row a node"), ("x", "y"))
+    try:
+        corners = np.asarray(triangles)
+    except Exception as error:  # ragged lists, and objects that may raise anything
+        raise DomainError(
+            "triangles",
+            expected="integers (n, 3), numbers of nodes",
+            got=shown(triangles),
+            fix="pass Delaunay(nodes).simplices",
+        ) from error
     if corners.ndim != 2 or corners.shape[1] != 3 or corners.dtype.kind not in "iu":
         raise DomainError(
             "triangles", expected="integers (n, 3), numbers of nodes",
@@ -216,10 +230,10 @@ def _coefficient(what: str, value: Any, nodes: Array, sign: str) -> Array:
     """Values of a coefficient at the nodes, or `DomainError`."""
     try:
         values = value(*nodes.T) if callable(value) else value
-        found = np.broadcast_to(np.asarray(values, float), len(nodes)).copy()
-    except (TypeError, ValueError) as error:
+        found = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
+    except Exception as error:  # a function of the user may raise anything
         raise DomainError(
-            what, expected="a number, one a node, or a function of (x, y)", got=repr(value)[:60],
+            what, expected="a number, one a node, or a function of (x, y)", got=shown(value),
             fix=f"pass {what}=1.0",
         ) from error  # fmt: skip
     fine = found > 0 if sign == "positive" else found >= 0

@@ -20,6 +20,8 @@ Array = np.ndarray
 POINT = "point"
 #: Points that fill more than this part of the grid of their coordinates are a grid with holes.
 FILLED = 0.5
+#: Sensors outside the domain that a message names.
+SENSORS = 3
 
 
 class Places(NamedTuple):
@@ -54,11 +56,13 @@ class Places(NamedTuple):
             values = whole
         return values.reshape(*lead, *self.shape)
 
+    def seen(self, values: Any) -> Array:
+        """Which points hold a value anywhere in values (..., *shape); (M,)."""
+        flat = self.flatten(values)
+        return np.asarray(~np.isnan(flat).all(axis=tuple(range(flat.ndim - 1))))
+
     def only(self, inside: Array) -> Places:
-        """The same grid or list with fewer points."""
-        if self.dims == (POINT,):
-            coords = {name: (dims, v[inside]) for name, (dims, v) in self.coords.items()}
-            return Places(self.points[inside], self.dims, coords, (int(inside.sum()),))
+        """The same grid or list with fewer points; the others become holes."""
         return self._replace(points=self.points[inside], inside=inside)
 
 
@@ -113,7 +117,7 @@ def as_points(points: Any, dims: tuple[str, ...]) -> Array:
     """Points (M,) or (M, d) of finite float64 from a table, or from one axis a dim of a grid."""
     try:
         table = _table(points, dims)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise _not_points(dims, str(error) or type(error).__name__) from error
     wanted = 1 if len(dims) == 1 else 2
     if table.ndim != wanted or table.size == 0 or (wanted == 2 and table.shape[1] != len(dims)):
@@ -134,6 +138,23 @@ def _table(points: Any, dims: tuple[str, ...]) -> Array:
         if all(axis.ndim == 1 for axis in axes):
             return grid_points(axes)
     return np.asarray(points, dtype=float)
+
+
+def sensors_outside(
+    reach: str, dims: tuple[str, ...], points: Array, outside: Array
+) -> DomainError:
+    """Error that names sensors which lie outside a domain."""
+    at = np.flatnonzero(outside)
+    first = at[:SENSORS].tolist()
+    places = [", ".join(f"{d} {v:g}" for d, v in zip(dims, points[i], strict=True)) for i in first]
+    named = "; ".join(f"number {i} at {place}" for i, place in zip(first, places, strict=True))
+    more = f", and {len(at) - SENSORS} more" if len(at) > SENSORS else ""
+    return DomainError(
+        "sensors",
+        expected=f"points within {reach}",
+        got=f"{len(at)} of {len(points)} outside, counted from 0: {named}{more}",
+        fix="leave them out with fields.drop_isel(point=[...]), or use a larger domain",
+    )
 
 
 def _not_points(dims: tuple[str, ...], got: str) -> DomainError:

@@ -6,10 +6,11 @@ import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import as_points, grid_points, places_of_points
+from spdelaw.domain._settings import real
 from spdelaw.domain._turns import Turn, turns_of_neighbours
 from spdelaw.errors import DomainError
 
@@ -34,11 +35,9 @@ class Sphere(AbstractDomain):
 
     def __post_init__(self) -> None:
         """Check the radius."""
-        if not (np.isfinite(self.radius) and self.radius > 0):
-            raise DomainError(
-                "radius", expected="a positive number", got=repr(self.radius), fix="use Sphere()"
-            )
-        object.__setattr__(self, "radius", float(self.radius))
+        object.__setattr__(
+            self, "radius", real("radius", self.radius, "use Sphere()", positive=True)
+        )
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ class Sphere(AbstractDomain):
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Legendre in ``sin(lat)`` and ``2 n_points`` longitudes: exact to degree 2n - 1."""
-        s, w = special.roots_legendre(n_points)
+        s, w = scipy.special.roots_legendre(n_points)
         lon = np.arange(2 * n_points) * (180.0 / n_points)
         points = grid_points((np.degrees(np.arcsin(s)), lon))
         return points, np.repeat(w, 2 * n_points) * (np.pi / n_points) * self.radius**2

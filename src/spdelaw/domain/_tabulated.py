@@ -7,12 +7,12 @@ into one another, and a law must find the same modes again on every machine.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import hashlib
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.sparse import linalg as sparse_linalg
+import scipy
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.errors import DomainError
@@ -74,9 +74,24 @@ class TabulatedDomain(AbstractDomain):
     @classmethod
     def from_settings(cls, **settings: Any) -> TabulatedDomain:
         """Domain from its table; nothing is computed."""
+        _check_names(cls, settings)
         domain = object.__new__(cls)
         domain._restore(**settings)
+        domain._check_tables()
         return domain
+
+    def _check_tables(self) -> None:
+        """Raise `DomainError` where restored tables do not belong together."""
+        shape = len(self.nodes), len(self.spectrum)
+        together = self.spectrum.ndim == 1 and self.spectrum.size and self.modes.shape == shape
+        finite = np.isfinite(self.modes).all() and np.isfinite(self.spectrum).all()
+        if not together or not finite or self.node_weights.shape != shape[:1]:
+            raise DomainError(
+                self.name,
+                expected=f"finite modes {shape} at {shape[0]} nodes",
+                got=f"modes {self.modes.shape}, weights {self.node_weights.shape}",
+                fix="write it with domain.to_dict()",
+            )
 
     @abc.abstractmethod
     def _restore(self, **settings: Any) -> None:
@@ -96,6 +111,17 @@ class TabulatedDomain(AbstractDomain):
         return hash(hashlib.sha256(self.modes.tobytes()).digest())
 
 
+def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
+    wanted = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if settings.keys() != wanted:
+        raise DomainError(
+            cls.name,
+            expected=f"the fields {', '.join(sorted(wanted))}",
+            got=", ".join(sorted(map(str, settings))) or "none",
+            fix="write it with domain.to_dict()",
+        )
+
+
 def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple[Array, Array]:
     """Least eigenvalues and vectors of ``K v = mu M v``, ``v' M v = 1``, by shift-invert.
 
@@ -109,11 +135,17 @@ def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple
             fix=f"pass n_modes={n}",
         )  # fmt: skip
     if n <= 500 or 2 * n_modes > n:
-        mu, v = linalg.eigh(stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1))
+        mu, v = scipy.linalg.eigh(
+            stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1)
+        )
     else:
         start = np.random.default_rng(0).standard_normal(n)
-        mu, v = sparse_linalg.eigsh(
-            sparse.csc_matrix(stiffness), n_modes, sparse.csc_matrix(mass), sigma=-shift, v0=start
+        mu, v = scipy.sparse.linalg.eigsh(
+            scipy.sparse.csc_matrix(stiffness),
+            n_modes,
+            scipy.sparse.csc_matrix(mass),
+            sigma=-shift,
+            v0=start,
         )
         order = np.argsort(mu)
         mu, v = mu[order], v[:, order]

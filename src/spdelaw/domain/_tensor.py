@@ -15,6 +15,7 @@ import numpy as np
 
 from spdelaw.domain._base import AbstractDomain, Array
 from spdelaw.domain._places import grid_points, places_of_points
+from spdelaw.domain._products import WAVE_BYTES, Products, grid_of, looked_up
 
 #: Eigenvalues that agree to this part of the gap scale are a tie on every machine.
 TIE = 1e-9
@@ -53,6 +54,21 @@ class TensorDomain(AbstractDomain):
             table = factor.eigenfunctions(axis, int(index[:, k].max()) + 1)
             out *= table[:, index[:, k]][at.reshape(-1)]
         return out
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Gram matrices looked up among sums of the weights over products in each dim."""
+        index, points = self.indices(n_modes), np.asarray(points, float)
+        grid = grid_of(points)
+        columns, cells = (list(points.T), None) if grid is None else grid
+        most = index.max(0) + 1
+        pairs = tuple(
+            factor.mode_pairs(x, int(n))
+            for factor, x, n in zip(self.factors, columns, most, strict=True)
+        )
+        n_waves = np.prod([pair.waves.shape[1] for pair in pairs])
+        if grid is None and 8.0 * len(points) * n_waves > WAVE_BYTES:
+            return super().products(points, n_modes)
+        return looked_up(pairs, index, cells)
 
     def weight(self, points: Array) -> Array:
         """Product of the factors' densities."""

@@ -1,21 +1,19 @@
-"""WHAT: the equation, its spectra, its initial state and its closed-form moments."""
+"""WHAT: the equation, its operators and dynamics, its initial state and closed-form moments."""
 
-from spdelaw.equation import catalogue
+from spdelaw.equation import catalogue, operators
 from spdelaw.equation._checks import check_times
 from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
+from spdelaw.equation._decay import decay_mean, decay_mean_slope
+from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._initial import Gaussian
-from spdelaw.equation._matrix_transition import (
-    MatrixTransition,
-    distinct_steps,
-    matrix_transition,
-    stationary_covariance,
-    stationary_pull_back,
-)
+from spdelaw.equation._initial import Gaussian, InitialState
+from spdelaw.equation._initial import Kind as InitialKind
+from spdelaw.equation._linear import Linear
+from spdelaw.equation._reacting import Reacting, reaction_rate, substeps
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
-from spdelaw.equation._semilinear import Semilinear, reaction_rate, substeps
+from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import (
     AbstractSpectrum,
@@ -25,24 +23,29 @@ from spdelaw.equation._spectra import (
     White,
 )
 from spdelaw.equation._terms import TERMS, Reaction, bind
-from spdelaw.equation._transition import Transition, decay_mean, mode_variance, transition
+from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
     "TERMS",
     "AbstractSpectrum",
     "Closure",
+    "Dynamics",
     "Forcing",
     "Gaussian",
+    "InitialKind",
+    "InitialState",
+    "Linear",
     "Matern",
-    "MatrixTransition",
     "Moments",
     "OperatorFormula",
     "PowerLaw",
     "Pulled",
+    "Reacting",
     "Reaction",
     "Season",
     "Semilinear",
     "SpectralSPDE",
+    "Step",
     "Transition",
     "White",
     "advance",
@@ -50,14 +53,13 @@ __all__ = [
     "catalogue",
     "check_times",
     "decay_mean",
+    "decay_mean_slope",
     "distinct_steps",
-    "matrix_transition",
-    "mode_variance",
+    "dynamics_from_dict",
+    "operators",
     "pull_back",
     "reaction_rate",
     "rotating_pairs",
-    "stationary_covariance",
-    "stationary_pull_back",
     "substeps",
     "transition",
     "whole_pairs",

@@ -6,26 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation._matrices import Coupling
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
 
 
-def check_part(what: str, given: Any, kind: type, coupling: Coupling | None) -> None:
-    """Refuse anything but ``kind`` or None, and parts that coupled modes cannot have."""
-    if given is None:
-        return
-    if not isinstance(given, kind):
+def check_part(what: str, given: Any, kind: type) -> None:
+    """Refuse anything but ``kind`` or None."""
+    if given is not None and not isinstance(given, kind):
         raise EquationError(
-            what, expected=f"a {kind.__name__}", got=type(given).__name__,
+            what,
+            expected=f"a {kind.__name__}",
+            got=type(given).__name__,
             fix=f"build it with sl.{kind.__name__}(...)",
-        )  # fmt: skip
-    if coupling is not None:
-        raise EquationError(
-            what, expected="modes that are not coupled, where there is one",
-            got="a drift or a noise given as a matrix", fix=f"give spectra, or leave {what} out",
-        )  # fmt: skip
+        )
+
+
+def frozen(values: Array) -> Array:
+    """A copy that nobody can write to."""
+    values = np.array(values)
+    if np.isrealobj(values):
+        values = values.astype(float)
+    values.setflags(write=False)
+    return values
 
 
 def check_times(times: Any) -> Array:

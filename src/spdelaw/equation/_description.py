@@ -8,8 +8,8 @@ import numpy as np
 
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation._forcing import Forcing
+from spdelaw.equation._given import is_matrix
 from spdelaw.equation._initial import Gaussian
-from spdelaw.equation._matrices import is_matrix
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import AbstractSpectrum, spectrum_from_dict
 
@@ -21,20 +21,22 @@ Array = np.ndarray
 
 def describe(e: SpectralSPDE) -> dict[str, Any]:
     """JSON types that `arguments` turns back."""
-    spread = e.initial_variance if e.coupling is None else e.coupling.initial
+    state = e.initial_state
     out = {
         "domain": e.domain.to_dict(),
         "n_modes": int(e.n_modes),
         "drift": _plain(e.drift),
         "noise": _plain(e.noise),
         "initial": {
-            "kind": e.initial_kind, "mean": e.initial_mean.tolist(), "variance": spread.tolist(),
+            "kind": state.kind,
+            "mean": state.mean.tolist(),
+            "variance": state.covariance.tolist(),
         },
         "times": e.times.tolist(),
         "n_points": int(e.n_points),
         "initial_time": float(e.initial_time),
         "label": e.label,
-    }  # fmt: skip
+    }
     for name, part in (("forcing", e.forcing), ("season", e.season)):
         if part is not None:
             out[name] = part.to_dict()
@@ -60,7 +62,7 @@ def arguments(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_words(e: SpectralSPDE) -> str:
-    """One line a part."""
+    """One line per part."""
     name = f" ({e.label})" if e.label else ""
     lines = [
         f"SpectralSPDE{name}: dX = A X dt + dW, {e.n_modes} modes on {e.domain}",

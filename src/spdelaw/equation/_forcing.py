@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._resolve import frozen
-from spdelaw.equation._transition import decay_means
+from spdelaw.equation._checks import frozen
+from spdelaw.equation._forced_response import Drive, pull_back, response
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -71,34 +71,28 @@ class Forcing:
         f = self.coefficients[:, :n_modes]
         return np.pad(f, ((0, 0), (0, n_modes - f.shape[1])))
 
-    def response(self, eigenvalues: Array, times: Array, start: float | None = None) -> Array:
-        """``m_n(t) = int_start^t e^(-lambda_n (t - s)) F_n(s) ds``; (*times.shape, N).
+    def response(self, drift: Array, times: Array, start: float | None = None) -> Array:
+        """``m(t) = int_start^t e^(-Lambda (t - s)) F(s) ds``; (*times.shape, N).
 
         Args:
-            eigenvalues: ``lambda``, (N,); may be complex.
+            drift: ``Lambda``, (N,) or (N, N).
             times: any shape, from ``start`` on.
             start: when the forcing begins to act, by default its first time.
         """
+        return response(self._drive(len(drift), times, start), drift, np.asarray(times, float))
+
+    def pull_back(self, drift: Array, times: Array, by: Array, start: float | None = None) -> Array:
+        """Gradient by ``Lambda``, in its shape, from that by the response, (*times.shape, N)."""
+        drive = self._drive(len(drift), times, start)
+        return pull_back(drive, drift, np.asarray(times, float), by)
+
+    def _drive(self, n_modes: int, times: Array, start: float | None) -> Drive:
         begin = float(self.times[0] if start is None else start)
         self.check_reach(begin, float(np.max(times)))
         knots = np.concatenate([[begin], self.times[self.times > begin]])
-        f = self._at(knots, len(eigenvalues))
-        slope = np.diff(f, axis=0) / np.diff(knots)[:, None]
-        m = np.zeros(f.shape, dtype=np.result_type(f, eigenvalues))
-        for k, h in enumerate(np.diff(knots)):
-            m[k + 1] = _advance(m[k], f[k], slope[k], eigenvalues, h)
-        index = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(slope) - 1)
-        h = (np.asarray(times, dtype=float) - knots[index])[..., None]
-        return _advance(m[index], f[index], slope[index], eigenvalues, h)
-
-    def sensitivity(self, eigenvalues: Array, times: Array, start: float | None = None) -> Array:
-        """``d m_n(t) / d lambda_n``, by a complex step: exact to rounding; shape of `response`."""
-        tiny = 1e-200
-        return self.response(eigenvalues + 1j * tiny, times, start).imag / tiny
-
-    def _at(self, times: Array, n_modes: int) -> Array:
         f = self.on_modes(n_modes)
-        return np.stack([np.interp(times, self.times, column) for column in f.T], axis=1)
+        at = np.stack([np.interp(knots, self.times, column) for column in f.T], axis=1)
+        return Drive(knots, at, np.diff(at, axis=0) / np.diff(knots)[:, None])
 
     def check_reach(self, first: float, last: float) -> None:
         """Raise `EquationError` unless the forcing is known from ``first`` to ``last``."""
@@ -108,13 +102,6 @@ class Forcing:
                 got=f"one known from {self.times[0]:g} to {self.times[-1]:g}",
                 fix="give the forcing for all times that are learned, sampled or forecast",
             )  # fmt: skip
-
-
-def _advance(m: Array, f: Array, slope: Array, eigenvalues: Array, h: Any) -> Array:
-    """Response after time h under ``f + slope s``: ``e^-x m + h f p1(x) + h^2 slope p2(x)``."""
-    x = eigenvalues * h
-    first, second = decay_means(x)
-    return np.exp(-x) * m + h * f * first + h**2 * slope * second
 
 
 def _bad(got: str) -> EquationError:

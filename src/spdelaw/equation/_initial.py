@@ -1,4 +1,4 @@
-"""Initial states: deterministic, Gaussian or stationary, one mean and variance a mode."""
+"""Initial states: deterministic, Gaussian or stationary; a mean and a covariance."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
+from spdelaw.equation import operators
+from spdelaw.equation._given import ROUNDING, check_covariance, is_matrix
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
 Kind = Literal["deterministic", "gaussian", "stationary"]
-InitialLike = (
-    "Callable[[Array], Array] | Sequence[float] | Array | Gaussian | Literal['stationary']"
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Gaussian:
     """Gaussian coefficients ``c_n(0) ~ N(mean_n, variance_n)``, independent over modes.
 
-    Either may be one number for all modes, or one a mode; shorter than the number of modes
+    Either may be one number for all modes, or one per mode; shorter than the number of modes
     means zero beyond. A matrix for the variance is the covariance of all coefficients.
     """
 
@@ -30,46 +29,64 @@ class Gaussian:
 
 
 class InitialState(NamedTuple):
-    """Resolved initial state: mean ``m0`` and variance ``v0`` of each coefficient."""
+    """Law of ``c(0)``: its kind, mean ``m0`` (N,) and covariance ``V0``, (N,) or (N, N)."""
 
     kind: Kind
     mean: Array
-    variance: Array
+    covariance: Array
+
+    def leading(self, n: int) -> InitialState:
+        """That of the first ``n`` modes."""
+        return InitialState(self.kind, self.mean[:n], operators.leading(self.covariance, n))
 
 
 def resolve_initial(
-    initial: Any, domain: AbstractDomain, eigenvalues: Array, noise_variance: Array
+    initial: Any, domain: AbstractDomain, drift: Array, noise: Array
 ) -> InitialState:
-    """Mean and variance of ``c_n(0)`` from any of the accepted forms."""
-    n = len(eigenvalues)
+    """Mean and covariance of ``c(0)`` from any of the accepted forms."""
+    n = len(drift)
     if isinstance(initial, str):
-        return _stationary(initial, eigenvalues, noise_variance)
+        return _stationary(initial, drift, noise)
     if isinstance(initial, Gaussian):
-        variance = _padded("initial variance", initial.variance, n)
-        if (variance < 0).any():
-            raise EquationError(
-                "initial variance", expected="non-negative numbers", got=f"{variance.min()}",
-                fix="pass variances, not standard deviations with a sign",
-            )  # fmt: skip
-        return InitialState("gaussian", _padded("initial mean", initial.mean, n), variance)
+        mean = _padded("initial mean", initial.mean, n)
+        return InitialState("gaussian", mean, _spread(initial.variance, n))
     if callable(initial):
         return InitialState("deterministic", domain.project(initial, n), np.zeros(n))
     return InitialState("deterministic", _padded("initial", initial, n), np.zeros(n))
 
 
-def _stationary(word: str, eigenvalues: Array, noise_variance: Array) -> InitialState:
+def _spread(variance: Any, n: int) -> Array:
+    if is_matrix(variance):
+        return check_covariance("initial variance", variance, n)
+    found = _padded("initial variance", variance, n)
+    if (found < 0).any():
+        raise EquationError(
+            "initial variance",
+            expected="non-negative numbers",
+            got=f"{found.min()}",
+            fix="pass variances, not standard deviations with a sign",
+        )
+    return found
+
+
+def _stationary(word: str, drift: Array, noise: Array) -> InitialState:
     if word != "stationary":
         raise EquationError(
-            "initial", expected="a function, coefficients, Gaussian(...) or 'stationary'",
-            got=repr(word), fix="pass initial='stationary'",
-        )  # fmt: skip
-    if (eigenvalues <= 0).any():
+            "initial",
+            expected="a function, coefficients, Gaussian(...) or 'stationary'",
+            got=repr(word),
+            fix="pass initial='stationary'",
+        )
+    slowest = float(operators.decay_rates(drift).min())
+    if slowest <= (0.0 if operators.is_diagonal(drift) else ROUNDING * np.abs(drift).max()):
         raise EquationError(
-            "initial", expected="lambda_n > 0 for a stationary state",
-            got=f"lambda = {eigenvalues.min():g}", fix="add damping (kappa > 0), or give a state",
-        )  # fmt: skip
-    zero = np.zeros(len(eigenvalues))
-    return InitialState("stationary", zero, noise_variance / (2.0 * eigenvalues))
+            "initial",
+            expected="a drift that damps every mode for a stationary state",
+            got=f"a decay rate of {slowest:g}",
+            fix="add damping (kappa > 0), or give a state",
+        )
+    covariance = operators.stationary_covariance(drift, noise)
+    return InitialState("stationary", np.zeros(len(drift)), covariance)
 
 
 def _padded(what: str, values: Any, n: int) -> Array:
@@ -77,13 +94,15 @@ def _padded(what: str, values: Any, n: int) -> Array:
         v = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise EquationError(
-            what, expected="numbers", got=repr(values), fix="pass one number a mode"
+            what, expected="numbers", got=repr(values), fix="pass one number per mode"
         ) from error
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.ndim != 1 or v.size > n or not np.isfinite(v).all():
         raise EquationError(
-            what, expected=f"at most {n} finite numbers", got=f"shape {v.shape}",
-            fix="pass one number a mode; fewer are filled up with zeros",
-        )  # fmt: skip
+            what,
+            expected=f"at most {n} finite numbers",
+            got=f"shape {v.shape}",
+            fix="pass one number per mode; fewer are filled up with zeros",
+        )
     return np.concatenate([v, np.zeros(n - v.size)])

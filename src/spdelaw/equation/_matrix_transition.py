@@ -1,68 +1,56 @@
 """Exact transitions of modes that drift or noise couple, and how a gradient goes back through them.
 
-``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt`` over a step ``dt`` is Gaussian with
-
-    F = e^(-Lambda dt),    Omega = int_0^dt e^(-Lambda s) Q e^(-Lambda' s) ds.
-
-Both are power series in a step h = dt / 2^k so short that a dozen terms reach rounding, and are
-then doubled k times (Van Loan 1978, section III):
+``F = e^(-Lambda dt)`` and ``Omega = int_0^dt e^(-Lambda s) Q e^(-Lambda' s) ds`` are power series
+in a step h = dt / 2^k so short that a dozen terms reach rounding, and are then doubled k times (Van
+Loan 1978, section III):
 
     F_2h = F_h F_h,    Omega_2h = Omega_h + F_h Omega_h F_h'.
 
 The usual block exponential of ``[[Lambda, Q], [0, -Lambda']]`` is the same integral, but holds
 ``e^(+Lambda dt)``, which overflows for modes much faster than a step. Sums of positive
-semidefinite terms do not.
+semidefinite terms do not. A step through several parts of a season is a chain of such steps.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.equation._season import Season
 
 Array = np.ndarray
 
 #: Norm of ``Lambda h`` below which `TERMS` terms of both series reach rounding.
 SHORT, TERMS = 0.25, 14
-#: Steps that differ by less than this share of the longest are the same: times carry rounding.
-SAME_STEP = 1e-12
 
 
-def distinct_steps(dt: Array) -> tuple[Array, Array]:
-    """Lengths that occur (U,), and which of them each step has, in the shape of ``dt``."""
-    flat = np.ravel(dt)
-    order = np.argsort(flat, kind="stable")
-    is_new = np.diff(flat[order], prepend=-np.inf) > SAME_STEP * flat.max(initial=0.0)
-    which = np.empty(len(flat), int)
-    which[order] = np.cumsum(is_new) - 1
-    return flat[order][is_new], which.reshape(np.shape(dt))
+class Pull(NamedTuple):
+    """Gradient by drift and noise, in the shape of each, and by the weights of the season."""
+
+    by_drift: Array
+    by_noise: Array
+    by_season: Array
 
 
 @dataclasses.dataclass(frozen=True)
 class MatrixTransition:
-    """Transitions for U lengths of step; made by `matrix_transition`.
-
-    Attributes:
-        factor: ``F``, (U, N, N).
-        covariance: ``Omega``, (U, N, N).
-    """
+    """Transitions for U lengths of step; (U, N, N) each. The rest is what a gradient needs."""
 
     factor: Array
     covariance: Array
     _drift: Array
+    _noise: Array
     _h: Array
     _levels: tuple[tuple[Array, Array], ...]
     _powers: Array
     _terms: Array
 
-    def pull_back(self, by_factor: Array, by_covariance: Array) -> tuple[Array, Array]:
-        """Gradient by ``Lambda`` and ``Q``, (N, N) each, from those by ``F`` and ``Omega``.
-
-        Args:
-            by_factor: (U, N, N).
-            by_covariance: (U, N, N), symmetric.
-        """
+    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
+        """Gradient by ``Lambda`` and ``Q`` from (U, N, N) by ``F`` and ``Omega``, symmetric."""
         gf, gw = by_factor, by_covariance
         for f, omega in reversed(self._levels):
             ft = np.swapaxes(f, -1, -2)
@@ -70,25 +58,34 @@ class MatrixTransition:
         h = self._h[:, None] ** np.arange(TERMS + 1)
         by_power = np.tensordot(h, gf, (0, 0))
         by_term = np.tensordot(h * self._h[:, None], gw, (0, 0))
-        a = -self._drift
+        a = -operators.as_matrix(self._drift)
         by_a = np.zeros_like(a)
         for k in range(TERMS - 1, -1, -1):
             up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
             by_a += up @ self._powers[k].T + 2.0 * down @ self._terms[k]
             by_power[k] += a.T @ up
             by_term[k] += a.T @ down + down @ a
-        return -by_a, by_term[0]
+        by_drift, by_noise = operators.like(self._drift, -by_a), by_term[0]
+        return Pull(by_drift, operators.like(self._noise, by_noise), np.zeros(1))
 
 
-def matrix_transition(drift: Array, noise_covariance: Array, dt: Array) -> MatrixTransition:
-    """Exact transitions for steps ``dt`` (U,) of a drift ``Lambda`` and a noise ``Q``, (N, N)."""
-    a = -np.asarray(drift, float)
+def matrix_transition(
+    drift: Array, noise: Array, dt: Array, start: Array, season: Season | None = None
+) -> MatrixTransition | SeasonalTransition:
+    """Exact transitions for steps ``dt`` (U,) that begin at ``start`` (U,)."""
+    if season is None:
+        return _steady(drift, noise, dt)
+    return _seasonal(drift, noise, dt, start, season)
+
+
+def _steady(drift: Array, noise: Array, dt: Array) -> MatrixTransition:
+    a, q = -operators.as_matrix(drift), operators.as_matrix(noise)
     longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
     if not np.isfinite(longest):
         raise FloatingPointError("a drift or a step that is not finite")
     doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
     h = np.asarray(dt, float) / 2.0**doublings
-    powers, terms = _series(a, np.asarray(noise_covariance, float))
+    powers, terms = _series(a, q)
     order = h[:, None] ** np.arange(TERMS + 1)
     f = np.tensordot(order, powers, (1, 0))
     omega = np.tensordot(order * h[:, None], terms, (1, 0))
@@ -97,7 +94,7 @@ def matrix_transition(drift: Array, noise_covariance: Array, dt: Array) -> Matri
         levels.append((f, omega))
         omega = omega + f @ omega @ np.swapaxes(f, -1, -2)
         f = f @ f
-    return MatrixTransition(f, omega, -a, h, tuple(levels), powers, terms)
+    return MatrixTransition(f, omega, drift, noise, h, tuple(levels), powers, terms)
 
 
 def _series(a: Array, q: Array) -> tuple[Array, Array]:
@@ -111,18 +108,53 @@ def _series(a: Array, q: Array) -> tuple[Array, Array]:
     return powers, terms
 
 
-def stationary_covariance(drift: Array, noise_covariance: Array) -> Array:
-    """``P`` with ``Lambda P + P Lambda' = Q``; (N, N)."""
-    from scipy import linalg
+@dataclasses.dataclass(frozen=True)
+class SeasonalTransition:
+    """Steps through parts of a season, each a chain of steady ones; (U, N, N) each.
 
-    p = linalg.solve_continuous_lyapunov(drift, noise_covariance)
-    return 0.5 * (p + p.T)
-
-
-def stationary_pull_back(drift: Array, covariance: Array, by: Array) -> tuple[Array, Array]:
-    """Gradient by ``Lambda`` and ``Q`` from a symmetric one by ``P``; (N, N) each.
-
-    With ``Lambda' Y + Y Lambda = by``, it is ``-2 Y P`` and ``Y``.
+    ``Omega <- F_c Omega F_c' + w_c Omega_c`` and ``F <- F_c F`` for c = 1, 2, ... in time.
     """
-    y = stationary_covariance(drift.T, by)
-    return -2.0 * y @ covariance, y
+
+    factor: Array
+    covariance: Array
+    _steady: MatrixTransition
+    _cells: tuple[tuple[Array, Array], ...]
+    _before: tuple[tuple[Array, Array], ...]
+    _season: Season
+
+    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
+        """Gradient by ``Lambda``, ``Q`` and the weights of the season."""
+        gf, gw = by_factor, by_covariance
+        by_f, by_omega = (np.zeros_like(self._steady.factor) for _ in range(2))
+        by_season = np.zeros(self._season.n_parts)
+        for (which, part), (f, omega) in zip(
+            reversed(self._cells), reversed(self._before), strict=True
+        ):
+            own, spread = self._steady.factor[which], self._steady.covariance[which]
+            weight, turned = self._season.weights[part], np.swapaxes(own, -1, -2)
+            np.add.at(by_f, which, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
+            np.add.at(by_omega, which, weight[:, None, None] * gw)
+            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
+            gf, gw = turned @ gf, turned @ gw @ own
+        by_drift, by_noise, _ = self._steady.pull_back(by_f, by_omega)
+        return Pull(by_drift, by_noise, by_season)
+
+
+def _seasonal(
+    drift: Array, noise: Array, dt: Array, start: Array, season: Season
+) -> SeasonalTransition:
+    lengths, parts = season.cells(start, start + dt)
+    used, which = np.unique(lengths, return_inverse=True)
+    which = which.reshape(lengths.shape)
+    steady = _steady(drift, noise, used)
+    n = len(drift)
+    f, omega = np.broadcast_to(np.eye(n), (len(dt), n, n)), np.zeros((len(dt), n, n))
+    before = []
+    for at, part in zip(which, parts, strict=True):
+        before.append((f, omega))
+        own = steady.factor[at]
+        weight = season.weights[part][:, None, None]
+        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * steady.covariance[at]
+        f = own @ f
+    cells = tuple(zip(which, parts, strict=True))
+    return SeasonalTransition(f, omega, steady, cells, tuple(before), season)

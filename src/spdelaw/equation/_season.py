@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation._resolve import frozen
-from spdelaw.equation._transition import decay_means
+from spdelaw.equation._checks import frozen
+from spdelaw.equation._decay import decay_means
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -79,24 +79,38 @@ class Season:
         """``w(t)``."""
         return self.weights[self.part(times)]
 
+    def phase(self, times: Any) -> Array:
+        """The time within the first period at which the noise is as strong."""
+        return np.mod(np.asarray(times, dtype=float) - self.origin, self.period) + self.origin
+
+    def cells(self, start: Array, end: Array) -> tuple[Array, Array]:
+        """Lengths of the pieces of each step that lie in one part, in time, and those parts.
+
+        Both (pieces, *shape of the steps); steps with fewer pieces end with pieces of length 0.
+        """
+        h = self._length
+        first = np.floor((start - self.origin) / h)
+        n_cells = int(np.max(np.ceil((end - self.origin) / h) - first))
+        cell = first + np.arange(n_cells).reshape(-1, *(1,) * np.ndim(first))
+        low = np.maximum(start, self.origin + cell * h)
+        high = np.minimum(end, self.origin + (cell + 1) * h)
+        return np.maximum(high - low, 0.0), cell.astype(int) % self.n_parts
+
     def exposures(self, rates: Array, start: Array, end: Array) -> Array:
         """``int_start^end 1[u in part k] e^(-rate (end - u)) du``; (..., K).
 
         ``rates``, ``start`` and ``end`` broadcast; rates may be complex.
         """
-        h, k = self._length, self.n_parts
-        first = np.floor((start - self.origin) / h)
-        n_cells = int(np.max(np.ceil((end - self.origin) / h) - first))
+        lengths, parts = self.cells(start, end)
         shape = np.broadcast_shapes(np.shape(rates), np.shape(start), np.shape(end))
-        out = np.zeros((*shape, k), dtype=np.result_type(rates, float))
-        for cell in (first + c for c in range(n_cells)):
-            low = np.maximum(start, self.origin + cell * h)
-            high = np.minimum(end, self.origin + (cell + 1) * h)
-            length = np.maximum(high - low, 0.0)
-            share = np.exp(-rates * (end - high)) * length * decay_means(rates * length)[0]
-            part = np.broadcast_to((cell.astype(int) % k)[..., None], (*shape, 1))
-            known = np.take_along_axis(out, part, -1)
-            np.put_along_axis(out, part, known + share[..., None], -1)
+        out = np.zeros((*shape, self.n_parts), dtype=np.result_type(rates, float))
+        left = end - start
+        for length, part in zip(lengths, parts, strict=True):
+            left = left - length
+            share = np.exp(-rates * left) * length * decay_means(rates * length)[0]
+            index = np.broadcast_to(part[..., None], (*shape, 1))
+            known = np.take_along_axis(out, index, -1)
+            np.put_along_axis(out, index, known + share[..., None], -1)
         return out
 
     def integral(self, rates: Array, start: Array, end: Array) -> Array:

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._closure import Closure, Moments, Tape, advance
-from spdelaw.equation._closure_gradient import Pulled, pull_back
-from spdelaw.equation._polynomial import Means
+from spdelaw.equation._closure import Closure
+from spdelaw.equation._reacting import Reacting
 from spdelaw.equation._spde import SpectralSPDE
-from spdelaw.equation._terms import Reaction, bind, check_names
-from spdelaw.equation._transition import transition
+from spdelaw.equation._terms import Reaction, check_names
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
-
-#: A sub-step of the closure may change the field by the reaction by this share.
-LARGEST_CHANGE = 0.6
-#: Most sub-steps that are chosen.
-MOST_SUBSTEPS = 64
-#: Stands for zero where one divides by the size of a field.
-TINY = 1e-300
-
-
-class Step(NamedTuple):
-    """Moments of the next state, and where their gradients go."""
-
-    mean: Array
-    covariance: Array
-    cross: Array | None
-    closure: Closure
-    tape: Tape
-
-    def pull_back(self, mean: Array, covariance: Array, cross: Array | None = None) -> Pulled:
-        """Gradients by the state before and the parameters from those by these moments."""
-        return pull_back(self.closure, self.tape, Moments(mean, covariance, cross))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +45,7 @@ class Semilinear:
 
     linear: SpectralSPDE
     terms: Mapping[str, float]
-    reaction: Reaction = dataclasses.field(init=False)
+    dynamics: Reacting = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Check the parts and bind the terms to the domain."""
@@ -86,7 +62,9 @@ class Semilinear:
             )  # fmt: skip
         names, values = _checked(self.terms)
         object.__setattr__(self, "terms", dict(zip(names, values, strict=True)))
-        object.__setattr__(self, "reaction", bind(names, self.domain, self.n_modes))
+        rates, noise = self.linear.eigenvalues, self.linear.noise_variance
+        dynamics = Reacting(self.domain, names, np.array(values), rates, noise)
+        object.__setattr__(self, "dynamics", dynamics)
 
     # -- what it shares with its linear part --------------------------------------------
 
@@ -125,66 +103,15 @@ class Semilinear:
             "coefficient": np.array(list(self.terms.values())),
         }
 
-    @functools.cached_property
+    @property
+    def reaction(self) -> Reaction:
+        """The terms on the modes."""
+        return self.dynamics.reaction
+
+    @property
     def closure(self) -> Closure:
         """The same as numbers that move Gaussians."""
-        p = self.parameters
-        return Closure(self.reaction, p["coefficient"], p["eigenvalue"], p["noise_variance"])
-
-    def drift(self, state: Array) -> Array:
-        """``-lambda c + F(c)``; (..., n_modes)."""
-        reaction = self.reaction.drift(self.closure.total, state)
-        return reaction - self.linear.eigenvalues * state
-
-    def moments(
-        self, mean: Array, covariance: Array | None, t: float, dt: float, n_steps: int | None = None
-    ) -> Step:
-        """Mean, covariance and cross-covariance after ``dt``, by Gaussian closure.
-
-        Args:
-            mean: (B, n_modes).
-            covariance: (B, n_modes, n_modes), or None for a state that is known.
-            t: time of the state; the equation does not depend on it.
-            dt: length of the step.
-            n_steps: sub-steps; by default as many as the reaction is fast.
-        """
-        n = int(substeps(self.closure, mean, dt).max()) if n_steps is None else n_steps
-        found, tape = advance(self.closure, mean, covariance, dt, n, cross=covariance is not None)
-        return Step(*found, self.closure, tape)
-
-    def sample(
-        self, state: Array, t: float, dt: float, generator: np.random.Generator, n_steps: int = 8
-    ) -> Array:
-        """One draw of the next state for each row of ``state`` (B, n_modes), by Strang steps."""
-        shape = (2 * n_steps, *np.shape(state))
-        decay, variance = self.half_step(dt / n_steps)
-        noise = np.sqrt(variance) * generator.standard_normal(shape)
-        return self.strang(state, dt, noise, decay)
-
-    def half_step(self, h: float) -> tuple[Array, Array]:
-        """``e^(-lambda h / 2)`` and the variance of the noise over ``h / 2``; (n_modes,) each."""
-        found = transition(self.linear.eigenvalues, self.linear.noise_variance, np.asarray(h / 2))
-        return found.factor, found.variance
-
-    def strang(self, state: Array, dt: float, noise: Array, decay: Array) -> Array:
-        """State after ``dt``: half a linear step, the reaction by RK4, half a linear step.
-
-        Strong order 1, weak order 2. ``noise`` (2 n, ..., n_modes) holds the noise of half steps.
-        """
-        h = 2.0 * dt / len(noise)
-        for k in range(0, len(noise), 2):
-            state = self.react(decay * state + noise[k], h)
-            state = decay * state + noise[k + 1]
-        return state
-
-    def react(self, state: Array, h: float) -> Array:
-        """``c' = F(c)`` over h by the classical Runge-Kutta method."""
-        f = functools.partial(self.reaction.drift, self.closure.total)
-        k1 = f(state)
-        k2 = f(state + 0.5 * h * k1)
-        k3 = f(state + 0.5 * h * k2)
-        k4 = f(state + h * k3)
-        return state + (h / 6.0) * (k1 + 2.0 * (k2 + k3) + k4)
+        return self.dynamics.closure
 
     # -- files and people -----------------------------------------------------------------
 
@@ -235,27 +162,3 @@ def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
             "terms", expected="finite numbers", got=str(dict(terms)), fix="pass terms={'u': 1.0}"
         )
     return check_names(list(terms)), values
-
-
-def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
-    """Sub-steps of each state, (B,): powers of 2 for which no point changes too much."""
-    change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
-    return 2 ** np.ceil(np.log2(np.clip(change, 1.0, MOST_SUBSTEPS))).astype(int)
-
-
-def reaction_rate(closure: Closure, states: Array) -> Array:
-    """Largest ``|df/du|`` over the points of each state; (B,).
-
-    A derivative counts with the typical wavenumber of the states.
-    """
-    r, states = closure.reaction, np.atleast_2d(states)
-    at = r.at_points(states)
-    if not at:
-        return np.zeros(len(states))
-    means = Means(at, {})
-    size = np.sqrt((states**2).sum(1).mean() / r.volume)
-    rate = np.zeros((len(states), len(r.analysis)))
-    for j, values in at.items():
-        wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
-        rate += wavenumber * np.abs(means.of(closure.first[j]))
-    return rate.max(1)

@@ -9,23 +9,15 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._checks import check_part, check_times
+from spdelaw.equation import operators
+from spdelaw.equation._checks import check_part, check_times, frozen
 from spdelaw.equation._description import arguments, describe, in_words
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._initial import Gaussian
-from spdelaw.equation._matrices import (
-    Coupling,
-    coupled_covariance,
-    coupled_mean,
-    coupled_variance,
-)
-from spdelaw.equation._matrix_transition import stationary_covariance
-from spdelaw.equation._resolve import frozen, resolve
+from spdelaw.equation._given import resolve_drift, resolve_noise
+from spdelaw.equation._initial import Gaussian, InitialState, resolve_initial
+from spdelaw.equation._linear import Linear
 from spdelaw.equation._season import Season
-from spdelaw.equation._spectra import (
-    OperatorFormula,
-)
-from spdelaw.equation._transition import mode_variance
+from spdelaw.equation._spectra import OperatorFormula
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -51,9 +43,8 @@ class SpectralSPDE:
         n_points: size of the grid used where none is given, a dim; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
-        forcing: `Forcing`, of equations whose modes are not coupled; it acts from
-            ``initial_time`` on.
-        season: `Season` of the noise, of equations whose modes are not coupled.
+        forcing: `Forcing`; it acts from ``initial_time`` on.
+        season: `Season` of the noise.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -76,152 +67,177 @@ class SpectralSPDE:
     forcing: Forcing | None = None
     season: Season | None = None
     # Resolved from the above:
-    eigenvalues: Array = dataclasses.field(init=False)
-    noise_variance: Array = dataclasses.field(init=False)
-    initial_kind: str = dataclasses.field(init=False)
-    initial_mean: Array = dataclasses.field(init=False)
-    initial_variance: Array = dataclasses.field(init=False)
-    coupling: Coupling | None = dataclasses.field(init=False)
+    dynamics: Linear = dataclasses.field(init=False)
+    initial_state: InitialState = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Resolve formulas to numbers and check them."""
-        if not isinstance(self.domain, AbstractDomain):
-            raise EquationError(
-                "domain", expected="a domain", got=type(self.domain).__name__,
-                fix="pass sl.Interval(0, np.pi) or sl.Line()",
-            )  # fmt: skip
+        check_part("domain", self.domain, AbstractDomain)
         n = self.domain.check_modes(self.n_modes)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
-        found = resolve(self.domain, n, self.drift, self.noise, self.initial)
-        check_part("forcing", self.forcing, Forcing, found.coupling)
-        check_part("season", self.season, Season, found.coupling)
-        if self.season is not None and found.initial_kind == "stationary":
+        check_part("forcing", self.forcing, Forcing)
+        check_part("season", self.season, Season)
+        mu = self.domain.eigenvalues(n)
+        drift, noise = resolve_drift(self.drift, mu), resolve_noise(self.noise, mu)
+        state = resolve_initial(self.initial, self.domain, drift, noise)
+        if self.season is not None and state.kind == "stationary":
             raise EquationError(
-                "initial", expected="a state to start from, where the noise has seasons",
-                got="'stationary'", fix="pass sl.Gaussian(mean, variance), or a function u0(x)",
-            )  # fmt: skip
+                "initial",
+                expected="a state to start from, where the noise has seasons",
+                got="'stationary'",
+                fix="pass sl.Gaussian(mean, variance), or a function u0(x)",
+            )
         n_points = self.domain.default_points if self.n_points is None else self.n_points
-        self._set(**found._asdict(), times=frozen(self._times(times)), n_points=n_points)
+        self._set(
+            dynamics=Linear(
+                frozen(drift), frozen(noise), self.season, self.forcing, float(self.initial_time)
+            ),
+            initial_state=InitialState(state.kind, frozen(state.mean), frozen(state.covariance)),
+            times=frozen(self._times(times)),
+            n_points=n_points,
+        )
 
     def _set(self, **values: Any) -> None:
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
-    # -- the same as matrices -----------------------------------------------------------
+    # -- its numbers ----------------------------------------------------------------------
 
     @property
     def is_coupled(self) -> bool:
         """Whether drift, noise or initial state couple the modes."""
-        return self.coupling is not None
+        diagonal = operators.is_diagonal(self.initial_state.covariance)
+        return not (self.dynamics.is_diagonal and diagonal)
+
+    @property
+    def eigenvalues(self) -> Array:
+        """``lambda``, (N,); of a matrix its eigenvalues, slowest first."""
+        return operators.eigenvalues(self.dynamics.drift)
+
+    @property
+    def noise_variance(self) -> Array:
+        """``q``, (N,); of a matrix its diagonal."""
+        return operators.diagonal(self.dynamics.noise)
 
     @property
     def drift_matrix(self) -> Array:
         """``Lambda`` in ``dc = -Lambda c dt + dW``; (N, N)."""
-        return np.diag(self.eigenvalues) if self.coupling is None else self.coupling.drift
+        return operators.as_matrix(self.dynamics.drift)
 
     @property
     def noise_covariance(self) -> Array:
         """``Q`` in ``Cov dW = Q dt``; (N, N)."""
-        return np.diag(self.noise_variance) if self.coupling is None else self.coupling.noise
+        return operators.as_matrix(self.dynamics.noise)
+
+    @property
+    def initial_kind(self) -> str:
+        """Word for the initial state: "deterministic", "gaussian" or "stationary"."""
+        return self.initial_state.kind
+
+    @property
+    def initial_mean(self) -> Array:
+        """``E c(0)``; (N,)."""
+        return self.initial_state.mean
+
+    @property
+    def initial_variance(self) -> Array:
+        """``Var c_n(0)``; (N,)."""
+        return operators.diagonal(self.initial_state.covariance)
 
     @property
     def initial_covariance(self) -> Array:
         """``Cov c(0)``; (N, N)."""
-        return np.diag(self.initial_variance) if self.coupling is None else self.coupling.initial
+        return operators.as_matrix(self.initial_state.covariance)
 
     # -- closed-form moments ----------------------------------------------------------
 
     def mean(self, times: Any = None, grid: Any = None) -> xr.DataArray:
-        """``E c_n(t) = e^(-lambda_n t) m_n``: dims (time, mode), or (time, x) on a grid.
+        """``E c(t) = e^(-Lambda t) m0``: dims (time, mode), or (time, x) on a grid.
 
         A forcing adds its response.
         """
         t = self._times(times)
-        if self.coupling is not None:
-            m = coupled_mean(self.coupling, self.initial_mean, t - self.initial_time)
-        else:
-            m = np.exp(-np.outer(t - self.initial_time, self.eigenvalues)) * self.initial_mean
-        m = m + self.forced_mean(t)
+        factor = self._from_start(t).factor
+        m = operators.apply_each(
+            factor, np.broadcast_to(self.initial_mean, (1, len(t), self.n_modes))
+        )
+        m = m[0] + self.forced_mean(t)
         if grid is None:
             return self._per_mode(m, t)
         return self._per_point(self.domain.synthesise(m, grid), t, grid)
 
+    def _from_start(self, t: Array) -> Any:
+        """Transitions from the initial time to each of the times."""
+        start = np.full(len(t), float(self.initial_time))
+        return self.dynamics.over(t - self.initial_time, start)
+
     def forced_mean(self, times: Array) -> Array:
         """Response of the coefficients to the forcing, zero without one; (time, mode)."""
-        if self.forcing is None:
-            return np.zeros((len(times), self.n_modes))
-        return self.forcing.response(self.eigenvalues, times, self.initial_time)
+        return self.dynamics.response(np.asarray(times, float))
 
     @property
     def unforced(self) -> SpectralSPDE:
         """The same equation without its forcing."""
         return dataclasses.replace(self, forcing=None)
 
-    def variance(self, times: Any = None, grid: Any = None) -> xr.DataArray:
-        """``Var c_n(t)``, or ``Var X(t, x) = sum_n Var c_n(t) h_n(x)^2`` on a grid."""
-        t = self._times(times)
-        age = t - self.initial_time
-        if self.coupling is not None:
-            return self._coupled_variance(coupled_variance(self.coupling, age), t, grid)
-        v = mode_variance(
-            self.eigenvalues, self.noise_variance, self.initial_variance, age[:, None]
-        )
-        if self.season is not None:
-            double, start = 2.0 * self.eigenvalues, np.full((len(t), 1), float(self.initial_time))
-            noise = self.noise_variance * self.season.integral(double, start, t[:, None])
-            v = np.exp(-double * age[:, None]) * self.initial_variance + noise
-        if grid is None:
-            return self._per_mode(v, t)
-        h = self.domain.eigenfunctions(self.domain.check_points(grid), self.n_modes)
-        return self._per_point(v @ (h**2).T, t, grid)
+    def _covariances(self, t: Array) -> Array:
+        """``Cov c(t) = F V0 F' + Omega``; (T, N), or (T, N, N) where modes are coupled."""
+        step, v0 = self._from_start(t), self.initial_state.covariance
+        f, omega = step.factor, step.covariance
+        if not self.is_coupled:
+            return f**2 * v0 + omega
+        f, omega = (operators.embed(x) if x.ndim == 2 else x for x in (f, omega))
+        return f @ operators.as_matrix(v0) @ np.swapaxes(f, 1, 2) + omega
 
-    def _coupled_variance(self, v: Array, t: Array, grid: Any) -> xr.DataArray:
+    def variance(self, times: Any = None, grid: Any = None) -> xr.DataArray:
+        """``Var c_n(t)``, or ``Var X(t, x) = h(x)' Cov c(t) h(x)`` on a grid."""
+        t = self._times(times)
+        v = self._covariances(t)
         if grid is None:
-            return self._per_mode(np.einsum("tnn->tn", v), t)
+            return self._per_mode(v if v.ndim == 2 else np.einsum("tnn->tn", v), t)
         h = self.domain.eigenfunctions(self.domain.check_points(grid), self.n_modes)
-        return self._per_point(np.einsum("xn,tnm,xm->tx", h, v, h), t, grid)
+        at = np.stack([operators.quadratic_form(h, one) for one in v])
+        return self._per_point(at, t, grid)
 
     def covariance(self, times: Any = None) -> xr.DataArray:
-        """``Cov(c_n(t), c_n(s)) = e^(-lambda_n |t - s|) Var c_n(min(t, s))``.
+        """``Cov(c(t), c(s)) = e^(-Lambda (t - s)) Cov c(s)`` for t >= s.
 
         Dims (time, time_2, mode), other modes are independent; (time, time_2, mode, mode_2) for
         coupled modes.
         """
         t = self._times(times)
-        if self.coupling is not None:
-            full = coupled_covariance(self.coupling, t - self.initial_time)
-            axes = {"time": t, "time_2": t, "mode": self._modes, "mode_2": self._modes}
-            return xr.DataArray(full, dims=tuple(axes), coords=axes)
-        gap = np.abs(t[:, None] - t[None, :])[..., None]
-        v = self.variance(t).values
-        early = np.minimum(np.arange(len(t))[:, None], np.arange(len(t))[None, :])
-        c = np.exp(-gap * self.eigenvalues) * v[early]
-        coords = {"time": t, "time_2": t, "mode": self._modes}
-        return xr.DataArray(c, dims=("time", "time_2", "mode"), coords=coords)
+        gap = t[:, None] - t[None, :]
+        lengths, which = np.unique(np.abs(gap), return_inverse=True)
+        factor = self.dynamics.over(lengths).factor[which.reshape(gap.shape)]
+        axes = {"time": t, "time_2": t, "mode": self._modes, "mode_2": self._modes}
+        if not self.is_coupled:
+            early = np.minimum(np.arange(len(t))[:, None], np.arange(len(t))[None, :])
+            del axes["mode_2"]
+            return xr.DataArray(factor * self._covariances(t)[early], axes, tuple(axes))
+        factor = operators.embed(factor) if factor.ndim == 3 else factor
+        late = factor @ self._covariances(t)[None]
+        whole = np.where((gap >= 0)[..., None, None], late, late.transpose(1, 0, 3, 2))
+        return xr.DataArray(whole, axes, tuple(axes))
+
+    def _stationary(self) -> Array:
+        return operators.stationary_covariance(self.dynamics.drift, self.dynamics.noise)
 
     def stationary_variance(self) -> xr.DataArray:
         """``q_n / (2 lambda_n)``; infinite where ``lambda_n = 0``; with seasons their mean.
 
         For coupled modes the diagonal of ``P`` in ``Lambda P + P Lambda' = Q``.
         """
-        if self.coupling is not None:
-            p = np.diag(stationary_covariance(self.coupling.drift, self.coupling.noise))
-            return xr.DataArray(p, dims="mode", coords={"mode": self._modes})
-        with np.errstate(divide="ignore", invalid="ignore"):
-            v = self.noise_variance / (2.0 * self.eigenvalues)
+        v = operators.diagonal(self._stationary())
         return xr.DataArray(v, dims="mode", coords={"mode": self._modes})
 
     def stationary_covariance(self, grid: Any) -> xr.DataArray:
-        """``Cov(X(x), X(y)) = sum_n q_n / (2 lambda_n) h_n(x) h_n(y)``.
+        """``Cov(X(x), X(y)) = h(x)' P h(y)`` with the stationary covariance P of the modes.
 
         Dims (x, x_2), and (point, point_2) in several dimensions.
         """
         x = self.domain.check_points(grid)
         h = self.domain.eigenfunctions(x, self.n_modes)
-        if self.coupling is None:
-            c = (h * self.stationary_variance().values) @ h.T
-        else:
-            c = h @ stationary_covariance(self.coupling.drift, self.coupling.noise) @ h.T
+        c = operators.apply(self._stationary(), h) @ h.T
         dim = self.domain.dims[0] if x.ndim == 1 else "point"
         columns = zip(self.domain.dims, x.reshape(len(x), -1).T, strict=True)
         coords: dict[str, Any] = {}
@@ -269,19 +285,16 @@ class SpectralSPDE:
                 "n_modes", expected=f"at most {self.n_modes}", got=str(n),
                 fix="build the equation anew with more modes",
             )  # fmt: skip
-        spread = self.initial_variance[:n]
-        drift, noise = self.eigenvalues[:n], self.noise_variance[:n]
-        if self.coupling is not None:
-            drift, noise, spread = (matrix[:n, :n] for matrix in self.coupling)
-        state = Gaussian(self.initial_mean[:n], spread)
+        state = self.initial_state.leading(n)
+        initial: Any = {
+            "stationary": "stationary",
+            "gaussian": Gaussian(state.mean, state.covariance),
+            "deterministic": state.mean,
+        }[state.kind]
+        first = self.dynamics.leading(n)
         return dataclasses.replace(
-            self,
-            n_modes=n,
-            drift=drift,
-            noise=noise,
-            initial="stationary" if self.initial_kind == "stationary"
-            else state if self.initial_kind == "gaussian" else self.initial_mean[:n],
-        )  # fmt: skip
+            self, n_modes=n, drift=first.drift, noise=first.noise, initial=initial
+        )
 
     # -- files and people -------------------------------------------------------------
 

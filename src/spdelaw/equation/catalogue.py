@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere
-from spdelaw.domain._interval import Boundary
+from spdelaw.domain import AbstractDomain, Boundary, Box, Disk, Interval, Line, Plane, Sphere
 from spdelaw.equation._rotation import advection_matrix
 from spdelaw.equation._semilinear_catalogue import (
     allen_cahn,

@@ -1,6 +1,7 @@
 """JUDGE: trajectories, the law, calibration, and whether the model fits."""
 
 from spdelaw.evaluation._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluation._comparable import check_comparable
 from spdelaw.evaluation._decoder_floor import decoder_floor
 from spdelaw.evaluation._law_distance import law_distance, parameter_errors
 from spdelaw.evaluation._leave_future_out import leave_future_out
@@ -22,6 +23,7 @@ __all__ = [
     "Predicted",
     "Scorecard",
     "TierScore",
+    "check_comparable",
     "check_model",
     "coverage",
     "decoder_floor",

@@ -1,6 +1,6 @@
 """Does the model fit? Innovations that should be independent standard normals.
 
-Four tests a mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths),
+Four tests per mode: variance (mean square against 1), whiteness (Ljung-Box, pooled over paths),
 normality (D'Agostino's omnibus test) and independence of the other modes (Ljung-Box on
 cross-correlations, which a coupling that the law leaves out makes large). All statistics are
 scaled down by ``1 + n_test / n_train``, so that errors of the estimate alone do not set off an
@@ -14,15 +14,20 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
-from spdelaw.equation import distinct_steps, matrix_transition
-from spdelaw.infer._nuisance import principal_components
-from spdelaw.law import Law
-from spdelaw.law._seen import seen, weights, working
-from spdelaw.law._states import batches
-from spdelaw.model import CoupledParameters, collapse, component_innovations, innovations
+from spdelaw.equation import Linear
+from spdelaw.infer import principal_components
+from spdelaw.law import Law, Observations, batches, noisy_state_space, observe
+from spdelaw.model import (
+    Block,
+    StateSpace,
+    collapse,
+    component_innovations,
+    forward_filter,
+    innovations,
+)
 
 Array = np.ndarray
 
@@ -38,10 +43,10 @@ class ModelCheck:
     """Tests of the innovations.
 
     Attributes:
-        p_values: Dataset over ``series`` with one variable a test.
+        p_values: Dataset over ``series`` with one variable per test.
         rejected: "mode 3 whiteness" and the like, after Holm's correction.
         innovations: (path, time, series), NaN where a row says nothing.
-        unit: what a series is, "mode" or "component".
+        unit: what one series is, "mode" or "component".
     """
 
     p_values: xr.Dataset
@@ -83,46 +88,57 @@ def check_model(law: Law, fields: xr.DataArray) -> ModelCheck:
 
 def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    values, times, basis = seen(law, fields)[1:4]
-    complete = not np.isnan(values).any() and times.ndim == 1
-    noise_free = (
-        np.ndim(law.state.observation_variance) == 0 and law.state.observation_variance == 0
-    )
-    if complete and noise_free and law.state.n_modes == law.n_modes:
-        return _transition_innovations(law, values, times, basis), "mode"
-    if complete and law.state.n_modes > law.n_modes:
-        reduction = principal_components(values) if noise_free else None
+    own, space = observe(law, fields), law.bare.state_space
+    complete = not np.isnan(own.values).any() and own.times.ndim == 1
+    if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
+        if space.n_modes == law.n_modes:
+            return _transition_innovations(space, own), "mode"
+        reduction = principal_components(own.values)
         if reduction is not None:
             keep, variance = reduction
-            part = law.state._replace(observation_variance=np.asarray(variance))
-            block = collapse(values @ keep, times, keep.T @ basis).blocks[0]
-            z = component_innovations(block, part, values @ keep, keep.T @ basis)
+            values, basis = own.values @ keep, keep.T @ own.basis
+            block = collapse(values, own.times, basis).blocks[0]
+            z = component_innovations(block, space.with_noise(variance), values, basis)
             return z, "component"
-    out = np.full((*values.shape[:2], law.state.n_modes), np.nan)
-    parameters, precision = working(law, values), weights(law, len(basis))
-    for block in batches(values, times, basis, precision):
-        out[block.paths] = innovations(block, parameters).transpose(2, 0, 1)
+    one_step = innovations if isinstance(law.dynamics, Linear) else _filter_innovations
+    out = np.full((*own.values.shape[:2], space.n_modes), np.nan)
+    noisy = noisy_state_space(law, own)
+    for block in batches(own.values, own.times, own.basis, own.weights):
+        out[block.paths] = one_step(block, noisy).transpose(2, 0, 1)
     return out[..., : law.n_modes], "mode"
 
 
-def _transition_innovations(law: Law, values: Array, times: Array, basis: Array) -> Array:
-    """``(c_{t+1} - a c_t) / sqrt(omega)`` of complete, noise-free coefficients.
+def _transition_innovations(space: StateSpace, own: Observations) -> Array:
+    """``S^-1 (c_{t+1} - F c_t)`` with ``S S' = Omega``, of complete, noise-free coefficients.
 
-    For coupled modes the root is a Cholesky factor: mode 2 is what mode 1 leaves of it.
+    For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
     """
-    c = values @ np.linalg.pinv(basis).T
+    c = own.values @ np.linalg.pinv(own.basis).T
+    step, which = space.linear.transitions(own.times)
     z = np.full(c.shape, np.nan)
-    state = law.state
-    if isinstance(state, CoupledParameters):
-        lengths, which = distinct_steps(np.diff(times))
-        step = matrix_transition(state.drift, state.noise_covariance, lengths)
-        inverse = np.linalg.inv(np.linalg.cholesky(step.covariance))[which]
-        error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
-        z[:, 1:] = np.einsum("tij,ptj->pti", inverse, error)
+    if step.factor.ndim == 2:
+        error = c[:, 1:] - step.factor[which] * c[:, :-1]
+        z[:, 1:] = error / np.sqrt(step.covariance[which])
         return z
-    a, omega = state.transition(times)
-    z[:, 1:] = (c[:, 1:] - a * c[:, :-1]) / np.sqrt(omega)
+    inverse = np.linalg.inv(np.linalg.cholesky(step.covariance))[which]
+    error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
+    z[:, 1:] = np.einsum("tij,ptj->pti", inverse, error)
     return z
+
+
+def _filter_innovations(block: Block, space: StateSpace) -> Array:
+    """`spdelaw.model.innovations` for any dynamics, through the forward filter; (T, N, P)."""
+    r, out = float(space.observation_variance), np.full(block.estimate.shape, np.nan)
+    for path in range(len(block.paths)):
+        found = forward_filter(block, space, path)
+        gram = block.gram[..., path % block.gram.shape[-1]]
+        for t in np.flatnonzero(found.predicted_covariance.any((1, 2))):
+            g = np.diag(gram[t]) if gram.ndim == 2 else gram[t]
+            if np.linalg.matrix_rank(g) == len(g):
+                total = found.predicted_covariance[t] + r * np.linalg.inv(g)
+                error = block.estimate[t, :, path] - found.predicted_mean[t]
+                out[t, :, path] = np.linalg.solve(np.linalg.cholesky(total), error)
+    return out
 
 
 def _series_tests(z: Array, shrink: float) -> dict[str, float]:
@@ -138,9 +154,9 @@ def _series_tests(z: Array, shrink: float) -> dict[str, float]:
     omnibus = float(stats.normaltest(seen).statistic) / shrink
     box, lags = _ljung_box(z / np.sqrt(np.mean(seen**2)))
     return {
-        "variance": float(2.0 * special.ndtr(-abs(gap))),
-        "normality": float(special.chdtrc(2, omnibus)),
-        "whiteness": float(special.chdtrc(lags, box / shrink)) if lags else np.nan,
+        "variance": float(2.0 * scipy.special.ndtr(-abs(gap))),
+        "normality": float(scipy.special.chdtrc(2, omnibus)),
+        "whiteness": float(scipy.special.chdtrc(lags, box / shrink)) if lags else np.nan,
     }
 
 
@@ -171,7 +187,7 @@ def _independence(z: Array, shrink: float) -> Array:
         enough = (pairs >= 20) & ~np.eye(n, dtype=bool)
         total += np.where(enough, product**2 / np.maximum(pairs, 1), 0.0).sum(1)
         used += enough.sum(1)
-    return np.where(used > 0, special.chdtrc(np.maximum(used, 1), total / shrink), np.nan)
+    return np.where(used > 0, scipy.special.chdtrc(np.maximum(used, 1), total / shrink), np.nan)
 
 
 def _holm(p_values: xr.Dataset, unit: str) -> list[str]:

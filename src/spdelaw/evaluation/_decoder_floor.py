@@ -48,14 +48,18 @@ def decoder_floor(
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
         raise InputError(
-            "eigenvalues", expected=f"one number a mode, shape ({n},)",
-            got=f"shape {lam.shape}", fix="pass equation.eigenvalues or law.state.eigenvalues",
-        )  # fmt: skip
+            "eigenvalues",
+            expected=f"one number per mode, shape ({n},)",
+            got=f"shape {lam.shape}",
+            fix="pass equation.eigenvalues or law.dynamics.drift",
+        )
     if "path_time" in checked.coords:
         raise DataError(
-            "fields", expected="one clock for all paths", got="times of each path's own",
+            "fields",
+            expected="one clock for all paths",
+            got="times of each path's own",
             fix="compute the floor for paths on a common grid of times",
-        )  # fmt: skip
+        )
     values, times = np.asarray(checked.values), checked["time"].values
     basis = domain.eigenfunctions(domain.places(checked).points, n)
     projected = np.empty(values.shape)

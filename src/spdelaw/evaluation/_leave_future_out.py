@@ -13,9 +13,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
+from spdelaw.checks import whole
 from spdelaw.data import Preparation, as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import IdentifiabilityWarning, InputError
@@ -78,7 +79,7 @@ def leave_future_out(
     n = fields.sizes["time"]
     errors = np.full((len(PREDICTORS), leads, n - start), np.nan)
     inside = np.full((leads, n - start), np.nan)
-    z = float(special.ndtri(0.5 + 0.5 * level))
+    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
     law: Law | None = None
     for origin in range(start, n):
         if law is None or (origin - start) % refit == 0:
@@ -97,18 +98,21 @@ def _check(fields: xr.DataArray, first: int | float, leads: int, refit: int) -> 
     n = fields.sizes["time"]
     if "path_time" in fields.coords:
         raise InputError(
-            "data", expected="one clock for all paths", got="times of each path's own",
+            "data",
+            expected="one clock for all paths",
+            got="times of each path's own",
             fix="validate the paths one at a time",
-        )  # fmt: skip
-    for name, value in (("leads", leads), ("refit", refit)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(name, expected="a positive integer", got=repr(value), fix=f"{name}=6")
+        )
+    whole("leads", leads, 1)
+    whole("refit", refit, 1)
     start = round(first * n) if isinstance(first, float) else first
     if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
         raise InputError(
-            "first", expected=f"from 4 to {n - 1} times, or that share of them", got=repr(first),
+            "first",
+            expected=f"from 4 to {n - 1} times, or that share of them",
+            got=repr(first),
             fix="first=0.6",
-        )  # fmt: skip
+        )
     return start
 
 
@@ -136,7 +140,7 @@ def _forecasts(law: Law, seen: xr.DataArray, origin: int, leads: int, z: float) 
         last * _memory(history.values) ** steps,
     ]
     scored = ~np.isnan(truth) & ~np.isnan(last)
-    noise = np.broadcast_to(law.state.observation_variance, truth.shape[-1:])
+    noise = np.broadcast_to(law.observation_variance, truth.shape[-1:])
     reach = z * np.sqrt(result["std"].values ** 2 + noise)
     rows = [_mean((mean - truth) ** 2, scored) for mean in means]
     return np.stack([*rows, _mean((np.abs(means[0] - truth) <= reach).astype(float), scored)])
@@ -156,9 +160,14 @@ def _mean(values: Array, scored: Array) -> Array:
 
 
 def _scores(
-    fields: xr.DataArray, start: int, errors: Array, inside: Array, level: float, replicates: int,
+    fields: xr.DataArray,
+    start: int,
+    errors: Array,
+    inside: Array,
+    level: float,
+    replicates: int,
     seed: int,
-) -> xr.Dataset:  # fmt: skip
+) -> xr.Dataset:
     leads = errors.shape[1]
     estimate = _skill(errors)
     draws = np.stack([_skill(errors[..., block]) for block in _blocks(errors, replicates, seed)])
@@ -180,11 +189,13 @@ def _scores(
             "mean_time_ahead": ("lead", np.array(ahead)),
         },
         coords={
-            "predictor": list(PREDICTORS), "rival": list(RIVALS), "lead": np.arange(1, leads + 1),
+            "predictor": list(PREDICTORS),
+            "rival": list(RIVALS),
+            "lead": np.arange(1, leads + 1),
             "statistic": ["estimate", "lower", "upper"],
         },
         attrs={"level": level, "first": start},
-    )  # fmt: skip
+    )
 
 
 def _skill(errors: Array) -> Array:

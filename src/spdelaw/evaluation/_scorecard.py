@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import instance, one_of
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import InputError
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
 from spdelaw.evaluation._tiers import (
@@ -19,7 +19,7 @@ from spdelaw.evaluation._tiers import (
     projection_floor,
     score_tier,
 )
-from spdelaw.law import Law
+from spdelaw.law import Law, table_html
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -77,21 +77,42 @@ class Scorecard:
         head = (
             f"{'tier':<12} {'rel L2':>9} {'RMSE':>9} {'CRPS':>9} {'coverage':>9}   limit (rel L2)"
         )
-        lines = [f"Scorecard of {self.n_paths} paths, {100 * self.level:g} % intervals", head]
+        rows = [
+            f"{row[0]:<12} " + " ".join(f"{cell:>9}" for cell in row[1:5]) + f"   {row[5]}"
+            for row in self._rows
+        ]
+        return "\n".join([self._title, head, *rows, *self._notes])
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        header = ["tier", "rel L2", "RMSE", "CRPS", "coverage", "limit (rel L2)"]
+        return table_html(self._title, [], header, self._rows, self._notes)
+
+    @property
+    def _title(self) -> str:
+        return f"Scorecard of {self.n_paths} paths, {100 * self.level:g} % intervals"
+
+    @property
+    def _rows(self) -> list[list[str]]:
+        """Cells of the table, one row per tier."""
+        rows = []
         for tier, s in self.tiers.items():
             limit = f"{self.limits[tier].relative_l2:.4f}" if tier in self.limits else ""
-            lines.append(
-                f"{tier:<12} {s.relative_l2:>9.4f} {s.rmse:>9.4f} {s.crps:>9.4f} "
-                f"{s.coverage:>9.3f}   {limit}"
-            )
-        if self.distance is not None:
-            d = self.distance
-            lines.append(
-                f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
-                f"largest error {d['largest_z']:.2f} standard errors"
-                + (f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else "")
-            )
-        return "\n".join([*lines, self.verdict])
+            rows.append([tier, *(f"{x:.4f}" for x in s[:3]), f"{s.coverage:.3f}", limit])
+        return rows
+
+    @property
+    def _notes(self) -> list[str]:
+        """Distance from the truth, where it is known, and the verdict."""
+        if self.distance is None:
+            return [self.verdict]
+        d = self.distance
+        undetermined = f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else ""
+        told = (
+            f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
+            f"largest error {d['largest_z']:.2f} standard errors{undetermined}"
+        )
+        return [told, self.verdict]
 
 
 def evaluate(
@@ -128,16 +149,10 @@ def evaluate(
         >>> sl.evaluate(law, test, truth=equation).verdict
         'the model fits: no departure found in the innovations (joint false-alarm rate 1 %)'
     """
-    unknown = [t for t in tiers if t not in TIERS]
-    if unknown:
-        raise InputError(
-            "tiers", expected=f"names of {TIERS}", got=repr(unknown[0]), fix="leave tiers out"
-        )
-    if truth is not None and not isinstance(truth, SpectralSPDE):
-        raise InputError(
-            "truth", expected="the equation that made the data", got=type(truth).__name__,
-            fix="pass truth=sl.catalogue.heat(...)",
-        )  # fmt: skip
+    for tier in tiers:
+        one_of("tiers", tier, TIERS)
+    if truth is not None:
+        instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
     fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None and law.forcing is not None:
@@ -158,7 +173,7 @@ def _limits(
     law: Law, fields: xr.DataArray, truth: SpectralSPDE | None, tiers: tuple[str, ...]
 ) -> dict[str, TierScore]:
     limits = {}
-    noisy = bool(np.any(law.state.observation_variance))
+    noisy = bool(law.observation_variance.any())
     if "reconstruct" in tiers and not noisy:
         limits["reconstruct"] = projection_floor(fields, law)
     if "predict" in tiers and truth is not None and "path_time" not in fields.coords:

@@ -62,7 +62,7 @@ def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predic
     seen, scored = tier_masks(values, tier, seed)
     result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
     mean = np.where(scored, result["mean"].values, np.nan)
-    noise = np.broadcast_to(law.state.observation_variance, values.shape[-1:])
+    noise = np.broadcast_to(law.observation_variance, values.shape[-1:])
     std = np.sqrt(result["std"].values ** 2 + noise)
     return Predicted(mean, std, np.where(scored, values, np.nan))
 
@@ -81,7 +81,7 @@ def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: floa
 def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
     values = fields.values
-    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.state.n_modes)
+    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.dynamics.n_modes)
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
     seen = ~np.isnan(rows)

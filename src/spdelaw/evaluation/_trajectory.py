@@ -6,7 +6,7 @@ All take arrays (path, time, x) in which NaN marks what is not scored.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 Array = np.ndarray
 
@@ -20,7 +20,7 @@ def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
     s = np.where(known, 1.0, std)
     z = (truth - mean) / s
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    score = s * (z * (2 * special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    score = s * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
     return np.where(known, np.abs(truth - mean), score)
 
 
@@ -30,5 +30,5 @@ def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> floa
     uncertain = (std > 1e-7 * scale) & ~np.isnan(truth) & ~np.isnan(mean)
     if not uncertain.any():
         return float("nan")
-    half = special.ndtri(0.5 + 0.5 * level) * std
+    half = scipy.special.ndtri(0.5 + 0.5 * level) * std
     return float((np.abs(truth - mean) <= half)[uncertain].mean())

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer import _starts
-from spdelaw.infer._coordinates import Free
-from spdelaw.infer._layout import Layout
+from spdelaw.infer._coordinates import Free, LogDeviation, Unbounded
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._problem import Problem, solve, starting_scale, starting_vector
-from spdelaw.model import Collapsed, collapse, evaluate_likelihood
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._posterior import estimate, log_posterior
+from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
 Array = np.ndarray
 
@@ -26,22 +26,20 @@ PATHS, MOST = 40, 32
 NOTHING_LEFT = 1e-16
 
 
-def choose_modes(observed: Observed, domain: AbstractDomain) -> tuple[int, str]:
+def choose_modes(observed: Observed) -> tuple[int, str]:
     """Number of modes by BIC on the first paths, and a sentence that says so."""
     values = np.asarray(observed.values[:PATHS])
     times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
-    wide = domain.eigenfunctions(
-        observed.points, domain.available(min(MOST + 1, len(observed.points)))
-    )
+    wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
     most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
     energy = float(np.nansum(values**2))
     collapses: dict[int, Collapsed] = {}
 
     def collapsed(n: int) -> Collapsed:
         if n not in collapses:
-            collapses[n] = collapse(values, times, domain.eigenfunctions(observed.points, n))
+            collapses[n] = collapse(values, times, observed.basis(n))
         return collapses[n]
 
     for n in range(1, most + 1):
@@ -58,19 +56,22 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     n = collapsed.n_modes
     n_rows = collapsed.n_paths * times.shape[-1]
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
-    rough = _starts.from_estimates(collapsed, variance)
-    layout = Layout(Free("eigenvalue", n), Free("noise_variance", n), "deterministic", n, 1)
+    moments = from_coefficients(collapsed, variance)
+    parts = {
+        "drift": Free("eigenvalue", n),
+        "noise": Free("noise_variance", n),
+        "observation": LogDeviation(),
+        "initial_mean": Unbounded("initial_mean", n),
+    }
+    free = Parametrisation(parts, "deterministic", np.zeros(n))
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
-    start = starting_vector(layout, rough, variance**0.5, first, np.zeros(n))
-    span = float(np.ptp(times, axis=-1).max())
-    scale = starting_scale(
-        layout, start, rough, collapsed.n_paths, times.shape[-1] - 1, span, collapsed.n_values
-    )
-    problem = Problem(
-        layout, lambda p: evaluate_likelihood(collapsed, p), start, scale, {}, [], np.zeros(n)
-    )
+    moments = moments._replace(mean=first)
+
+    def evaluate(p: StateSpace) -> Evaluation:
+        return evaluate_likelihood(collapsed, p)
+
     try:
-        solution = solve(problem, polish=False)
+        found = estimate(log_posterior(free, evaluate, moments, Model()), polish=False)
     except ConvergenceError:
         return np.inf
-    return -2.0 * solution.log_likelihood + solution.n_free * np.log(n_rows)
+    return -2.0 * found.log_likelihood + found.n_free * np.log(n_rows)

@@ -3,50 +3,63 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
-from spdelaw.infer._assemble import assemble
-from spdelaw.infer._exact import estimate
+from spdelaw.infer._engine import Engine
+from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._settings import Settings
 from spdelaw.law import Law
 
 Array = np.ndarray
 
 
-def bootstrap(law: Law, observed: Observed, domain: AbstractDomain, settings: Settings) -> Law:
+def bootstrap(
+    law: Law, observed: Observed, engine: Engine, model: Model, n: int, run: dict[str, Any]
+) -> Law:
     """The law with standard errors and intervals from refits of simulated data.
 
     Intervals are the basic ones, ``2 estimate - quantiles`` (on the log scale for positive
-    numbers), so that a bias of the estimator is taken out of them.
+    numbers), so that a bias of the estimator is taken out of them. Replicates run on
+    ``run["executor"]`` where there is one.
     """
-    once = dataclasses.replace(settings, bootstrap=0, initial=law.state.initial_kind,
-                               nuisance=law.info["n_nuisance"])  # fmt: skip
-    missing = np.isnan(observed.load())
-    tables = []
-    for b in range(settings.bootstrap):
-        values = _replicate(law, observed, settings.seed + b + 1)
-        values[missing] = np.nan
-        copy = observed._replace(values=values)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", IdentifiabilityWarning)
-                fitted = estimate(copy, domain, law.n_modes, once)
-                tables.append(assemble(fitted, copy, domain, once).parameters)
-        except ConvergenceError:
-            continue
-    if len(tables) < max(2, settings.bootstrap // 2):
+    kind, extra = law.initial.kind, law.info["n_nuisance"]
+    same = dataclasses.replace(model, initial=kind, nuisance=extra)
+    quiet = {**run, "executor": None, "progress": None}
+    refit = functools.partial(_refit, law, observed, engine, same, quiet)
+    seeds = range(run["seed"] + 1, run["seed"] + n + 1)
+    each = map if run["executor"] is None else run["executor"].map
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        tables = [table for table in each(refit, seeds) if table is not None]
+    if len(tables) < max(2, n // 2):
         raise ConvergenceError(
-            "bootstrap", expected="most refits to converge", got=f"{len(tables)} of "
-            f"{settings.bootstrap}", fix="the law is too weakly determined; tie or fix parameters",
-        )  # fmt: skip
-    info = {**law.info, "bootstrap": {"replicates": settings.bootstrap, "used": len(tables)}}
-    return dataclasses.replace(law, parameters=_intervals(law, tables, settings.level), info=info)
+            "bootstrap",
+            expected="most refits to converge",
+            got=f"{len(tables)} of {n}",
+            fix="the law is too weakly determined; tie or fix parameters",
+        )
+    table = _intervals(law, tables, run["level"])
+    counted = law.with_info(bootstrap={"replicates": n, "used": len(tables)})
+    return dataclasses.replace(counted, parameters=table)
+
+
+def _refit(
+    law: Law, observed: Observed, engine: Engine, model: Model, run: dict[str, Any], seed: int
+) -> xr.Dataset | None:
+    """Parameters of one replicate; None where its search has no end."""
+    values = _replicate(law, observed, seed)
+    values[np.isnan(observed.load())] = np.nan
+    copy = observed._replace(values=values)
+    try:
+        return engine.learn(copy, law.domain, law.n_modes, model, **run).parameters
+    except ConvergenceError:
+        return None
 
 
 def _replicate(law: Law, observed: Observed, seed: int) -> Array:

@@ -13,57 +13,84 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from spdelaw.checks import one_of, whole
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._assemble import assemble
-from spdelaw.infer._chaos_truncated import Loss, check_truncated, estimate_truncated
-from spdelaw.infer._exact import estimate
+from spdelaw.infer._chaos_truncated import check_truncated, fit_truncated
+from spdelaw.infer._engine import Engine
+from spdelaw.infer._exact import maximum_likelihood
+from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._per_point import estimate_per_point
-from spdelaw.infer._settings import Settings
-from spdelaw.law import Law
+from spdelaw.law import N_TIME, Law
 from spdelaw.model import ChaosModel
 
+TAILS = ("modelled", "dropped")
 
-def fit_chaos(
-    observed: Observed,
-    domain: AbstractDomain,
-    n_modes: int,
-    settings: Settings,
-    n_time: int,
-    tail: Any,
-) -> Law:
-    """Maximum likelihood of the chaos model as a `Law`.
+
+@dataclasses.dataclass(frozen=True)
+class Chaos(Engine):
+    """The paper's expansion in chaos coordinates, with its exact posterior.
 
     ``info["truncation_loss"]`` is the log-likelihood per path that the truncation costs: that of
     the untruncated model of the same modes at its own maximum, minus that of this model at its
     own. It is 0 with the tail modelled. Both are densities of what ``info["truncation_loss_of"]``
     names: "fields", or, where the fields lie in the modes without any noise and so have no
     density, "coefficients" after a deterministic start, the parameters being those of the fit.
+
+    Args:
+        n_time: K, the number of functions of time.
+        tail: "modelled" adds the covariance of what lies beyond K and is unbiased, "dropped" is
+            the paper's model.
+        threads: for data with gaps.
+
+    Example:
+        >>> Chaos(tail="dropped")
+        Chaos(n_time=16, tail='dropped', threads=1)
     """
-    model = ChaosModel(n_time, observed.span, tail)
-    if settings.drift in ("normal", "dense"):
-        raise InputError(
-            "drift", expected="'diagonal' or 'parametric' with engine='chaos'",
-            got=repr(settings.drift), fix="pass engine='exact', which couples modes",
-        )  # fmt: skip
-    if tail == "modelled":
-        find = estimate_per_point if settings.noise_word == "per_point" else estimate
-        fitted, loss = find(observed, domain, n_modes, settings), Loss(0.0, "fields")
-    else:
-        check_truncated(settings)
-        fitted, loss = estimate_truncated(observed, domain, n_modes, settings, model)
-    law = assemble(fitted, observed, domain, settings)
-    return dataclasses.replace(law, info={**law.info, **_facts(law, model, loss)})
 
+    n_time: int = N_TIME
+    tail: str = "modelled"
+    threads: int = 1
+    name = "chaos"
+    # First-order propagators are known in closed form where modes evolve alone and unforced.
+    honours = frozenset(WORDS) - {"forcing", "season"}
 
-def _facts(law: Law, model: ChaosModel, loss: Loss) -> dict[str, Any]:
-    return {
-        "engine": "chaos",
-        "tail": model.tail,
-        "n_time": model.n_time,
-        "horizon": model.horizon,
-        "latent_dimension": model.latent_dimension(law.state.n_modes),
-        "truncation_loss": loss.per_path,
-        "truncation_loss_of": loss.density,
-    }
+    def __post_init__(self) -> None:
+        """Check the options."""
+        whole("n_time", self.n_time, 1)
+        one_of("tail", self.tail, TAILS)
+        whole("threads", self.threads, 1)
+
+    def check(self, model: Model, bootstrap: int) -> None:
+        """Refuse what the expansion has no place for."""
+        super().check(model, bootstrap)
+        if model.couples_drift:
+            raise InputError(
+                "drift",
+                expected="'diagonal' or 'parametric' with engine='chaos'",
+                got=repr(model.drift),
+                fix="pass engine='exact', which couples modes",
+            )
+        if self.tail == "dropped":
+            check_truncated(model, bootstrap)
+
+    def learn(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
+    ) -> Law:
+        """Maximum likelihood of the chaos model."""
+        chaos = ChaosModel(self.n_time, observed.span, self.tail)  # type: ignore[arg-type]
+        loss: dict[str, Any] = {"truncation_loss": 0.0, "truncation_loss_of": "fields"}
+        if self.tail == "modelled":
+            found = maximum_likelihood(observed, n_modes, model, self.threads)
+        else:
+            found, loss = fit_truncated(observed, n_modes, model, chaos)
+        law = assemble(found, observed, model, run["level"])
+        facts = {
+            "engine": self.name,
+            "tail": self.tail,
+            "n_time": self.n_time,
+            "horizon": chaos.horizon,
+            "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
+        }
+        return law.with_info(**facts, **loss)

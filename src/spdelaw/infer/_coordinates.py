@@ -1,7 +1,9 @@
-"""Free coordinates for a spectrum: positive by parametrisation, fixed or tied on request.
+"""Free coordinates for an operator on the modes: positive by construction, fixed or tied.
 
-A coordinate map sends an unconstrained vector ``phi`` to one positive number a mode and knows
-its Jacobian; the score by ``phi`` is the score by the spectrum times the Jacobian.
+A coordinate map sends an unconstrained vector ``phi`` to a drift, a noise covariance or an initial
+covariance and knows its Jacobian, which has one axis more; the score by ``phi`` is the score by the
+operator contracted with it. The maps of this module give one positive number per mode, (N,); those
+of `spdelaw.infer._drift_coordinates` and `spdelaw.infer._covariance_coordinates` give matrices.
 """
 
 from __future__ import annotations
@@ -11,38 +13,40 @@ import dataclasses
 
 import numpy as np
 
+from spdelaw.equation import operators
+
 Array = np.ndarray
 
 
 class AbstractCoordinates(abc.ABC):
-    """Map from unconstrained coordinates to a positive spectrum."""
+    """Map from unconstrained coordinates to an operator, (N,) or (N, N)."""
 
     @property
     @abc.abstractmethod
     def names(self) -> tuple[str, ...]:
-        """One name a coordinate, as used in ``fixed`` and ``priors``."""
+        """One name per coordinate, as used in ``fixed`` and ``priors``."""
 
     @abc.abstractmethod
     def values(self, phi: Array) -> Array:
-        """Spectrum (N,)."""
+        """Operator, (N,) or (N, N)."""
 
     @abc.abstractmethod
     def jacobian(self, phi: Array) -> Array:
-        """``d spectrum / d phi``, (N, len(phi))."""
+        """``d operator / d phi``, (N, p) or (N, N, p)."""
 
     @abc.abstractmethod
-    def start(self, spectrum: Array) -> Array:
-        """Coordinates near a given spectrum."""
+    def start(self, operator: Array) -> Array:
+        """Coordinates near an operator of either shape."""
 
     @property
     def is_log(self) -> Array:
-        """Whether each coordinate is the logarithm of the number people know; (len(phi),)."""
+        """Whether each coordinate is the logarithm of the number people know; (p,)."""
         return np.ones(len(self.names), bool)
 
 
 @dataclasses.dataclass(frozen=True)
 class Free(AbstractCoordinates):
-    """One number a mode, ``exp(phi_n)``."""
+    """One number per mode, ``exp(phi_n)``."""
 
     what: str
     n_modes: int
@@ -60,9 +64,9 @@ class Free(AbstractCoordinates):
         """``diag(exp(phi))``."""
         return np.diag(np.exp(phi))
 
-    def start(self, spectrum: Array) -> Array:
-        """``log``."""
-        return np.log(spectrum)
+    def start(self, operator: Array) -> Array:
+        """``log`` of the diagonal."""
+        return np.log(operators.diagonal(operator))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,9 +98,9 @@ class OperatorTied(AbstractCoordinates):
         power, logs = self._powers(s)
         return np.stack([np.full(len(power), kappa), nu * power, nu * power * s * logs], axis=1)
 
-    def start(self, spectrum: Array) -> Array:
-        """Least squares of the spectrum on ``1, mu`` with s = 1, kept positive."""
-        mu = np.asarray(self.mu)
+    def start(self, operator: Array) -> Array:
+        """Least squares of the diagonal on ``1, mu`` with s = 1, kept positive."""
+        spectrum, mu = operators.diagonal(operator), np.asarray(self.mu)
         nu = max(float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 1.0, 1e-3)
         kappa = float(np.median(spectrum - nu * mu))
         floor = 0.05 * float(spectrum.min())
@@ -134,8 +138,9 @@ class PowerTied(AbstractCoordinates):
         q = self.values(phi)
         return np.stack([q, -q * self._logs], axis=1)
 
-    def start(self, spectrum: Array) -> Array:
-        """Straight line through the logarithms."""
+    def start(self, operator: Array) -> Array:
+        """Straight line through the logarithms of the diagonal."""
+        spectrum = operators.diagonal(operator)
         if len(spectrum) == 1:
             return np.array([np.log(spectrum[0]) + 2.0 * self._logs[0], 2.0])
         slope, level = np.polyfit(self._logs, np.log(spectrum), 1)
@@ -143,8 +148,8 @@ class PowerTied(AbstractCoordinates):
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair(AbstractCoordinates):
-    """Reported modes first, nuisance modes after them, each with coordinates of their own."""
+class Joined(AbstractCoordinates):
+    """Reported modes first, nuisance modes on their own after them."""
 
     reported: AbstractCoordinates
     nuisance: AbstractCoordinates
@@ -164,29 +169,107 @@ class Pair(AbstractCoordinates):
         k = len(self.reported.names)
         return phi[:k], phi[k:]
 
-
-@dataclasses.dataclass(frozen=True)
-class Joined(Pair):
-    """Two spectra, one after the other."""
-
     def values(self, phi: Array) -> Array:
-        """Both spectra, one after the other."""
+        """Both operators, block diagonal."""
         a, b = self._split(phi)
-        return np.concatenate([self.reported.values(a), self.nuisance.values(b)])
+        return operators.block_diagonal(self.reported.values(a), self.nuisance.values(b))
 
     def jacobian(self, phi: Array) -> Array:
-        """Block diagonal."""
-        a, b = (
-            part.jacobian(x)
-            for part, x in zip((self.reported, self.nuisance), self._split(phi), strict=True)
-        )
-        out = np.zeros((len(a) + len(b), a.shape[1] + b.shape[1]))
-        out[: len(a), : a.shape[1]], out[len(a) :, a.shape[1] :] = a, b
-        return out
+        """Block diagonal for each coordinate."""
+        a, b = self._split(phi)
+        one, two = self.reported.jacobian(a), self.nuisance.jacobian(b)
+        none, neither = np.zeros(one.shape[:-1]), np.zeros(two.shape[:-1])
+        columns = [operators.block_diagonal(x, neither) for x in np.moveaxis(one, -1, 0)]
+        columns += [operators.block_diagonal(none, x) for x in np.moveaxis(two, -1, 0)]
+        return np.stack(columns, axis=-1)
 
-    def start(self, spectrum: Array) -> Array:
+    def start(self, operator: Array) -> Array:
         """Starts of both."""
         k = self.n_reported
-        return np.concatenate(
-            [self.reported.start(spectrum[:k]), self.nuisance.start(spectrum[k:])]
-        )
+        beyond = operators.diagonal(operator)[k:]
+        reported = self.reported.start(operators.leading(operator, k))
+        return np.concatenate([reported, self.nuisance.start(beyond)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Unbounded(AbstractCoordinates):
+    """Numbers of either sign as they are: an initial mean."""
+
+    what: str
+    n_modes: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``initial_mean[1]``, ``initial_mean[2]``, ..."""
+        return tuple(f"{self.what}[{n}]" for n in range(1, self.n_modes + 1))
+
+    @property
+    def is_log(self) -> Array:
+        """None of them."""
+        return np.zeros(self.n_modes, bool)
+
+    def values(self, phi: Array) -> Array:
+        """``phi``."""
+        return phi
+
+    def jacobian(self, phi: Array) -> Array:
+        """Identity."""
+        return np.eye(len(phi))
+
+    def start(self, operator: Array) -> Array:
+        """The numbers."""
+        return operator
+
+
+@dataclasses.dataclass(frozen=True)
+class LogDeviation(AbstractCoordinates):
+    """One variance ``exp(2 phi)`` by the logarithm of its standard deviation."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The standard deviation."""
+        return ("observation_std",)
+
+    def values(self, phi: Array) -> Array:
+        """``exp(2 phi)``, a single number."""
+        return np.exp(2.0 * phi[0])
+
+    def jacobian(self, phi: Array) -> Array:
+        """``2 exp(2 phi)``, (1,)."""
+        return 2.0 * np.exp(2.0 * phi)
+
+    def start(self, operator: Array) -> Array:
+        """``log(variance) / 2``."""
+        return 0.5 * np.log(np.maximum([float(operator)], 1e-300))
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrasts(AbstractCoordinates):
+    """Weights of mean 1, ``w_k = K e^(x_k) / sum_j e^(x_j)`` with ``x_1 = 0``: the seasons."""
+
+    n_parts: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``season[2]``, ...: each part against the first."""
+        return tuple(f"season[{k}]" for k in range(2, self.n_parts + 1))
+
+    @property
+    def is_log(self) -> Array:
+        """A contrast has either sign."""
+        return np.zeros(self.n_parts - 1, bool)
+
+    def values(self, phi: Array) -> Array:
+        """``w``, (K,)."""
+        x = np.concatenate([[0.0], phi])
+        e = np.exp(x - x.max())
+        return len(x) * e / e.sum()
+
+    def jacobian(self, phi: Array) -> Array:
+        """``dw_k / dx_j = w_k (delta_kj - w_j / K)``; (K, K - 1)."""
+        w = self.values(phi)
+        return (np.diag(w) - np.outer(w, w) / len(w))[:, 1:]
+
+    def start(self, operator: Array) -> Array:
+        """``log(w_k / w_1)``."""
+        return np.log(operator[1:] / operator[0])

@@ -1,4 +1,4 @@
-"""Free coordinates for a noise covariance: positive by construction.
+"""Free coordinates for a covariance matrix: positive by construction.
 
 A covariance is written by a Cholesky factor with logarithms on its diagonal, or as noise of each
 mode's own and a few patterns that modes share.
@@ -6,12 +6,12 @@ mode's own and a few patterns that modes share.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 
 import numpy as np
 
+from spdelaw.equation import operators
 from spdelaw.infer._coordinates import AbstractCoordinates
 
 Array = np.ndarray
@@ -20,54 +20,8 @@ Array = np.ndarray
 OWN_SHARE = 0.05
 
 
-class AbstractMatrixCoordinates(AbstractCoordinates):
-    """Map from unconstrained coordinates to a matrix (N, N); its Jacobian is (N, N, p)."""
-
-    @abc.abstractmethod
-    def values(self, phi: Array) -> Array:
-        """Matrix (N, N)."""
-
-    @abc.abstractmethod
-    def jacobian(self, phi: Array) -> Array:
-        """``d matrix / d phi``, (N, N, len(phi))."""
-
-    @abc.abstractmethod
-    def start(self, matrix: Array) -> Array:
-        """Coordinates near a given matrix."""
-
-
 @dataclasses.dataclass(frozen=True)
-class OnDiagonal(AbstractMatrixCoordinates):
-    """A spectrum as a diagonal matrix."""
-
-    spectrum: AbstractCoordinates
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of the spectrum."""
-        return self.spectrum.names
-
-    @property
-    def is_log(self) -> Array:
-        """That of the spectrum."""
-        return self.spectrum.is_log
-
-    def values(self, phi: Array) -> Array:
-        """``diag(spectrum)``."""
-        return np.diag(self.spectrum.values(phi))
-
-    def jacobian(self, phi: Array) -> Array:
-        """That of the spectrum, on the diagonal."""
-        rows = self.spectrum.jacobian(phi)
-        return np.eye(len(rows))[..., None] * rows[:, None]
-
-    def start(self, matrix: Array) -> Array:
-        """From the diagonal."""
-        return self.spectrum.start(np.diag(matrix))
-
-
-@dataclasses.dataclass(frozen=True)
-class Covariance(AbstractMatrixCoordinates):
+class Covariance(AbstractCoordinates):
     """``D L L' D``: L lower triangular with logarithms on its diagonal, D the units of modes."""
 
     what: str
@@ -115,15 +69,15 @@ class Covariance(AbstractMatrixCoordinates):
         half = np.einsum("ikp,jk->ijp", self.by_factor(phi), self.factor(phi))
         return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
 
-    def start(self, matrix: Array) -> Array:
+    def start(self, operator: Array) -> Array:
         """Cholesky factor."""
-        d = np.asarray(self.scale)
+        d, matrix = np.asarray(self.scale), operators.as_matrix(operator)
         root = np.linalg.cholesky(matrix / np.outer(d, d))[self._entries]
         return np.where(self.is_log, np.log(np.where(self.is_log, root, 1.0)), root)
 
 
 @dataclasses.dataclass(frozen=True)
-class LowRank(AbstractMatrixCoordinates):
+class LowRankCovariance(AbstractCoordinates):
     """``D (diag(d) + U U') D``: noise of each mode's own, and ``rank`` patterns they share.
 
     The first rows of U are lower triangular: any other U turns into one of these.
@@ -170,10 +124,10 @@ class LowRank(AbstractMatrixCoordinates):
         shared = half + np.swapaxes(half, 0, 1)
         return np.outer(d, d)[..., None] * np.concatenate([own, shared], axis=2)
 
-    def start(self, matrix: Array) -> Array:
+    def start(self, operator: Array) -> Array:
         """Principal factors, a few rounds; patterns of zero would stay zero."""
         d = np.asarray(self.scale)
-        q = matrix / np.outer(d, d)
+        q = operators.as_matrix(operator) / np.outer(d, d)
         own = 0.5 * np.diag(q)
         for _ in range(50):
             values, vectors = np.linalg.eigh(q - np.diag(own))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from spdelaw.infer._layout import Layout
-from spdelaw.infer._problem import Solution
-from spdelaw.model import CoupledParameters
+from spdelaw.equation import operators
+from spdelaw.infer._estimate import Estimate
 
 Array = np.ndarray
 
@@ -24,45 +21,33 @@ FAST, FAST_AND_UNKNOWN = 5.0, 2.0
 INSEPARABLE = 0.98
 
 
-class Report(NamedTuple):
-    """Parameters the data do not determine, pairs they cannot separate, modes without energy."""
-
-    undetermined: list[str]
-    inseparable: list[list[str]]
-    silent: list[int]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The report in plain words."""
-        out = []
-        if self.undetermined:
-            out.append(
-                f"the data do not determine {_join(self.undetermined)}: their intervals span a "
-                "factor of 20 or more"
-            )
-        for a, b in self.inseparable[:5]:
-            out.append(f"the data cannot separate {a} from {b}")
-        if self.silent:
-            out.append(
-                f"no energy beyond rounding in modes {_join([str(n) for n in self.silent])}: their "
-                "numbers mean nothing; fit fewer modes"
-            )
-        return out
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists."""
-        return self._asdict()
+def in_words(found: dict[str, list]) -> list[str]:
+    """What `identifiability` found, in plain words."""
+    out = []
+    if found["undetermined"]:
+        out.append(
+            f"the data do not determine {_join(found['undetermined'])}: their intervals span a "
+            "factor of 20 or more"
+        )
+    out += [f"the data cannot separate {a} from {b}" for a, b in found["inseparable"][:5]]
+    if found["silent"]:
+        out.append(
+            f"no energy beyond rounding in modes {_join([str(n) for n in found['silent']])}: their "
+            "numbers mean nothing; fit fewer modes"
+        )
+    return out
 
 
-def identifiability(layout: Layout, solution: Solution) -> Report:
-    """Read the covariance of the coordinates; nuisance parameters are not reported."""
-    covariance = solution.covariance
+def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
+    """Parameters the data do not determine, pairs they cannot separate, modes without energy.
+
+    Read from the covariance of the coordinates; nuisance parameters are not reported.
+    """
+    covariance = estimate.covariance
     stderr = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    names, is_log = layout.names, layout.is_log
-    shown = [
-        i for i, name in enumerate(names)
-        if stderr[i] > 0 and not name.startswith(("nuisance", "initial_mean", *ENTRIES))
-    ]  # fmt: skip
+    names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
+    hidden = ("nuisance", "initial_mean", *ENTRIES)
+    shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
     undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNKNOWN]
     known = [i for i in shown if names[i] not in undetermined]
     pairs = [
@@ -71,32 +56,39 @@ def identifiability(layout: Layout, solution: Solution) -> Report:
         for j in known[k + 1 :]
         if abs(covariance[i, j]) > INSEPARABLE * stderr[i] * stderr[j]
     ]
-    found = solution.parameters
-    q = (
-        np.diag(found.noise_covariance)
-        if isinstance(found, CoupledParameters)
-        else found.noise_variance
-    )
+    q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
-    return Report(undetermined, pairs, silent)
+    more = undetermined_eigenmodes(estimate, n_modes)
+    return {"undetermined": undetermined + more, "inseparable": pairs, "silent": silent}
+
+
+def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
+    """Eigenmodes of a drift matrix whose decay rate the data leave open by a factor of 20."""
+    drift = operators.leading(estimate.state_space.linear.drift, n_modes)
+    if operators.is_diagonal(drift):
+        return []
+    rates, right = np.linalg.eig(drift)
+    roots = estimate.roots("drift")[:n_modes, :n_modes]
+    change = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), roots, right).real
+    error = np.sqrt((change**2).sum(-1))
+    open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
+    return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]
 
 
 def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def time_unit_hint(
-    eigenvalues: Array, dt: float, span: float, some_unknown: bool = False
-) -> str | None:
+def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> str | None:
     """A hint where every mode is much faster than a step or much slower than the record."""
     # White noise has a lag-one correlation of 1 / sqrt(n) by chance, which looks like a decay
-    # of log(n) / 2 a step: where intervals are wide open, less is enough.
-    if (eigenvalues * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
+    # of log(n) / 2 per step: where intervals are wide open, less is enough.
+    if (rates * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
         return (
             f"all modes decay within one time step ({dt:g}): the eigenvalues are lower bounds; "
             "check the unit of time, or observe more often"
         )
-    if (eigenvalues * span < 1e-3).all():
+    if (rates * span < 1e-3).all():
         return (
             f"no mode decays noticeably within the record ({span:g}): check the unit of time, or "
             "observe longer"

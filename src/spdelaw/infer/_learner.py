@@ -7,18 +7,18 @@ from typing import Any
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
+from spdelaw.infer._engine import engine_options
 from spdelaw.infer._fit import fit
+from spdelaw.infer._model import WORDS
 from spdelaw.infer._observed import ADAPTER
 from spdelaw.law import Law
 
-#: Parameters of `fit` that have a default, with it; ``domain`` has none.
+#: Arguments of `fit` that have a default, with it, and the words of a model; ``domain`` has none.
 DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(fit).parameters.items()
     if parameter.default is not inspect.Parameter.empty
-}
-#: Engines that take no option beyond `DEFAULTS`.
-PLAIN = ("exact", "chaos")
+} | WORDS
 
 
 class Learner:
@@ -80,8 +80,13 @@ class Learner:
             data: fields (path, time, x), or with the domain's dims in place of x.
             y: ignored; scikit-learn passes it.
         """
-        self.law_ = fit(data, **self._settings)
+        self.law_ = fit(data, **self._said())
         return self
+
+    def _said(self) -> dict[str, Any]:
+        """Settings that differ from the defaults."""
+        own = self._settings.items()
+        return {k: v for k, v in own if k not in DEFAULTS or v is not DEFAULTS[k]}
 
     def score(self, data: Any, y: Any = None) -> float:
         """Mean log-likelihood of a path under the learned law, in nats; higher is better.
@@ -94,10 +99,10 @@ class Learner:
             y: ignored; scikit-learn passes it.
         """
         if not hasattr(self, "law_"):
+            expected, got = "a learner that was fitted", "one that was not"
             raise InputError(
-                "score", expected="a learner that was fitted", got="one that was not",
-                fix="call learner.fit(data) first",
-            )  # fmt: skip
+                "score", expected=expected, got=got, fix="call learner.fit(data) first"
+            )
         return float(self.law_.log_likelihood(data).mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -108,8 +113,7 @@ class Learner:
 
     def __repr__(self) -> str:
         """Settings that differ from the defaults."""
-        own = {k: v for k, v in self._settings.items() if k not in DEFAULTS or v is not DEFAULTS[k]}
-        return f"Learner({', '.join(f'{name}={value!r}' for name, value in own.items())})"
+        return f"Learner({', '.join(f'{name}={value!r}' for name, value in self._said().items())})"
 
 
 def _check_name(name: str, engine: Any) -> None:
@@ -117,11 +121,12 @@ def _check_name(name: str, engine: Any) -> None:
         return
     if name in ADAPTER:
         raise InputError(
-            name, expected="labelled fields, which know it", got=f"the keyword {name}",
+            name,
+            expected="labelled fields, which know it",
+            got=f"the keyword {name}",
             fix="bring the data into shape first: sl.as_fields(data, ...)",
-        )  # fmt: skip
-    if engine in PLAIN:
-        raise InputError(
-            name, expected=f"one of {', '.join(['domain', *DEFAULTS])}", got=repr(name),
-            fix="see the keywords of sl.fit",
-        )  # fmt: skip
+        )
+    options = engine_options(engine)
+    if options is not None and name not in options:
+        expected = f"one of {', '.join(['domain', *DEFAULTS, *options])}"
+        raise InputError(name, expected=expected, got=repr(name), fix="see help(spdelaw.fit)")

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.infer._estimate import Decision
+from spdelaw.infer._observed import Observed
 from spdelaw.model import collapse
 
 Array = np.ndarray
@@ -26,32 +27,30 @@ WHITE = 0.05
 NEGLIGIBLE = 1e-8
 #: Paths looked at.
 SAMPLE = 24
-#: Most modes in all: with one pattern for all paths, and with one a path.
+#: Most modes in all: with one pattern for all paths, and with one per path.
 MOST_SHARED, MOST_OWN = 64, 20
 
 
-def needed_nuisance(
-    values: Array, times: Array, points: Array, domain: AbstractDomain, n_modes: int
-) -> tuple[int, float]:
-    """Number of nuisance modes, and the lag-one correlation of what is still left over.
+def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
+    """Number of nuisance modes, by the lag-one correlation of what is still left over.
 
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample = np.asarray(values[:SAMPLE])
+    sample, times = np.asarray(observed.values[:SAMPLE]), observed.times
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
-    most = domain.available(most)
+    most = observed.domain.available(most)
     total, correlation = n_modes, 0.0
     for total in _ladder(n_modes, max(most, n_modes)):
-        phi = domain.eigenfunctions(points, total)
-        residual, left = _residual(sample, t, phi)
+        residual, left = _residual(sample, t, observed.basis(total))
         correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
         if correlation < WHITE:
             break
-    return total - n_modes, correlation
+    compared = {"residual_correlation": correlation, "white_below": WHITE}
+    return Decision(total - n_modes, compared)
 
 
 #: Principal components with less than this share of the first one's variance are dropped.

@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import as_fields
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError, InputError
-from spdelaw.law._clock import own_clock
+from spdelaw.law import own_clock
 
 Array = np.ndarray
 
@@ -19,18 +19,30 @@ Array = np.ndarray
 ADAPTER = ("times", "points", "variable", "time_unit")
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
+#: Squared increments below this share of the squares are rounding.
+UNCHANGED = 1e-14
 
 
 class Observed(NamedTuple):
     """Fields as arrays: values (P, T, M), times (T,) or (P, T), points (M,) or (M, d).
 
-    ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``.
+    ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``; ``domain``
+    is where they live.
     """
 
     values: Any
     times: Array
     points: Array
     fields: xr.DataArray
+    domain: AbstractDomain
+
+    def basis(self, n_modes: int) -> Array:
+        """Eigenfunctions at the points, (M, N)."""
+        return self.domain.eigenfunctions(self.points, n_modes)
+
+    def products(self, n_modes: int) -> Products:
+        """Products of modes at the points, for the Gram matrices of gaps."""
+        return self.domain.products(self.points, n_modes)
 
     @property
     def n_paths(self) -> int:
@@ -60,18 +72,34 @@ def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
     """Fields of the domain as arrays, or `DataError`."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
-        raise InputError(
-            "keyword", expected=f"a setting of the fit, or one of {ADAPTER} for the data",
-            got=repr(unknown[0]), fix="see help(spdelaw.fit) for the settings",
-        )  # fmt: skip
+        expected = f"a word of the fit, or one of {ADAPTER} for the data"
+        fix = "see help(spdelaw.fit) for the words"
+        raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
     fields = domain.flatten(as_fields(data, dims=domain.dims, **adapter))
     points = domain.places(fields).points
     if fields.sizes["time"] < 2:
-        raise DataError(
-            "time", expected="at least two times", got=str(fields.sizes["time"]),
-            fix="a law is learned from change; observe the field more than once",
-        )  # fmt: skip
+        fix = "a law is learned from change; observe the field more than once"
+        got = str(fields.sizes["time"])
+        raise DataError("time", expected="at least two times", got=got, fix=fix)
     if "path_time" in fields.coords:
-        return Observed(*own_clock(fields), points, fields)
+        return Observed(*own_clock(fields), points, fields, domain)
     values = fields.variable._data if fields.chunks is not None else fields.values
-    return Observed(values, fields["time"].values, points, fields)
+    return Observed(values, fields["time"].values, points, fields, domain)
+
+
+def check_change(increment: float, square: float) -> None:
+    """Refuse fields that never change: squared increments against squares, up to rounding."""
+    if not increment > UNCHANGED * square:
+        raise DataError(
+            "fields",
+            expected="fields that change over time",
+            got="constant fields",
+            fix="check the variable; a constant carries no law",
+        )
+
+
+def check_change_with_gaps(values: Array) -> None:
+    """The same for values with gaps: the widest range over time, path by path."""
+    most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
+    size = np.fmax(np.abs(most), np.abs(least))
+    check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)

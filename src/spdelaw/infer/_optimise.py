@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._curvature import Objective, difference_information
@@ -137,10 +137,9 @@ def _quasi_newton(
             return 1e300, np.zeros_like(u)
         return -value, -gradient * scale
 
-    result = optimize.minimize(
-        negative, np.zeros(len(start)), jac=True, method="BFGS",
-        options={"gtol": 1e-4, "maxiter": max_iterations},
-    )  # fmt: skip
+    options = {"gtol": 1e-4, "maxiter": max_iterations}
+    origin = np.zeros(len(start))
+    result = scipy.optimize.minimize(negative, origin, jac=True, method="BFGS", options=options)
     return start + scale * result.x, -float(result.fun)
 
 

@@ -1,4 +1,4 @@
-"""One observation variance a point, by conditional maximisation.
+"""One observation variance per point, by conditional maximisation.
 
 Given the variances, the spectra are a maximum-likelihood problem with known noise; given the
 spectra, the expected squared residual of each point is its variance in closed form,
@@ -14,12 +14,11 @@ import dataclasses
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.infer._estimate import Fit
 from spdelaw.infer._filter_route import by_filter
-from spdelaw.infer._fitted import Fitted
+from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._settings import Settings
-from spdelaw.law._states import smooth_fields
+from spdelaw.law import smooth_fields
 
 Array = np.ndarray
 
@@ -29,41 +28,36 @@ TOLERANCE, ROUNDS = 1e-3, 25
 FLOOR = 1e-10
 
 
-def estimate_per_point(
-    observed: Observed, domain: AbstractDomain, n_modes: int, settings: Settings
-) -> Fitted:
+def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
     """Estimate with a variance of its own for each point.
 
     The standard errors of the spectra are those given the variances; these rest on all paths
     and times of their point and add next to nothing.
     """
-    one = dataclasses.replace(settings, observation_noise="estimate")
-    fitted = by_filter(observed, domain, n_modes, one, polish=False)
-    variance = np.full(len(observed.points), float(fitted.solution.parameters.observation_variance))
+
+    def given(noise: object, polish: bool) -> Fit:
+        known = dataclasses.replace(model, observation_noise=noise)
+        return by_filter(observed, n_modes, known, threads=threads, polish=polish)
+
+    found = given("estimate", False)
+    shared = float(found.estimate.state_space.observation_variance)
+    variance = np.full(len(observed.points), shared)
     for _ in range(ROUNDS):
-        new = _expected_residual(observed, domain, fitted, variance)
+        new = _expected_residual(observed, found, variance)
         change = np.abs(np.log(new / variance)).max()
         variance = new
-        known = dataclasses.replace(settings, observation_noise=np.sqrt(variance))
         if change < TOLERANCE:
             break
-        fitted = by_filter(observed, domain, n_modes, known, polish=False)
-    fitted = by_filter(observed, domain, n_modes, known)
-    counts = (~np.isnan(observed.load())).sum((0, 1))
-    return dataclasses.replace(
-        fitted,
-        point_variance=variance,
-        point_error=np.sqrt(variance / (2.0 * np.maximum(counts, 1))),
-    )
+        found = given(np.sqrt(variance), False)
+    counts = np.maximum((~np.isnan(observed.load())).sum((0, 1)), 1)
+    error = np.sqrt(variance / (2.0 * counts))
+    found = given(np.sqrt(variance), True)
+    return dataclasses.replace(found, point_variance=variance, point_error=error)
 
 
-def _expected_residual(
-    observed: Observed, domain: AbstractDomain, fitted: Fitted, variance: Array
-) -> Array:
-    parameters = fitted.solution.parameters
-    unit = parameters._replace(observation_variance=np.asarray(1.0))
-    basis = domain.eigenfunctions(observed.points, parameters.n_modes)
-    values = observed.load()
+def _expected_residual(observed: Observed, found: Fit, variance: Array) -> Array:
+    unit = found.estimate.state_space.with_noise(1.0)
+    basis, values = observed.basis(unit.n_modes), observed.load()
     moments = smooth_fields(values, observed.times, basis, unit, basis, 1.0 / variance)
     square = np.nanmean((values - moments.mean) ** 2 + moments.variance, axis=(0, 1))
     return np.maximum(square, FLOOR * square.max())

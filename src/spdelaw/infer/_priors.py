@@ -24,10 +24,8 @@ class LogNormal:
     def __post_init__(self) -> None:
         """Check the settings."""
         if not (np.isfinite([self.median, self.sigma]).all() and min(self.median, self.sigma) > 0):
-            raise InputError(
-                "LogNormal", expected="median > 0 and sigma > 0",
-                got=f"{self.median}, {self.sigma}", fix="LogNormal(median=1.0, sigma=1.0)",
-            )  # fmt: skip
+            got, fix = f"{self.median}, {self.sigma}", "LogNormal(median=1.0, sigma=1.0)"
+            raise InputError("LogNormal", expected="median > 0 and sigma > 0", got=got, fix=fix)
 
     def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
         """Log density by the coordinate, up to a constant, and its slope."""
@@ -50,10 +48,8 @@ class Normal:
     def __post_init__(self) -> None:
         """Check the settings."""
         if not (np.isfinite([self.mean, self.std]).all() and self.std > 0):
-            raise InputError(
-                "Normal", expected="a finite mean and std > 0", got=f"{self.mean}, {self.std}",
-                fix="Normal(mean=0.0, std=1.0)",
-            )  # fmt: skip
+            got, fix = f"{self.mean}, {self.std}", "Normal(mean=0.0, std=1.0)"
+            raise InputError("Normal", expected="a finite mean and std > 0", got=got, fix=fix)
 
     def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
         """Log density of the number itself, up to a constant, and its slope by the coordinate."""

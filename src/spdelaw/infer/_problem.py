@@ -1,283 +1,197 @@
-"""A likelihood, a layout of coordinates, what is fixed and what is believed: one maximisation.
-
-The free vector ``x`` maps to the full vector of coordinates by ``full = base + A x``. Fixed
-coordinates have no column in ``A``; the initial mean, in which the log-likelihood is exactly
-quadratic, enters through the eigenvectors of its information, so that directions the data
-cannot see drop out instead of breaking the conditioning.
-"""
+"""One maximisation through the filter, all decisions taken: its starts and its run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import dataclasses
+import functools
+from collections.abc import Iterator
 
 import numpy as np
 
-from spdelaw.infer._coupled_layout import CoupledLayout
-from spdelaw.infer._coupled_starts import CoupledRough
-from spdelaw.infer._curvature import SHARED
-from spdelaw.infer._layout import Layout
-from spdelaw.infer._optimise import Optimum, maximise
-from spdelaw.infer._starts import Rough
-from spdelaw.model import AnyParameters
+from spdelaw.infer._coordinates import OperatorTied
+from spdelaw.infer._design import Design
+from spdelaw.infer._estimate import Decision, Estimate, Fit
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.infer._start import starting_vector
+from spdelaw.law import Density, Numbers, log_density
+from spdelaw.model import Collapsed, Evaluation, StateSpace, evaluate_likelihood, rotate
 
 Array = np.ndarray
-#: From the parameters that a layout unpacks to their evaluation: of spectra, or of matrices.
-Evaluate = Callable[[Any], Any]
 
-#: Directions of the initial mean with less than this share of the largest information drop out.
-INITIAL_TOLERANCE = 1e-9
-#: Groups of coordinates that have one for each mode.
-OF_A_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
-#: Variance, in squared rough standard errors, of a direction without information.
-UNSEEN = 1e8
+#: A fit of many paths starts from a fit of this many, which costs little and lands close.
+WARM_PATHS = 100
+#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
+RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
+#: Decay rates that a tied drift is tried at before it is maximised.
+SMOOTH_STARTS = 4
 
 
-class Problem(NamedTuple):
-    """Everything a maximisation needs.
-
-    ``separable`` says that modes do not meet in the likelihood but through shared coordinates.
-    """
-
-    layout: Layout
-    evaluate: Evaluate
-    start: Array
-    scale: Array
-    fixed: dict[int, float]
-    priors: list[tuple[int, Any]]
-    initial_mean: Array
-    separable: bool = False
-
-
-class Solution(NamedTuple):
-    """Estimate in the full vector, with the covariance of its coordinates.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """What will be maximised, and from where.
 
     Attributes:
-        parameters: the state-space parameters at the estimate.
-        full: coordinates, (p,).
-        columns: directions of unit variance, (p, free): ``columns columns'`` is the covariance.
-            The last ones move the initial mean alone.
-        n_plain: number of columns before those.
-        log_likelihood: at the estimate, without priors.
-        optimum: the maximiser's own report.
+        design: what is observed of which modes.
+        collapsed: the same on the modes.
+        parametrisation: what is estimated.
+        moments: estimates to start from.
+        model: what is assumed.
+        threads: of the likelihood.
+        polish: False leaves out curvature and standard errors.
+        use_misfit: whether what lies outside the modes is part of the likelihood.
+        count: values that speak about the observation noise.
+        outside: mean square outside the modes where it is not part, else None.
+        decisions: by what they are about.
+        notes: reasons in words.
     """
 
-    parameters: AnyParameters
-    full: Array
-    columns: Array
-    n_plain: int
-    log_likelihood: float
-    optimum: Optimum
+    design: Design
+    collapsed: Collapsed
+    parametrisation: Parametrisation
+    moments: MomentEstimates
+    model: Model
+    threads: int = 1
+    polish: bool = True
+    use_misfit: bool = True
+    count: float = 1.0
+    outside: float | None = None
+    decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def run(self) -> Estimate:
+        """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
+        n = self.collapsed.n_paths
+        if n < 2 * WARM_PATHS or self.collapsed.decoupled:
+            return _best(self)
+        warm = _best(dataclasses.replace(self.head(WARM_PATHS), polish=True))
+        return estimate(self.posterior().from_estimate(warm, WARM_PATHS / n), polish=self.polish)
+
+    def head(self, n_paths: int) -> Problem:
+        """The same of the first paths alone."""
+        few = self.design.head(n_paths)
+        part = few.collapsed()
+        count = self.count * part.n_paths / self.collapsed.n_paths
+        return dataclasses.replace(self, design=few, collapsed=part, count=count)
+
+    def posterior(self, start: Array | None = None) -> LogPosterior:
+        """Log-posterior of the paths, around a full vector where one is given."""
+        data = rotate(self.collapsed) if self.is_diagonal else self.collapsed
+
+        def evaluate(p: StateSpace) -> Evaluation:
+            return self.likelihood(data, p)
+
+        own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
+        how = (self.parametrisation, evaluate, own, self.model)
+        return log_posterior(*how, start, separable=data.is_diagonal)
 
     @property
-    def covariance(self) -> Array:
-        """Covariance of the coordinates, zero where fixed; (p, p)."""
-        return self.columns @ self.columns.T
+    def is_diagonal(self) -> bool:
+        """Whether the modes are independent of one another before they are observed."""
+        return self.parametrisation.state_space(self.start).is_diagonal
 
-    @property
-    def n_free(self) -> int:
-        """Number of free coordinates."""
-        return self.columns.shape[1]
+    @functools.cached_property
+    def start(self) -> Array:
+        """Full vector at the moment estimates."""
+        return starting_vector(self.parametrisation, self.moments)
+
+    def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score of some paths."""
+        return evaluate_likelihood(
+            collapsed, state_space, use_misfit=self.use_misfit, threads=self.threads
+        )
+
+    def fit(self, found: Estimate, seconds: dict[str, float]) -> Fit:
+        """The estimate with what it rests on."""
+        unresolved, notes = 0.0, self.notes
+        if self.outside is not None:
+            is_noisy = "observation" in self.parametrisation.parts
+            inside = float(found.state_space.observation_variance) if is_noisy else 0.0
+            unresolved = max(self.outside - inside, 0.0)
+            notes += (
+                f"variance outside the modes is {self.outside:.3g}, noise inside them "
+                f"{inside:.3g}: the rest is left out of the likelihood as unresolved",
+            )
+        return Fit(
+            found,
+            self.parametrisation.n_modes - self.design.n_nuisance,
+            "filter",
+            self.collapsed.n_values,
+            unresolved,
+            self._density(found, unresolved),
+            notes=notes,
+            decisions=self.decisions,
+            seconds=seconds,
+        )
+
+    def _density(self, found: Estimate, unresolved: float) -> Density:
+        """Log density of all values, or of what has one where they have none."""
+        if self.design.keep is not None:
+            of = Numbers("components", int(self.collapsed.n_values))
+            return Density(found.log_likelihood, of)
+        space, floor = found.state_space, 0.0
+        if "observation" not in self.parametrisation.parts and not self.design.known:
+            # The variance that the filter worked with is no noise.
+            space, floor = space.with_noise(0.0), float(space.observation_variance)
+        blocks, n_paths = self.collapsed.blocks, self.collapsed.n_paths
+        return log_density(blocks, n_paths, space, unresolved, floor)
 
 
-class FreeVector(NamedTuple):
-    """Coordinates that a maximisation moves: ``full = base + columns x``.
+def _best(problem: Problem) -> Estimate:
+    """The higher of the maxima that the starts lead to."""
+    posteriors = [problem.posterior(), *map(problem.posterior, smooth_starts(problem))]
+    if len(posteriors) > 1:
+        posteriors = [max(posteriors, key=LogPosterior.start_value)]
+    found = estimate(posteriors[0], polish=problem.polish)
+    again = second_start(problem, found) if problem.polish else None
+    if again is None:
+        return found
+    other = estimate(problem.posterior(again), polish=problem.polish)
+    return max(found, other, key=lambda one: one.log_likelihood)
 
-    Attributes:
-        base: full vector at ``x = 0``, (p,).
-        columns: (p, free).
-        scale: rough standard errors of ``x``, (free,).
-        n_plain: entries of ``x`` before those that move the initial mean.
+
+def smooth_starts(problem: Problem) -> Iterator[Array]:
+    """Starts of a tied drift that share the energy of the data, slow to fast.
+
+    Scattered points that barely tell the modes apart give least-squares coefficients, and so
+    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays.
     """
-
-    base: Array
-    columns: Array
-    scale: Array
-    n_plain: int
-
-    def full(self, x: Array) -> Array:
-        """Full vector at ``x``."""
-        return self.base + self.columns @ x
-
-
-def log_posterior(problem: Problem, free: FreeVector, x: Array) -> tuple[float, Array, Array]:
-    """Log-likelihood and priors at ``x``, the gradient, the information on the initial mean."""
-    layout, full = problem.layout, free.full(x)
-    parameters = layout.unpack(full, problem.initial_mean)
-    evaluation = problem.evaluate(parameters)
-    value = float(evaluation.log_likelihood.sum())
-    gradient = layout.score(full, parameters, evaluation)
-    for position, prior in problem.priors:
-        term, slope = prior.log_density(full[position], bool(layout.is_log[position]))
-        value += term
-        gradient[position] += slope
-    return value, free.columns.T @ gradient, evaluation.initial_information
+    parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
+    drift, noise, design = parts["drift"], parts["noise"], problem.design
+    if not isinstance(drift, OperatorTied) or not np.any(drift.mu):
+        return
+    mu, n, span = np.asarray(drift.mu), np.arange(1, len(drift.mu) + 1), design.span
+    share = np.mean(design.basis**2, axis=0) / n
+    for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
+        lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
+        level = np.nanmean(design.values**2) / np.sum(share / (2.0 * lam))
+        start = problem.start.copy()
+        start[slices["drift"]] = drift.start(lam)
+        start[slices["noise"]] = noise.start(level / n)
+        yield start
 
 
-def solve(
-    problem: Problem,
-    warm: Solution | None = None,
-    *,
-    polish: bool = True,
-    start: tuple[FreeVector, Array] | None = None,
-    search: bool = True,
-) -> Solution:
-    """Maximise and turn curvature into covariance.
+def second_start(problem: Problem, found: Estimate) -> Array | None:
+    """A start in which modes that ran off to white noise follow the others' formulas.
 
-    Args:
-        problem: what to maximise.
-        warm: solution of a smaller problem with the same layout; its estimate is the start and
-            its covariance the metric, so that a few steps are enough.
-        polish: False leaves out curvature and the check of convergence.
-        start: coordinates and a point in them to start from.
-        search: False takes the start as close to the maximum: Newton steps alone.
+    For a mode much faster than a step the likelihood is flat: a maximiser that gets there
+    stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
     """
-    if start is not None:
-        free = start[0]._replace(base=start[0].full(start[1]))
-    elif warm is not None:
-        size = warm.columns.shape[1]
-        free = FreeVector(warm.full.copy(), warm.columns, np.ones(size), warm.n_plain)
-    else:
-        free = free_vector(problem)
-    layout = problem.layout
-
-    def known_block(x: Array) -> Array:
-        """Curvature in the initial mean: exact, so that it needs no differences."""
-        mean = free.columns[layout.slices["initial_mean"], free.n_plain :]
-        block = mean.T @ log_posterior(problem, free, x)[2] @ mean
-        for position, prior in problem.priors:
-            row = free.columns[position, free.n_plain :]
-            if row.any():
-                block = block + np.outer(row, row) / prior.std**2
-        return block
-
-    optimum = maximise(
-        lambda x: log_posterior(problem, free, x)[:2], free.scale, free.n_plain, known_block,
-        polish=polish, search=search, owners=_owners(problem, free),
-    )  # fmt: skip
-    full = free.full(optimum.x)
-    parameters = layout.unpack(full, problem.initial_mean)
-    log_likelihood = optimum.value - sum(
-        prior.log_density(full[i], bool(layout.is_log[i]))[0] for i, prior in problem.priors
-    )
-    spread = free.columns @ _root_of_inverse(optimum.information, free.scale)
-    return Solution(parameters, full, spread, free.n_plain, log_likelihood, optimum)
-
-
-def _owners(problem: Problem, free: FreeVector) -> Array | None:
-    """Mode that each free coordinate belongs to, where the problem is separable."""
-    if not problem.separable:
+    if not found.state_space.is_diagonal:
         return None
-    if ((free.columns != 0.0).sum(0) != 1).any():
-        return None  # directions that mix coordinates
-    names = np.array(problem.layout.names)[np.abs(free.columns).argmax(0)]
-    return np.array([owner_of(str(name)) for name in names])
-
-
-def owner_of(name: str) -> int:
-    """Mode that a coordinate such as ``eigenvalue[3]`` belongs to, `SHARED` for others."""
-    group, _, index = name.partition("[")
-    return int(index[:-1]) if group in OF_A_MODE and index else SHARED
-
-
-def free_vector(problem: Problem) -> FreeVector:
-    """Coordinates around the problem's start."""
-    layout = problem.layout
-    size = len(layout.names)
-    base = problem.start.copy()
-    for position, value in problem.fixed.items():
-        base[position] = value
-    mean = layout.slices["initial_mean"]
-    plain = [i for i in range(size) if i not in problem.fixed and not mean.start <= i < mean.stop]
-    identity = np.eye(size)
-    columns, scales = [identity[:, plain]], [problem.scale[plain]]
-    free_mean = [i for i in range(mean.start, mean.stop) if i not in problem.fixed]
-    if free_mean:
-        step, directions = _initial_directions(problem, base, np.array(free_mean))
-        base[free_mean] += step
-        columns.append(identity[:, free_mean] @ directions)
-        scales.append(np.ones(directions.shape[1]))
-    return FreeVector(base, np.hstack(columns), np.concatenate(scales), len(plain))
-
-
-def _initial_directions(problem: Problem, base: Array, free: Array) -> tuple[Array, Array]:
-    """One exact Newton step in the initial mean, and directions of unit information."""
-    layout = problem.layout
-    parameters = layout.unpack(base, problem.initial_mean)
-    evaluation = problem.evaluate(parameters)
-    at = free - layout.slices["initial_mean"].start
-    information = evaluation.initial_information[np.ix_(at, at)].copy()
-    gradient = evaluation.by_initial_mean[at].copy()
-    for position, prior in problem.priors:
-        for i in np.flatnonzero(free == position):
-            information[i, i] += 1.0 / prior.std**2
-            gradient[i] += prior.log_density(base[position], False)[1]
-    values, vectors = np.linalg.eigh(information)
-    seen = values > INITIAL_TOLERANCE * values.max()
-    directions = vectors[:, seen] / np.sqrt(values[seen])
-    return directions @ (directions.T @ gradient), directions
-
-
-def _root_of_inverse(information: Array, scale: Array) -> Array:
-    """Lower triangular ``R`` with ``R R' = information^-1``.
-
-    Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
-    still move the last coordinates only.
-    """
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    # A direction without information is known to six digits from a differenced score. With a
-    # larger variance its small share in other coordinates would drown their standard errors.
-    floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
-    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
-    # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
-    upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
-    return scale[:, None] * upper.T
-
-
-def starting_vector(
-    layout: Layout, rough: Rough, observation_std: float, initial_mean: Array, spread: Array
-) -> Array:
-    """Full vector near rough estimates; the spread of coupled modes is a covariance."""
-    if isinstance(layout, CoupledLayout) and isinstance(rough, CoupledRough):
-        return layout.starting_vector(rough, observation_std, initial_mean, spread)
-    full = np.zeros(len(layout.names))
-    s = layout.slices
-    full[s["drift"]] = layout.drift.start(rough.eigenvalues)
-    full[s["noise"]] = layout.noise.start(rough.noise_variance)
-    full[s["observation"]] = np.log(max(observation_std, 1e-150))
-    if layout.sizes["initial_variance"]:
-        full[s["initial_variance"]] = np.log(np.maximum(spread, 1e-6 * rough.energy + 1e-300))
-    if layout.sizes["initial_mean"]:
-        full[s["initial_mean"]] = initial_mean
-    return full
-
-
-def starting_scale(
-    layout: Layout, full: Array, rough: Rough, n_paths: int, n_steps: int, span: float, count: float
-) -> Array:
-    """Rough standard errors of the coordinates from the information of noise-free paths.
-
-    Per mode the information on ``log q`` is half the number of transitions, on ``log lambda``
-    about ``lambda^2 E c^2 span / q`` a path.
-    """
-    if isinstance(layout, CoupledLayout) and isinstance(rough, CoupledRough):
-        return layout.starting_scale(full, rough, n_paths, n_steps, span, count)
-    s = layout.slices
-    lam, q = rough.eigenvalues, rough.noise_variance
-    by_lambda = np.maximum(n_paths * span * lam**2 * rough.energy / q, 1.0)
-    by_q = np.full(len(q), 0.5 * max(n_paths * n_steps, 2))
-    scale = np.ones(len(layout.names))
-    phi, psi = full[s["drift"]], full[s["noise"]]
-    scale[s["drift"]] = _scale_of(layout.drift.jacobian(phi), layout.drift.values(phi), by_lambda)
-    scale[s["noise"]] = _scale_of(layout.noise.jacobian(psi), layout.noise.values(psi), by_q)
-    # A part sees its share of all transitions, and so does the first, which it is compared with.
-    scale[s["season"]] = np.sqrt(2.0 * (layout.sizes["season"] + 1) / by_q.sum())
-    scale[s["observation"]] = 1.0 / np.sqrt(max(2.0 * count / max(layout.n_noise, 1), 1.0))
-    scale[s["initial_variance"]] = np.sqrt(2.0 / max(n_paths, 2))
-    return scale
-
-
-def _scale_of(jacobian: Array, values: Array, information: Array) -> Array:
-    logs = jacobian / np.maximum(values, 1e-300)[:, None]
-    total = (information[:, None] * logs**2).sum(0)
-    return 1.0 / np.sqrt(np.maximum(total, 1e-2))
+    parts, slices = found.parametrisation.parts, found.parametrisation.slices
+    dynamics = found.state_space.linear
+    n = dynamics.n_modes - problem.design.n_nuisance
+    lost = dynamics.drift[:n] * problem.design.step > RUNAWAY_DECAY
+    if parts["drift"].names[0].startswith("eigenvalue["):
+        lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
+    if not lost.any() or (~lost).sum() < 2:
+        return None
+    index, start = np.log(np.arange(1, n + 1)), found.full.copy()
+    for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
+        line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
+        smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
+        start[slices[part]] = parts[part].start(np.concatenate([smooth, values[n:]]))
+    return start

@@ -1,21 +1,49 @@
 """RESULT: the law with its uncertainty, and what follows from it."""
 
 from spdelaw.law._accessor import register_accessor
-from spdelaw.law._chaos import chaos_posterior
+from spdelaw.law._chaos import N_TIME, chaos_posterior
+from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
+from spdelaw.law._likelihood import Density, Numbers, log_density, statistics_density, with_density
 from spdelaw.law._load import load
+from spdelaw.law._observations import Observations, noisy_state_space, observe
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
+from spdelaw.law._provenance import Provenance
+from spdelaw.law._states import batches, smooth_fields
+from spdelaw.law._store import check_replaceable
+from spdelaw.law._text import table_html
+from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
+    "N_TIME",
+    "Density",
     "Law",
+    "Numbers",
+    "Observations",
+    "Provenance",
     "Quantity",
+    "batches",
     "chaos_posterior",
+    "check_replaceable",
     "coordinates_dataset",
     "load",
+    "log_density",
+    "next_times",
+    "noisy_state_space",
+    "observe",
+    "own_clock",
+    "own_rows",
     "parameters_dataset",
     "register_accessor",
     "relative_l2",
     "rmse",
+    "smooth_fields",
+    "statistics_density",
+    "table_html",
+    "to_clock",
+    "to_user",
+    "wanted_times",
+    "with_density",
 ]

@@ -7,18 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.domain import Places
+from spdelaw.equation import Linear, operators
 from spdelaw.errors import DataError, InputError
 from spdelaw.law._law import Law
-from spdelaw.law._seen import seen, weights, working
-from spdelaw.model import (
-    AnyParameters,
-    ChaosModel,
-    Latents,
-    Parameters,
-    chaos_latents,
-    collapse,
-)
+from spdelaw.law._observations import Observations, noisy_state_space, observe
+from spdelaw.model import ChaosModel, Latents, StateSpace, chaos_latents, collapse
 
 Array = np.ndarray
 #: Functions of time where neither the caller nor the fit names a number: the paper's.
@@ -51,58 +44,58 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
-    if law.forcing is not None or law.equation.season is not None:
+    if law.linear.forcing is not None or law.linear.season is not None:
         raise InputError(
-            "law", expected="a law whose drift and noise do not change in time",
-            got="one with a forcing or with seasons", fix="use law.reconstruct(data)",
-        )  # fmt: skip
-    fields, values, times, basis, places = seen(law, data)
-    if times.ndim == 2:
+            "law",
+            expected="a law whose drift and noise do not change in time",
+            got="one with a forcing or with seasons",
+            fix="use law.reconstruct(data)",
+        )
+    own = observe(law, data)
+    if own.times.ndim == 2:
         raise DataError(
-            "data", expected="one clock for all paths", got="times of each path's own",
+            "data",
+            expected="one clock for all paths",
+            got="times of each path's own",
             fix="pass the paths one at a time with .isel(path=[i])",
-        )  # fmt: skip
-    parameters, noise_factor = with_noise_factor(working(law, values))
+        )
+    space, factor = with_noise_factor(noisy_state_space(law, own))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", N_TIME),
-        max(float(np.ptp(times)), law.info.get("horizon", 0.0)),
+        max(float(np.ptp(own.times)), law.info.get("horizon", 0.0)),
         tail if tail is not None else law.info.get("tail", "modelled"),
-        noise_factor,
+        factor,
     )
-    collapsed = collapse(values, times, basis, weights(law, len(basis)))
-    parts = chaos_latents(collapsed, parameters, model)
-    return _dataset(parts, fields, law, model, basis, places)
+    collapsed = collapse(own.values, own.times, own.basis, own.weights)
+    return _dataset(chaos_latents(collapsed, space, model), own, model)
 
 
-def with_noise_factor(parameters: AnyParameters) -> tuple[Parameters, Array | None]:
-    """Parameters with a spectrum for their drift, and the factor of noise that couples modes.
+def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
+    """State space with a spectrum for its drift, and the factor of noise that couples modes.
 
-    The expansion needs ``e^(-lambda_n t)`` a mode; the factor is the symmetric root of Q.
+    The expansion needs ``e^(-lambda_n t)`` per mode; the factor is the symmetric root of Q.
     """
-    if isinstance(parameters, Parameters):
-        return parameters, None
-    p = parameters
-    for what, matrix in (("drift", p.drift), ("initial state", p.initial_covariance)):
-        if np.any(matrix != np.diag(np.diag(matrix))):
+    drift, noise, spread = space.linear.drift, space.linear.noise, space.initial.covariance
+    for what, a in (("drift", drift), ("initial state", spread)):
+        if np.any(operators.as_matrix(a) != np.diag(operators.diagonal(a))):
             raise InputError(
-                "law", expected="modes that only the noise couples, for chaos coordinates",
+                "law",
+                expected="modes that only the noise couples, for chaos coordinates",
                 got=f"modes that the {what} couples",
                 fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
                 "any law",
-            )  # fmt: skip
-    values, vectors = np.linalg.eigh(p.noise_covariance)
-    own = Parameters(
-        np.diag(p.drift), np.diag(p.noise_covariance), p.initial_mean,
-        np.diag(p.initial_covariance), p.observation_variance, p.initial_kind,
-    )  # fmt: skip
-    return own, (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+            )
+    own = StateSpace(
+        Linear(operators.diagonal(drift), operators.diagonal(noise)),
+        space.initial._replace(covariance=operators.diagonal(spread)),
+        space.observation_variance,
+    )
+    return own, None if operators.is_diagonal(noise) else operators.root(noise)
 
 
-def _dataset(
-    parts: list[Latents], fields: xr.DataArray, law: Law, model: ChaosModel, basis: Array,
-    places: Places,
-) -> xr.Dataset:  # fmt: skip
-    n_paths, n, k = fields.sizes["path"], law.state.n_modes, model.n_time
+def _dataset(parts: list[Latents], own: Observations, model: ChaosModel) -> xr.Dataset:
+    fields, places, basis = own.fields, own.places, own.basis
+    n_paths, n, k = fields.sizes["path"], basis.shape[1], model.n_time
     xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
     z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
     field = np.empty(fields.shape)

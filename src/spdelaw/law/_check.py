@@ -6,90 +6,76 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spdelaw.equation import Linear
 from spdelaw.law._parameters_table import STATISTICS
-from spdelaw.model import CoupledParameters, Parameters
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
-#: Entries of ``info`` that are used, with their types; the first three must be there.
-NUMBER = (int, float)
-INFO: dict[str, Any] = {
-    "engine": str, "n_paths": int, "log_likelihood": NUMBER, "route": str, "n_times": int,
-    "n_points": int, "n_parameters": NUMBER, "n_law_parameters": NUMBER, "n_nuisance": int,
-    "version": str, "warnings": list, "preparation": list, "seconds": dict, "convergence": dict,
-    "time": dict, "data": dict, "n_time": int, "tail": str, "horizon": NUMBER,
-}  # fmt: skip
-NEEDED = ("engine", "n_paths", "log_likelihood")
-#: Numbers of the state, and how many times over they run over the modes.
-SHAPES: dict[type, dict[str, int]] = {
-    Parameters: dict.fromkeys(Parameters._fields[:4], 1),
-    CoupledParameters: dict(zip(CoupledParameters._fields[:4], (2, 2, 1, 2), strict=True)),
-}
-#: Tables of drift and noise, and the dims a table may have.
-TABLES = {
-    Parameters: ("eigenvalue", "noise_variance"),
-    CoupledParameters: ("drift", "noise_covariance"),
-}
+#: Dims that a table may have.
 TABLE_DIMS = (
-    ("statistic",), ("mode", "statistic"), ("point", "statistic"), ("mode", "mode_2", "statistic"),
+    ("statistic",),
+    ("mode", "statistic"),
+    ("point", "statistic"),
+    ("mode", "mode_2", "statistic"),
     ("part", "statistic"),
-)  # fmt: skip
+    ("term", "statistic"),
+)
+#: Tables of a linear law: of modes on their own, or of coupled ones.
+LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
+KINDS = ("deterministic", "gaussian", "stationary")
 
 
 def check_law(law: Law) -> None:
     """Raise ValueError with the first thing that is wrong."""
-    _check_arrays(law)
+    _check_modes(law)
+    _check_numbers(law)
     _check_table(law)
-    _check_info(law.info)
-    _require(len(law.equation.eigenvalues) == law.state.n_modes, "an equation of its modes")
 
 
-def _check_arrays(law: Law) -> None:
-    n = law.n_modes
+def _check_modes(law: Law) -> None:
+    n, total = law.n_modes, law.dynamics.n_modes
     _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
-    state, total = law.state, len(np.atleast_1d(law.state.initial_mean))
-    _require(1 <= n <= total, "n_modes of the stored spectra")
-    for name, dims in SHAPES[type(state)].items():
-        values = getattr(state, name)
-        _require(np.shape(values) == (total,) * dims, f"{name} for each mode")
-        _require(bool(np.isfinite(values).all()), f"finite {name}")
+    _require(1 <= n <= total, "n_modes of the stored dynamics")
+    for name, values in law.dynamics.parameters.items():
+        _require(bool(np.isfinite(values).all()), f"finite numbers of {name}")
+    if isinstance(law.dynamics, Linear):
+        for values in (law.dynamics.drift, law.dynamics.noise):
+            _require(_is_operator(values, total), "drift and noise of all modes")
+        _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
+    start = law.initial
+    _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
+    _require(np.shape(start.mean) == (total,), "an initial mean per mode")
+    _require(_is_operator(start.covariance, total), "an initial covariance of all modes")
+    _require(bool(np.isfinite(start.mean).all()), "a finite initial mean")
+    _require(bool(np.isfinite(start.covariance).all()), "a finite initial covariance")
+
+
+def _check_numbers(law: Law) -> None:
     _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
-    noise = np.shape(law.state.observation_variance)
-    _require(noise in ((), law.points.shape[:1]), "observation noise of one number, or one a point")
+    shape = law.observation_variance.shape
+    _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
 
 
 def _check_table(law: Law) -> None:
     table = law.parameters
-    spectra = TABLES[type(law.state)]
-    for name in (*spectra, "initial_mean", "observation_std"):
-        _require(name in table, f"a table of {name}")
-    for each, values in table.data_vars.items():
-        _require(values.dims in TABLE_DIMS, f"dims of {each}")
+    for name, values in table.data_vars.items():
+        _require(values.dims in TABLE_DIMS, f"dims of {name}")
     _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
-    for name in (*spectra, "initial_mean"):
-        _require(table[name].sizes.get("mode") == law.n_modes, f"{name} for each mode")
+    _require("observation_std" in table, "a table of observation_std")
+    if isinstance(law.dynamics, Linear):
+        found = [names for names in LINEAR_TABLES if all(name in table for name in names)]
+        _require(bool(found) and "initial_mean" in table, "tables of drift, noise, initial mean")
+    _require(table.sizes.get("mode", law.n_modes) == law.n_modes, "tables of the reported modes")
     level = table.attrs.get("interval_level") if isinstance(table.attrs, dict) else None
     _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
 
 
-def _check_info(info: Any) -> None:
-    _require(isinstance(info, dict), "info as an object")
-    for name in NEEDED:
-        _require(name in info, f"info about {name}")
-    for name, kind in INFO.items():
-        value = info.get(name)
-        wrong = isinstance(value, bool) or not isinstance(value, kind)
-        _require(name not in info or not wrong, f"info about {name} of another type")
-    for name in ("warnings", "preparation"):
-        _require(all(isinstance(x, str) for x in info.get(name, [])), f"{name} as text")
-    for name in ("seconds", "convergence"):
-        _require(all(_is_number(x) for x in info.get(name, {}).values()), f"{name} as numbers")
-    for name in ("time", "data"):
-        _require(all(isinstance(x, str) for x in info.get(name, {}).values()), f"{name} as text")
+def _is_operator(values: Any, n: int) -> bool:
+    return np.shape(values) in ((n,), (n, n))
 
 
 def _is_number(value: Any) -> bool:

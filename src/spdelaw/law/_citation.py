@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 PAPER = (
@@ -11,7 +12,7 @@ PAPER = (
 SOFTWARE = "spdelaw {version}: learning the law of stochastic PDEs from observed fields."
 
 
-def citation(info: dict[str, Any]) -> str:
+def citation(info: Mapping[str, Any]) -> str:
     """Software and, where its method was used, the paper."""
     lines = [SOFTWARE.format(version=info.get("version", ""))]
     if info.get("engine") in ("chaos", "amortized"):

@@ -28,6 +28,13 @@ def own_rows(fields: xr.DataArray, times: Array) -> Array:
     return first[:, None] + np.arange(fields.sizes["time"])
 
 
+def at_rows(values: Array, rows: Array) -> Array:
+    """Values (P, T, M) at the rows (P, T) of each path; as they are where those are all."""
+    if rows.shape == values.shape[:2] and (rows == np.arange(values.shape[1])).all():
+        return values
+    return np.take_along_axis(values, rows[:, :, None], axis=1)
+
+
 def own_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
     """Values (P, T, M) and times (P, T) of fields with a ``path_time`` coordinate.
 
@@ -65,7 +72,7 @@ def extended_clocks(
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Clocks of observed and wanted times, values on them, and where the wanted ones are.
 
-    One for all paths that share a clock, else one a path. A wanted time that is an observed one
+    One for all paths that share a clock, else one per path. A wanted time that is an observed one
     but for rounding is that one: two states a rounding apart would have no transition.
     """
     parts = (

@@ -1,8 +1,8 @@
 """What follows from drift and noise: life times, growth, spectra, predictability.
 
-All of ``dc = -Lambda c dt + dW`` on the reported modes, with intervals by the delta method: a
-function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the columns R_k are a
-root of the joint covariance of all their numbers.
+All of ``dc = -Lambda c dt + dW`` on the reported modes of a linear law, with intervals by the
+delta method: a function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the
+columns R_k are a root of the joint covariance of all their numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import check_times, matrix_transition, stationary_covariance
+from spdelaw.equation import check_times, operators, transition
 from spdelaw.errors import InputError
 from spdelaw.law._parameters_table import Quantity, interval_table, with_modes
-from spdelaw.model import coupled_parameters
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -31,7 +30,7 @@ LOST = 0.5
 
 
 def eigenmodes(law: Law) -> xr.Dataset:
-    """Decay and turn of the eigenmodes of the drift, one row a real or a pair of complex ones."""
+    """Decay and turn of the eigenmodes of the drift, a row per real one or complex pair."""
     drift, _, roots, _ = _numbers(law)
     values, right = np.linalg.eig(drift)
     left = np.linalg.inv(right)
@@ -59,9 +58,9 @@ def eigenmodes(law: Law) -> xr.Dataset:
     return out.assign_coords(eigenmode=np.arange(1, len(kept) + 1))
 
 
-def law_stationary_covariance(law: Law) -> xr.DataArray:
+def stationary_covariance(law: Law) -> xr.DataArray:
     """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
-    found = _with_intervals(law, stationary_covariance, np.eye(law.n_modes, dtype=bool))
+    found = _with_intervals(law, operators.stationary_covariance, np.eye(law.n_modes, dtype=bool))
     return with_modes({"covariance": (("mode", "mode_2", "statistic"), found)}, {})["covariance"]
 
 
@@ -70,7 +69,7 @@ def optimal_growth(law: Law, times: Any) -> xr.Dataset:
     leads = _leads(times)
 
     def propagator(drift: Array) -> Array:
-        return matrix_transition(drift, np.zeros_like(drift), leads).factor
+        return transition(drift, np.zeros_like(drift), leads).factor
 
     def growth(drift: Array, noise: Array) -> Array:
         return np.linalg.norm(propagator(drift), 2, axis=(1, 2)) ** 2
@@ -91,10 +90,8 @@ def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
     """
     f = np.atleast_1d(np.asarray(frequencies, dtype=float))
     if f.ndim != 1 or not np.isfinite(f).all():
-        raise InputError(
-            "frequencies", expected="a vector of finite cycles per unit of time",
-            got=f"shape {f.shape}", fix="np.linspace(0, 1, 101)",
-        )  # fmt: skip
+        expected, fix = "a vector of finite cycles per unit of time", "np.linspace(0, 1, 101)"
+        raise InputError("frequencies", expected=expected, got=f"shape {f.shape}", fix=fix)
 
     def density(drift: Array, noise: Array) -> Array:
         response = np.linalg.inv(2j * np.pi * f[:, None, None] * np.eye(len(drift)) + drift)
@@ -115,8 +112,8 @@ def predictability(law: Law, times: Any) -> xr.Dataset:
 
     def lost(drift: Array, noise: Array) -> Array:
         """Share of the variance of the field and of each mode, (leads, 1 + N)."""
-        own = np.einsum("tii->ti", matrix_transition(drift, noise, late).covariance)
-        spread = np.diag(stationary_covariance(drift, noise))
+        own = np.einsum("tii->ti", transition(drift, noise, late).covariance)
+        spread = np.diag(operators.stationary_covariance(drift, noise))
         return np.concatenate([own.sum(1, keepdims=True) / spread.sum(), own / spread], axis=1)
 
     found = _with_intervals(law, lost, True)
@@ -134,10 +131,10 @@ def _limit(drift: Array, noise: Array) -> float:
     """Lead time at which the error has the share `LOST` of the climatological variance."""
     from scipy import optimize
 
-    whole = np.trace(stationary_covariance(drift, noise))
+    whole = np.trace(operators.stationary_covariance(drift, noise))
 
     def gap(log_lead: float) -> float:
-        step = matrix_transition(drift, noise, np.exp([log_lead]))
+        step = transition(drift, noise, np.exp([log_lead]))
         return float(np.trace(step.covariance[0]) / whole - LOST)
 
     # The error grows at most like a straight line that reaches all of it here.
@@ -152,10 +149,8 @@ def _limit(drift: Array, noise: Array) -> float:
 def _leads(times: Any) -> Array:
     leads = check_times(times)
     if leads[0] < 0:
-        raise InputError(
-            "times", expected="lead times of at least 0", got=f"{leads[0]:g}",
-            fix="pass np.linspace(0, 10, 101)",
-        )  # fmt: skip
+        expected, fix = "lead times of at least 0", "pass np.linspace(0, 10, 101)"
+        raise InputError("times", expected=expected, got=f"{leads[0]:g}", fix=fix)
     return leads
 
 
@@ -164,24 +159,19 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
 
     The roots are NaN where a law knows no covariance.
     """
-    n, state = law.n_modes, coupled_parameters(law.state)
-    drift, noise = state.drift[:n, :n], state.noise_covariance[:n, :n]
+    n, d = law.n_modes, law.linear
+    drift, noise = (operators.as_matrix(operators.leading(a, n)) for a in (d.drift, d.noise))
     if law.coordinates is None or "jacobian" not in law.coordinates:
         nothing = np.full((1, n, n), np.nan)
         return drift, noise, nothing, nothing
     values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
     columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
     roots = (law.coordinates["jacobian"].values @ columns).T
-    half = roots.shape[1] // 2
-    drifts = _as_matrices(roots[:, :half], state.n_modes, n)
-    return drift, noise, drifts, _as_matrices(roots[:, half:], state.n_modes, n)
-
-
-def _as_matrices(rows: Array, n_all: int, n: int) -> Array:
-    """Flattened spectra (K, N) or matrices (K, N^2) as matrices of the reported modes."""
-    if rows.shape[1] == n_all:
-        return np.eye(n) * rows[:, None, :n]
-    return rows.reshape(-1, n_all, n_all)[:, :n, :n]
+    drifts, noises = (
+        np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])
+        for a, part in ((d.drift, roots[:, : d.drift.size]), (d.noise, roots[:, d.drift.size :]))
+    )
+    return drift, noise, drifts, noises
 
 
 def _with_intervals(law: Law, function: Function, positive: bool | Array) -> Array:

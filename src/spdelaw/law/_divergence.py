@@ -1,104 +1,87 @@
-"""Closed-form Kullback-Leibler divergence between two laws of the coefficients.
+"""Closed-form Kullback-Leibler divergence between two linear laws of the coefficients.
 
-Both laws are Markov, so the chain rule over transitions gives, for modes on their own,
+Both laws are Markov, ``c_{t+1} = F c_t + N(0, W)`` beside the mean that a forcing drives, so the
+chain rule over transitions gives
 
-    KL = KL(initial) + 1/2 sum_t [ log(w2/w1) - 1 + w1/w2 + (a1 - a2)^2 E1 c_t^2 / w2 ],
+    KL = KL(initial) + sum_t [ KL(N(0, W1) || N(0, W2)) + 1/2 E1 g_t' W2^-1 g_t ],
+    g_t = (F1 - F2) c_t + e_t,   e_t = d_{t+1} - F2 d_t,
 
-with ``E1 c_t^2`` the second moment under the first law, and the same with matrices for coupled
-ones. Forced means that differ by ``d_t`` add ``2 (a1 - a2) E1 c_t e_t + e_t^2`` over ``w2`` with
-``e_t = d_{t+1} - a2 d_t``.
+with ``c_t`` the unforced state under the first law and ``d_t`` the difference of the forced means.
+Modes on their own are as many laws of one mode each: operators are stacks of matrices,
+(..., N, 1, 1) where both laws are diagonal and (..., 1, N, N) where one is not.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
 import numpy as np
 
-from spdelaw.equation import SpectralSPDE, distinct_steps, matrix_transition
-from spdelaw.errors import InputError
-from spdelaw.model import AnyParameters, CoupledParameters, Parameters, coupled_parameters
+from spdelaw.equation import InitialState, Linear, operators
+from spdelaw.model import StateSpace
 
 Array = np.ndarray
 
 
-def kl_divergence(
-    first: AnyParameters, second: AnyParameters, times: Array, gap: Array | None = None
-) -> float:
-    """``KL(first || second)`` per path for states at ``times`` (the first is the initial one).
-
-    ``gap`` is the difference ``d`` of their forced means, (T, N), zero at the first time.
-    """
-    if not (isinstance(first, Parameters) and isinstance(second, Parameters)):
-        return _coupled(coupled_parameters(first), coupled_parameters(second), times)
-    a1, w1 = first.transition(times)
-    a2, w2 = second.transition(times)
-    mean, variance = [first.initial_mean], [first.initial_variance]
-    for a, w in zip(a1[:-1], w1[:-1], strict=True):
-        mean.append(a * mean[-1])
-        variance.append(a**2 * variance[-1] + w)
-    square = np.square(mean) + variance
-    steps = np.log(w2 / w1) - 1.0 + w1 / w2 + (a1 - a2) ** 2 * square / w2
-    if gap is not None:
-        e = gap[1:] - a2 * gap[:-1]
-        steps += (2.0 * (a1 - a2) * np.asarray(mean) + e) * e / w2
-    return float(0.5 * steps.sum() + _initial(first, second, w2[0]))
-
-
-def _initial(first: Parameters, second: Parameters, unit: Array) -> float:
-    v1, v2 = first.initial_variance, second.initial_variance
-    gap = (first.initial_mean - second.initial_mean) ** 2
-    if first.initial_kind == "deterministic" and second.initial_kind == "deterministic":
+def kl_divergence(first: StateSpace, second: StateSpace, times: Array) -> float:
+    """``KL(first || second)`` per path for states at ``times`` (the first is the initial one)."""
+    if not (first.is_diagonal and second.is_diagonal):
+        first, second = _with_matrices(first), _with_matrices(second)
+    (f1, w1), (f2, w2) = _steps(first.linear, times), _steps(second.linear, times)
+    column = (*f1.shape[1:-1], 1)
+    mean, square = _moments(first.initial, f1, w1)
+    gap = (first.linear.response(times) - second.linear.response(times)).reshape(-1, *column)
+    e = gap[1:] - f2 @ gap[:-1]
+    f = f1 - f2
+    mixed = f @ mean @ _turned(e)
+    outer = f @ square @ _turned(f) + mixed + _turned(mixed) + e @ _turned(e)
+    apart = (first.initial.mean - second.initial.mean).reshape(column)
+    v1, v2 = (_stack(law.initial.covariance, 1) for law in (first, second))
+    if first.initial.kind == second.initial.kind == "deterministic":
         # Two points: equal or singular. Estimates of a point differ by rounding or noise, so
         # they are compared through the first transition, which sees the difference too.
-        return float(0.5 * (gap / unit).sum())
-    if (v2 == 0).any() or (v1 == 0).any():
-        return float("inf")
-    return float(0.5 * (np.log(v2 / v1) - 1.0 + v1 / v2 + gap / v2).sum())
+        v1 = v2 = w2[0]
+    return _gaussian(w1, w2, outer) + _gaussian(v1, v2, apart @ _turned(apart))
 
 
-def _coupled(first: CoupledParameters, second: CoupledParameters, times: Array) -> float:
-    lengths, which = distinct_steps(np.diff(times))
-    one = matrix_transition(first.drift, first.noise_covariance, lengths)
-    two = matrix_transition(second.drift, second.noise_covariance, lengths)
-    age = matrix_transition(first.drift, first.noise_covariance, times[:-1] - times[0])
-    start = first.initial_covariance + np.outer(first.initial_mean, first.initial_mean)
-    square = age.factor @ start @ np.swapaxes(age.factor, 1, 2) + age.covariance
-    total = np.zeros((len(lengths), *square.shape[1:]))
-    np.add.at(total, which, square)
-    counts = np.bincount(which, minlength=len(lengths))
-    value = 0.0
-    for u, n in enumerate(counts):
-        f = one.factor[u] - two.factor[u]
-        value += n * _gaussian(one.covariance[u], two.covariance[u], np.zeros((len(f), len(f))))
-        value += 0.5 * float(np.trace(np.linalg.solve(two.covariance[u], f @ total[u] @ f.T)))
-    gap = first.initial_mean - second.initial_mean
-    square = np.outer(gap, gap)
-    if first.initial_kind == "deterministic" and second.initial_kind == "deterministic":
-        return value + 0.5 * float(np.trace(np.linalg.solve(two.covariance[which[0]], square)))
-    return value + _gaussian(first.initial_covariance, second.initial_covariance, square)
+def _with_matrices(space: StateSpace) -> StateSpace:
+    """The same law with matrices for all operators."""
+    d, start = space.linear, space.initial
+    drift, noise, spread = map(operators.as_matrix, (d.drift, d.noise, start.covariance))
+    own = dataclasses.replace(d, drift=drift, noise=noise)
+    return space._replace(dynamics=own, initial=start._replace(covariance=spread))
+
+
+def _steps(dynamics: Linear, times: Array) -> tuple[Array, Array]:
+    """``F`` and ``W`` of all steps; each (T - 1, blocks, n, n)."""
+    found, which = dynamics.transitions(times)
+    return _stack(found.factor, 2)[which], _stack(found.covariance, 2)[which]
+
+
+def _stack(a: Array, ndim_diagonal: int) -> Array:
+    """Diagonals (..., N) as (..., N, 1, 1), matrices (..., N, N) as (..., 1, N, N)."""
+    return a[..., None, None] if a.ndim == ndim_diagonal else a[..., None, :, :]
+
+
+def _moments(initial: InitialState, f: Array, w: Array) -> tuple[Array, Array]:
+    """``E c_t`` and ``E c_t c_t'`` before each step."""
+    mean = [initial.mean.reshape(*f.shape[1:-1], 1)]
+    covariance = [_stack(initial.covariance, 1)]
+    for factor, noise in zip(f[:-1], w[:-1], strict=True):
+        mean.append(factor @ mean[-1])
+        covariance.append(factor @ covariance[-1] @ _turned(factor) + noise)
+    m = np.stack(mean)
+    return m, m @ _turned(m) + np.stack(covariance)
 
 
 def _gaussian(one: Array, two: Array, gap: Array) -> float:
-    """``KL(N(m1, one) || N(m2, two))`` with the outer product of ``m1 - m2``."""
+    """``KL(N(m1, one) || N(m2, two))`` with the outer product of ``m1 - m2``, summed up."""
     (sign1, log1), (sign2, log2) = np.linalg.slogdet(one), np.linalg.slogdet(two)
-    if sign1 <= 0 or sign2 <= 0:
+    if (sign1 <= 0).any() or (sign2 <= 0).any():
         return float("inf")
-    return 0.5 * float(log2 - log1 - len(one) + np.trace(np.linalg.solve(two, one + gap)))
+    ratio = np.trace(np.linalg.solve(two, one + gap), axis1=-2, axis2=-1)
+    return 0.5 * float((log2 - log1 - one.shape[-1] + ratio).sum())
 
 
-def reported(e: SpectralSPDE, n_modes: int) -> AnyParameters:
-    """The first modes' parameters of an equation."""
-    if e.n_modes < n_modes:
-        raise InputError(
-            "other", expected=f"at least {n_modes} modes", got=str(e.n_modes),
-            fix="compare with an equation that has as many modes",
-        )  # fmt: skip
-    n = slice(n_modes)
-    none = np.asarray(0.0)
-    kind: Any = e.initial_kind
-    if e.coupling is None:
-        parts = (e.eigenvalues[n], e.noise_variance[n], e.initial_mean[n], e.initial_variance[n])
-        return Parameters(*parts, none, kind, e.season)
-    drift, noise, spread = (matrix[n, n] for matrix in e.coupling)
-    return CoupledParameters(drift, noise, e.initial_mean[n], spread, none, kind)
+def _turned(a: Array) -> Array:
+    return np.swapaxes(a, -1, -2)

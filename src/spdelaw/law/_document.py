@@ -1,4 +1,8 @@
-"""A law as a plain document and a set of arrays, and back."""
+"""A law as a plain document and a set of arrays, and back.
+
+A description is nested. An array in it goes under its dotted name to the arrays, and the rest is
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -9,119 +13,120 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import Preparation, Prepared
-from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
-from spdelaw.equation import Forcing, Season
-from spdelaw.model import CoupledParameters, PairSums, Parameters, Statistics
+from spdelaw.equation import InitialState, dynamics_from_dict
+from spdelaw.model import PairSums, Statistics
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 Array = np.ndarray
 
-#: Arrays of a preparation.
-PREPARED = ("coefficients", "scale", "points")
-#: Arrays of the state.
-ARRAYS = {kind: kind._fields[:5] for kind in (Parameters, CoupledParameters)}
-#: Arrays of a forcing.
-FORCING = ("times", "coefficients")
-
 
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything but the parameter table: JSON types, and arrays by dotted name."""
-    plain, of_domain = split_domain(law.domain)
-    description: dict[str, Any] = {
-        "domain": plain,
+    tables = {k: v for k, v in law.domain.settings().items() if isinstance(v, np.ndarray)}
+    described: dict[str, Any] = {
+        "domain": law.domain.to_dict() | tables,
         "n_modes": law.n_modes,
-        "initial_kind": law.state.initial_kind,
+        "dynamics": {"name": law.dynamics.name, **_rows_as_arrays(law.dynamics.to_dict())},
+        "initial": law.initial._asdict(),
+        "observation_variance": law.observation_variance,
         "unresolved_variance": float(law.unresolved_variance),
-        "info": law.info,
+        "times": law.times,
+        "points": law.points,
+        "info": dict(law.info),
     }
-    arrays: dict[str, Array] = {"times": law.times, "points": law.points, **of_domain}
-    for key in ARRAYS[type(law.state)]:
-        arrays[f"state.{key}"] = getattr(law.state, key)
-    season = getattr(law.state, "season", None)
-    if season is not None:
-        description["season"] = season.to_dict()
     if law.coordinates is not None:
-        description["coordinate_names"] = list(law.coordinates["coordinate"].values)
-        for name, values in law.coordinates.data_vars.items():
-            arrays[f"coordinates.{name}"] = values.values
+        described["coordinates"] = {k: v.values for k, v in law.coordinates.data_vars.items()}
+        described["coordinate_names"] = list(law.coordinates["coordinate"].values)
     if law.statistics is not None:
-        parts = {f.name: getattr(law.statistics, f.name) for f in fields(law.statistics)}
-        pairs: PairSums | None = parts.pop("pairs")
-        if pairs is not None:
-            arrays |= {f"pairs.{key}": value for key, value in pairs._asdict().items()}
-        description["statistics"] = {k: v for k, v in parts.items() if np.ndim(v) == 0}
-        arrays |= {f"statistics.{k}": v for k, v in parts.items() if np.ndim(v)}
-    if law.forcing is not None:
-        arrays |= {f"forcing.{key}": getattr(law.forcing, key) for key in FORCING}
+        own = _parts(law.statistics)
+        pairs: PairSums | None = own.pop("pairs")
+        described["statistics"] = own | ({} if pairs is None else {"pairs": pairs._asdict()})
     if law.preparation is not None:
-        p = law.preparation
-        description["preparation"] = {
-            "how": p.how.to_dict(), "clock": p.clock, "middle": list(p.middle),
-        }  # fmt: skip
-        arrays |= {f"preparation.{key}": getattr(p, key) for key in PREPARED}
-    return description, arrays
+        described["preparation"] = _parts(law.preparation) | {"how": law.preparation.how.to_dict()}
+    arrays: dict[str, Array] = {}
+    return _without_arrays(described, "", arrays), arrays
 
 
 def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Arguments of `Law` but for its parameter table."""
-    kind: Any = CoupledParameters if "state.drift" in arrays else Parameters
-    state: dict[str, Any] = {key: arrays[f"state.{key}"] for key in ARRAYS[kind]}
-    if "season" in document:
-        state["season"] = Season(**document["season"])
-    coordinates = statistics = None
-    if "coordinate_names" in document:
-        coordinates = coordinates_dataset(
-            document["coordinate_names"],
-            arrays["coordinates.estimate"],
-            arrays["coordinates.covariance"],
-            arrays.get("coordinates.jacobian"),
-        )
-    if "statistics" in document:
-        own: dict[str, Any] = dict(document["statistics"])
-        own |= {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("statistics.")}
-        if "pairs.n_steps" in arrays:
-            own["pairs"] = PairSums(**{k: arrays[f"pairs.{k}"] for k in PairSums._fields})
-        statistics = Statistics(**own)
-    preparation = None
-    if "preparation" in document:
-        own = document["preparation"]
-        learned = {key: arrays[f"preparation.{key}"] for key in PREPARED}
-        middle = (float(own["middle"][0]), float(own["middle"][1]))
-        preparation = Prepared(
-            Preparation(**own["how"]), **learned, clock=own["clock"], middle=middle
-        )
-    forcing = None
-    if "forcing.times" in arrays:
-        forcing = Forcing(*(arrays[f"forcing.{key}"] for key in FORCING))
+    d = _with_arrays(document, arrays)
+    dynamics = dict(d["dynamics"])
+    name = dynamics.pop("name")
     return {
-        "preparation": preparation,
-        "forcing": forcing,
-        "domain": joined_domain(document["domain"], arrays),
-        "n_modes": document["n_modes"],
-        "state": kind(**state, initial_kind=document["initial_kind"]),
-        "times": arrays["times"],
-        "points": arrays["points"],
-        "unresolved_variance": document["unresolved_variance"],
-        "info": document["info"],
-        "coordinates": coordinates,
-        "statistics": statistics,
+        "domain": domain_from_dict(d["domain"]),
+        "dynamics": dynamics_from_dict(name, dynamics),
+        "initial": InitialState(**d["initial"]),
+        "coordinates": _coordinates(d),
+        "statistics": _statistics(d.get("statistics")),
+        "preparation": _preparation(d.get("preparation")),
+        **{key: d[key] for key in PLAIN},
     }
 
 
-def split_domain(domain: AbstractDomain) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Plain description of a domain, and apart from it the arrays that it is built from."""
-    tables = {k: v for k, v in domain.settings().items() if isinstance(v, np.ndarray)}
-    plain = {k: v for k, v in domain.to_dict().items() if k not in tables}
-    return plain, {f"domain.{k}": v for k, v in tables.items()}
+#: What is in a document as it is in a law.
+PLAIN = ("n_modes", "observation_variance", "unresolved_variance", "times", "points", "info")
 
 
-def joined_domain(plain: dict[str, Any], arrays: dict[str, Array]) -> AbstractDomain:
-    """Inverse of `split_domain`."""
-    own = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith("domain.")}
-    return domain_from_dict({**plain, **own})
+def _parts(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def _rows_as_arrays(value: Any) -> Any:
+    """Rows of numbers, lists in a list, as arrays: a forcing may have many."""
+    if isinstance(value, dict):
+        return {k: _rows_as_arrays(v) for k, v in value.items()}
+    is_rows = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    return np.asarray(value, dtype=float) if is_rows else value
+
+
+def _without_arrays(value: dict[str, Any], prefix: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """The description without its arrays, which go to ``arrays``."""
+    plain = {}
+    for key, part in value.items():
+        if isinstance(part, np.ndarray):
+            arrays[prefix + key] = part
+        else:
+            is_nested = isinstance(part, dict)
+            plain[key] = _without_arrays(part, f"{prefix}{key}.", arrays) if is_nested else part
+    return plain
+
+
+def _with_arrays(plain: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Inverse of `_without_arrays`."""
+    whole = dict(plain)
+    for name, value in arrays.items():
+        *parents, last = name.split(".")
+        place = whole
+        for key in parents:
+            place[key] = dict(place.get(key, {}))
+            place = place[key]
+        place[last] = value
+    return whole
+
+
+def _statistics(own: dict[str, Any] | None) -> Statistics | None:
+    if own is None:
+        return None
+    pairs = PairSums(**own["pairs"]) if "pairs" in own else None
+    return Statistics(**{**own, "pairs": pairs})
+
+
+def _preparation(own: dict[str, Any] | None) -> Prepared | None:
+    if own is None:
+        return None
+    first, last = map(float, own["middle"])
+    return Prepared(**{**own, "how": Preparation(**own["how"]), "middle": (first, last)})
+
+
+def _coordinates(d: dict[str, Any]) -> xr.Dataset | None:
+    if "coordinates" not in d:
+        return None
+    c = d["coordinates"]
+    names = d["coordinate_names"]
+    return coordinates_dataset(names, c["estimate"], c["covariance"], c.get("jacobian"))
 
 
 def coordinates_dataset(

@@ -11,112 +11,154 @@ import xarray as xr
 
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Forcing, Gaussian, SpectralSPDE, check_times
-from spdelaw.errors import InputError, MissingExtraError
-from spdelaw.law import _citation
-from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._derived import (
-    eigenmodes,
-    law_stationary_covariance,
-    optimal_growth,
-    power_spectrum,
-    predictability,
+from spdelaw.equation import (
+    Dynamics,
+    Forcing,
+    Gaussian,
+    InitialState,
+    Linear,
+    SpectralSPDE,
+    check_times,
 )
-from spdelaw.law._divergence import kl_divergence, reported
+from spdelaw.errors import InputError
+from spdelaw.law import _citation, _derived, _export, _predict
+from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._seen import (
-    clock_coords,
-    moments_dataset,
-    seen,
-    target,
-    weights,
-    working,
-)
-from spdelaw.law._states import FieldMoments, batches, draw_fields, smooth_fields
+from spdelaw.law._likelihood import log_density
+from spdelaw.law._observations import observe
+from spdelaw.law._provenance import Provenance
+from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
-from spdelaw.law._text import describe
-from spdelaw.law._user_units import to_clock, to_law, to_user
-from spdelaw.model import AnyParameters, Collapsed, Statistics, evaluate_likelihood
-from spdelaw.simulation import simulate
+from spdelaw.law._text import as_html, as_text
+from spdelaw.law._user_units import to_law
+from spdelaw.model import StateSpace, Statistics
 
 Array = np.ndarray
-
-#: Parameters that are matrices, with entries of either sign.
-MATRICES = ("drift", "noise_covariance", "initial_covariance")
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Law:
-    """Law of a field, learned from data: drift and noise spectrum, initial state, noise.
+    """Law of a field, learned from data: dynamics of its modes, initial state, noise.
 
-    Built by `spdelaw.fit`. The coefficients follow ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta``,
-    or ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt`` where drift or noise couple them, and are
-    seen through the domain's eigenfunctions with white noise.
+    Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
+    linear ones ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``, and are seen with white noise.
 
     Attributes:
         domain: where the field lives.
-        n_modes: reported modes; nuisance modes come after them in ``state``.
+        n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
             Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
             ``mode_2`` instead of the first two.
-        state: the estimated parameters of all modes as plain arrays.
+        dynamics: what all modes do in time, a known forcing included.
+        initial: law of all modes at the first time.
+        observation_variance: of the noise, one number, or one per point.
         times, points: where the data were, the defaults for `sample`.
         unresolved_variance: mean square of the field beyond the modes.
-        info: engine, route, timings, convergence, warnings.
+        info: engine, route, timings, convergence, warnings; a record and a mapping.
+        coordinates: what was estimated, with its covariance.
+        statistics: sums over the data, with which `spdelaw.update` goes on.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
-        forcing: known forcing under which the data arose. Its response is taken off data that
-            come in and added to results; ``state`` is that of the rest.
     """
 
     domain: AbstractDomain
     n_modes: int
     parameters: xr.Dataset
-    state: AnyParameters
+    dynamics: Dynamics
+    initial: InitialState
+    observation_variance: Array
     times: Array
     points: Array
     unresolved_variance: float
-    info: dict[str, Any]
+    info: Provenance
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
-    forcing: Forcing | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
+    def __post_init__(self) -> None:
+        """Plain entries for ``info`` become a record, a number for the noise an array."""
+        object.__setattr__(self, "info", Provenance.of(self.info))
+        noise = np.asarray(self.observation_variance, dtype=float)
+        object.__setattr__(self, "observation_variance", noise)
+
+    # -- its parts --------------------------------------------------------------------
+
+    @property
+    def state_space(self) -> StateSpace:
+        """Dynamics, initial state and observation noise together."""
+        return StateSpace(self.dynamics, self.initial, self.observation_variance)
+
+    @property
+    def linear(self) -> Linear:
+        """The dynamics, or `InputError` where they are not linear."""
+        if isinstance(self.dynamics, Linear):
+            return self.dynamics
+        raise InputError(
+            "law",
+            expected="a linear law, for what is defined by its drift and its noise",
+            got=f"dynamics {self.dynamics.name!r}",
+            fix="draw from it with law.sample(...) and estimate what you need",
+        )
+
+    @property
+    def forcing(self) -> Forcing | None:
+        """Known forcing under which the data arose, of a linear law."""
+        return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
+
+    @property
+    def equation(self) -> SpectralSPDE:
+        """The learned linear equation, nuisance modes included, to simulate or to compare."""
+        d, start = self.linear, self.initial
+        initial: Any = {
+            "stationary": "stationary",
+            "gaussian": Gaussian(start.mean, start.covariance),
+            "deterministic": start.mean,
+        }[start.kind]
+        return SpectralSPDE(
+            self.domain,
+            d.n_modes,
+            d.drift,
+            noise=d.noise,
+            initial=initial,
+            times=self.times,
+            initial_time=float(self.times[0]),
+            label="learned law",
+            forcing=d.forcing,
+            season=d.season,
+            **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
+        )
+
     @property
     def bare(self) -> Law:
-        """The same law for data that `prepared` returned: no preparation, no forcing."""
-        return dataclasses.replace(self, preparation=None, forcing=None)
+        """The same law for data that `prepared` returned: no preparation, forcing, old names."""
+        own = self.dynamics
+        if isinstance(own, Linear):
+            own = dataclasses.replace(own, forcing=None)
+        info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
+        return dataclasses.replace(self, preparation=None, dynamics=own, info=info)
+
+    def with_info(self, **entries: Any) -> Law:
+        """The same law with more, or other, entries in its provenance."""
+        return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
         return to_law(self, data)
 
-    # -- the law as an equation -------------------------------------------------------
-
-    @property
-    def equation(self) -> SpectralSPDE:
-        """The learned equation, nuisance modes included, to simulate or to compare."""
-        s = self.state
-        drift, noise, mean, spread = s[:4]
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(mean, spread),
-            "deterministic": mean,
-        }[s.initial_kind]
-        return SpectralSPDE(
-            self.domain, s.n_modes, drift, noise=noise, initial=initial, times=self.times,
-            initial_time=float(self.times[0]), label="learned law", forcing=self.forcing,
-            season=getattr(s, "season", None),
-            **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
-        )  # fmt: skip
+    # -- new paths, and data under the law ----------------------------------------------
 
     def sample(
-        self, n_paths: int, times: Any = None, grid: Any = None, *, seed: int = 0,
+        self,
+        n_paths: int,
+        times: Any = None,
+        grid: Any = None,
+        *,
+        seed: int = 0,
         observation_noise: bool = False,
-    ) -> xr.DataArray:  # fmt: skip
+    ) -> xr.DataArray:
         """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
         Args:
@@ -126,36 +168,23 @@ class Law:
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
         """
-        equation = self.equation.unforced  # the response is added on the way out
-        points = self.points if grid is None else grid
-        given, times = times, to_clock(self, times)
-        std = np.sqrt(self.state.observation_variance) if observation_noise else np.zeros(())
-        if std.ndim == 0:
-            result = simulate(
-                equation, n_paths, times, points, seed=seed, observation_std=float(std)
-            )
-        else:
-            places = self.domain.places(points)
-            weights(self, len(places.points))  # noise of each point: only where it was learned
-            result = simulate(equation, n_paths, times, points, seed=seed)
-            own = places.unflatten(std)
-            result = result + own * np.random.default_rng([seed, 1]).standard_normal(result.shape)
-        return to_user(self, result.to_dataset(name="field"), given)["field"]
-
-    # -- data under the law -----------------------------------------------------------
+        return _predict.sample(self, n_paths, times, grid, seed, observation_noise)
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
 
-        What lies outside the modes counts as white noise of the learned variance.
+        ``attrs["of"]`` names the numbers: "values", with what lies outside the modes as white
+        noise of the learned variance; or "coefficients", where a law without any noise gives
+        values no density. ``attrs["count"]`` is how many.
         """
-        fields, values, times, basis, _ = seen(self, data)
-        out = np.empty(len(values))
-        for block in batches(values, times, basis, weights(self, len(basis))):
-            part = block._replace(paths=np.arange(len(block.paths)))
-            single = Collapsed((part,), len(part.paths), self.state.n_modes)
-            out[block.paths] = evaluate_likelihood(single, working(self, values)).log_likelihood
-        return xr.DataArray(out, dims="path", coords={"path": fields["path"]})
+        own = observe(self, data)
+        blocks = batches(own.values, own.times, own.basis, own.weights)
+        space, unresolved = self.bare.state_space, self.unresolved_variance
+        if own.weights is not None:  # they hold all the noise there is
+            space, unresolved = space.with_noise(1.0), 0.0
+        found, of = log_density(blocks, len(own.values), space, unresolved, own.variance_floor)
+        attrs = {"of": of.kind, "count": of.count}
+        return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 
     def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
@@ -164,18 +193,17 @@ class Law:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
         """
-        own = seen(self, data)
-        places, out_basis = target(self, own, grid)
-        moments = smooth_fields(
-            own.values, own.times, own.basis, working(self, own.values), out_basis,
-            weights(self, len(own.basis)),
-        )  # fmt: skip
-        rows = own_rows(own.fields, own.times)[:, :, None]
-        shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-        return to_user(self, moments_dataset(self, shown, places, clock_coords(own.fields)), data)
+        return _predict.reconstruct(self, data, grid)
 
     def forecast(
-        self, history: Any, times: Any, *, n_samples: int = 0, seed: int = 0, grid: Any = None
+        self,
+        history: Any,
+        times: Any = None,
+        *,
+        steps: int | None = None,
+        n_samples: int = 0,
+        seed: int = 0,
+        grid: Any = None,
     ) -> xr.Dataset:
         """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
 
@@ -183,40 +211,13 @@ class Law:
             history: fields up to now, with or without gaps.
             times: increasing times, or dates where the data had dates; those within the history
                 are smoothed, not predicted.
+            steps: in place of times, how many steps of the history to go on by; of monthly data
+                these are calendar months.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
         """
-        own = seen(self, history)
-        wanted = check_times(to_clock(self, times))
-        if wanted[0] < own.times.min():
-            raise InputError(
-                "times", expected=f"times from the law's first, {own.times.min():g}, on",
-                got=f"{wanted[0]:g}", fix="the law does not run backwards",
-            )  # fmt: skip
-        if isinstance(n_samples, bool) or not isinstance(n_samples, int) or n_samples < 0:
-            raise InputError(
-                "n_samples", expected="a non-negative integer", got=repr(n_samples),
-                fix="pass n_samples=100",
-            )  # fmt: skip
-        places, out_basis = target(self, own, grid)
-        parameters, precision = working(self, own.values), weights(self, len(own.basis))
-        generator = np.random.default_rng(seed)
-        means, variances, draws = [], [], []
-        for clock, extended, at in extended_clocks(own.times, wanted, own.values):
-            given = (extended, clock, own.basis, parameters, out_basis)
-            moments = smooth_fields(*given, precision)
-            means.append(moments.mean[:, at])
-            variances.append(moments.variance[:, at])
-            if n_samples:
-                draws.append(draw_fields(*given, n_samples, generator, precision)[:, :, at])
-        coords = {"path": own.fields["path"].values, "time": wanted}
-        moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
-        result = moments_dataset(self, moments, places, coords)
-        if n_samples:
-            dims = ("draw", "path", "time", *places.dims)
-            result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
-        return to_user(self, result, times)
+        return _predict.forecast(self, history, times, steps, n_samples, seed, grid)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
@@ -226,18 +227,15 @@ class Law:
         expected value of about ``p / (2 M)``.
         """
         t = self.times if times is None else check_times(times)
-        n, truth = self.n_modes, other.equation if isinstance(other, Law) else other
-        both = (truth, self.equation)
-        if any(e.is_coupled for e in both) and any(e.forcing or e.season for e in both):
-            raise InputError(
-                "other", expected="no forcing and no seasons, where one law couples its modes",
-                got="a law with one of them", fix="compare laws of modes on their own",
-            )  # fmt: skip
-        reference, own = reported(truth, n), reported(self.equation, n)
-        gap = truth.forced_mean(t)[:, :n] - self.equation.forced_mean(t)[:, :n]
-        return kl_divergence(reference, own, t, gap)
+        truth = other.equation if isinstance(other, Law) else other
+        if truth.n_modes < self.n_modes:
+            expected, fix = f"at least {self.n_modes} modes", "compare with one that has as many"
+            raise InputError("other", expected=expected, got=str(truth.n_modes), fix=fix)
+        reference = StateSpace(truth.dynamics, truth.initial_state, np.zeros(()))
+        own = StateSpace(self.linear, self.initial, self.observation_variance)
+        return kl_divergence(reference.leading(self.n_modes), own.leading(self.n_modes), t)
 
-    # -- what follows from drift and noise ------------------------------------------------
+    # -- what follows from a linear drift and its noise -------------------------------------
 
     def eigenmodes(self) -> xr.Dataset:
         """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
@@ -255,14 +253,14 @@ class Law:
             >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
             True
         """
-        return eigenmodes(self)
+        return _derived.eigenmodes(self)
 
     def stationary_covariance(self) -> xr.DataArray:
         """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic).
 
         Where the noise has a season, the mean of the covariance over a period.
         """
-        return law_stationary_covariance(self)
+        return _derived.stationary_covariance(self)
 
     def optimal_growth(self, times: Any) -> xr.Dataset:
         """Most that the energy of a pattern grows over lead times, without noise.
@@ -270,7 +268,7 @@ class Law:
         ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
         ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
         """
-        return optimal_growth(self, times)
+        return _derived.optimal_growth(self, times)
 
     def power_spectrum(self, frequencies: Any) -> xr.DataArray:
         """Spectral density of each coefficient; dims (frequency, mode, statistic).
@@ -278,7 +276,7 @@ class Law:
         Two-sided, by cycles per unit of time: its integral over all frequencies is the
         stationary variance. Where the noise has a season, the mean over a period.
         """
-        return power_spectrum(self, frequencies)
+        return _derived.power_spectrum(self, frequencies)
 
     def predictability(self, times: Any) -> xr.Dataset:
         """Mean-square error of the best forecast from a perfectly known state.
@@ -287,7 +285,7 @@ class Law:
         ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
         variance is lost. Where the noise has a season, both are means over a period.
         """
-        return predictability(self, times)
+        return _derived.predictability(self, times)
 
     # -- people and files ---------------------------------------------------------------
 
@@ -303,41 +301,19 @@ class Law:
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
-        ``mode`` is missing for parameters that belong to no mode; ``point`` numbers appear there
-        for an observation noise of each point.
+        ``mode`` is missing for parameters that belong to no mode; for an observation noise per
+        point it is the number of the point. Laws with matrices have a column ``mode_2``.
         """
-        import pandas as pd  # type: ignore[import-untyped]
-
-        rows = []
-        for name, table in self.parameters.data_vars.items():
-            values = np.atleast_2d(table.values)
-            labels = [None] if table.ndim == 1 else list(range(1, len(values) + 1))
-            for label, numbers in zip(labels, values, strict=True):
-                rows.append([str(name), label, *numbers.tolist()])
-        columns = ["parameter", "mode", *(str(s) for s in self.parameters["statistic"].values)]
-        return pd.DataFrame(rows, columns=columns).astype({"mode": "Int64"})
+        return _export.to_pandas(self.parameters)
 
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
-        try:
-            import arviz
-        except ImportError as error:
-            raise MissingExtraError("to_arviz", "arviz") from error
-        generator = np.random.default_rng(seed)
-        draws: dict[str, Array] = {}
-        for name, table in self.parameters.data_vars.items():
-            x = table.sel(statistic="estimate").values
-            s = np.nan_to_num(table.sel(statistic="stderr").values, posinf=0.0)
-            z = generator.standard_normal((1, n_draws, *np.shape(x)))
-            positive = name not in ("initial_mean", *MATRICES)
-            relative = np.divide(s, x, out=np.zeros_like(s), where=x != 0)
-            draws[str(name)] = x * np.exp(relative * z) if positive else x + s * z
-        names = {str(n): [str(d) for d in table.dims if d != "statistic"]
-                 for n, table in self.parameters.data_vars.items()}  # fmt: skip
-        dims = {n: found for n, found in names.items() if found and found != ["point"]}
-        coords = {d: self.parameters[d].values for found in dims.values() for d in found}
-        return arviz.from_dict(posterior=draws, dims=dims, coords=coords)
+        return _export.to_arviz(self.parameters, n_draws, seed)
 
     def __repr__(self) -> str:
-        """Table of the spectra with their intervals."""
-        return describe(self)
+        """Table of the parameters with their intervals."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        return as_html(self)

@@ -8,6 +8,7 @@ from spdelaw.errors import FileError, SpdeLawError
 from spdelaw.law._check import check_law
 from spdelaw.law._document import from_document
 from spdelaw.law._law import Law
+from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
 
 
@@ -25,13 +26,12 @@ def load(path: str | Path) -> Law:
     """
     document, arrays, table = read_law(Path(path))
     try:
+        check_entries(document["info"])
         law = Law(**from_document(document, arrays), parameters=table)
         check_law(law)
         return law
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, SpdeLawError):
             raise
-        raise FileError(
-            str(path), expected="a complete law", got=f"{type(error).__name__}: {error}",
-            fix="fit again; the directory is damaged",
-        ) from error  # fmt: skip
+        got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
+        raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error

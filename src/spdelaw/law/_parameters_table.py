@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
 #: Dims of vectors that do not run over modes.
-OTHER_DIMS = {"observation_std": "point", "season": "part"}
+OTHER_DIMS = {"observation_std": "point", "season": "part", "coefficient": "term"}
 
 
 class Quantity(NamedTuple):
@@ -29,7 +29,7 @@ def interval_table(quantity: Quantity, level: float) -> Array:
     ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm.
     """
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
-    z = special.ndtri(0.5 * (1.0 + level))
+    z = scipy.special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
         lower = np.where(quantity.positive, x * np.exp(-z * relative), x - z * s)
@@ -38,7 +38,7 @@ def interval_table(quantity: Quantity, level: float) -> Array:
 
 
 def parameters_dataset(
-    quantities: dict[str, Quantity], level: float, attributes: dict[str, str]
+    quantities: dict[str, Quantity], level: float, attributes: dict[str, Any]
 ) -> xr.Dataset:
     """Dataset with dim ``statistic``; ``mode`` or ``point`` for vectors, two modes for matrices."""
     variables = {}
@@ -52,7 +52,8 @@ def parameters_dataset(
 
 
 def with_modes(variables: dict, attributes: dict) -> xr.Dataset:
-    """Dataset of tables with numbered modes."""
+    """Dataset of tables with numbered modes, and terms by the names that attributes have."""
     data = xr.Dataset(variables, coords={"statistic": list(STATISTICS)}, attrs=attributes)
     axes = [dim for dim in ("mode", "mode_2", "part") if dim in data.sizes]
-    return data.assign_coords({dim: np.arange(1, data.sizes[dim] + 1) for dim in axes})
+    data = data.assign_coords({dim: np.arange(1, data.sizes[dim] + 1) for dim in axes})
+    return data.assign_coords(term=attributes["terms"]) if "term" in data.sizes else data

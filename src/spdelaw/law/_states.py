@@ -1,4 +1,8 @@
-"""States of new data under a law: collapse, smooth, draw, and back to fields."""
+"""States of new data under a law: collapse, smooth, draw, and back to fields.
+
+Linear dynamics go through the exact chain over all times at once. Any other dynamics go through the
+forward filter and the backward smoother path by path, and their draws through ``Dynamics.sample``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.domain import Products
+from spdelaw.equation import Linear, operators
 from spdelaw.model import (
-    AnyParameters,
     Block,
     Collapsed,
+    StateSpace,
     collapse,
+    forward_filter,
     sample_states,
+    smooth_block,
     smooth_states,
 )
 
@@ -22,6 +30,10 @@ Array = np.ndarray
 BATCH = 64
 #: Bytes of their Gram matrices, where each path has gaps of its own.
 BATCH_BYTES = 400e6
+#: Bytes of a table of products of modes.
+PAIR_BYTES = 8e6
+#: Paths that share one random stream, so that the first never depend on how many follow.
+STREAM = 16
 
 
 class FieldMoments(NamedTuple):
@@ -31,46 +43,127 @@ class FieldMoments(NamedTuple):
     variance: Array
 
 
-def batches(values: Array, times: Array, basis: Array, weights: Array | None) -> Iterator[Block]:
+def batches(
+    values: Array,
+    times: Array,
+    basis: Array,
+    weights: Array | None,
+    products: Products | None = None,
+) -> Iterator[Block]:
     """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole."""
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
         own = times if times.ndim == 1 else times[start : start + step]
-        part: Collapsed = collapse(values[start : start + step], own, basis, weights)
+        part: Collapsed = collapse(values[start : start + step], own, basis, weights, products)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
 
 def smooth_fields(
-    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
+    values: Array,
+    times: Array,
+    basis: Array,
+    space: StateSpace,
+    out_basis: Array,
     weights: Array | None = None,
-) -> FieldMoments:  # fmt: skip
+) -> FieldMoments:
     """Posterior moments of ``out_basis c_t`` for every path and time."""
+    smooth = smooth_states if isinstance(space.dynamics, Linear) else smooth_block
     shape = (len(values), values.shape[1], len(out_basis))
     mean, variance = np.empty(shape), np.empty(shape)
     for block in batches(values, times, basis, weights):
-        states = smooth_states(block, parameters)
-        mean[block.paths] = states.mean.transpose(2, 0, 1) @ out_basis.T
-        variance[block.paths] = _field_variance(states.covariance, out_basis)
-    return FieldMoments(mean, np.maximum(variance, 0.0))
+        states = smooth(block, space)
+        for p, path in enumerate(block.paths):
+            np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
+        _write_variance(states.covariance, out_basis, block.paths, variance)
+    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
 
 
-def _field_variance(covariance: Array, basis: Array) -> Array:
-    """``diag(Phi C Phi')``; (B, T, M)."""
-    if covariance.ndim == 3:
-        return covariance.transpose(2, 0, 1) @ (basis**2).T
-    c = np.moveaxis(covariance, -1, 0)
-    return np.einsum("btmj,mj->btm", basis @ c, basis)
+def _write_variance(covariance: Array, basis: Array, paths: Array, out: Array) -> None:
+    """``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` into the paths of ``out`` (P, T, M).
+
+    C is symmetric: a product with the table of pairs ``i >= j`` does half the work of
+    ``Phi C Phi'``, all of it in one call of BLAS. Few points at a time keep the table small.
+    """
+    n = basis.shape[1]
+    i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
+    rows = covariance[:, i, j] if covariance.ndim == 4 else covariance
+    twice = np.where(i == j, 1.0, 2.0)
+    step = max(1, int(PAIR_BYTES / (8 * len(i))))
+    for first in range(0, len(basis), step):
+        some = basis[first : first + step]
+        pairs = some[:, i] * some[:, j] * twice
+        for b in range(rows.shape[-1]):
+            here = paths if rows.shape[-1] == 1 else paths[b]
+            out[here, :, first : first + step] = rows[..., b] @ pairs.T
 
 
 def draw_fields(
-    values: Array, times: Array, basis: Array, parameters: AnyParameters, out_basis: Array,
-    n_samples: int, generator: np.random.Generator, weights: Array | None = None,
-) -> Array:  # fmt: skip
+    values: Array,
+    times: Array,
+    basis: Array,
+    space: StateSpace,
+    out_basis: Array,
+    weights: Array | None,
+    n_samples: int,
+    generator: np.random.Generator,
+) -> Array:
     """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""
+    draw = sample_states if isinstance(space.dynamics, Linear) else _sample_states
     out = np.empty((n_samples, len(values), values.shape[1], len(out_basis)))
     for block in batches(values, times, basis, weights):
-        states = sample_states(block, parameters, n_samples, generator)
+        states = draw(block, space, n_samples, generator)
         out[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
     return out
+
+
+def _sample_states(
+    block: Block, space: StateSpace, n_samples: int, generator: np.random.Generator
+) -> Array:
+    """Draws of the states of any dynamics given a block; (n_samples, T, N, P).
+
+    Backwards from the last observed row by the Gaussian closure,
+    ``c_t | c_{t+1} ~ N(m_t + J (c_{t+1} - m^-_{t+1}), P_t - J P^-_{t+1} J')``, and on from there by
+    the dynamics themselves.
+    """
+    n_times, n_modes = block.estimate.shape[:2]
+    out = np.empty((n_samples, n_times, n_modes, len(block.paths)))
+    for path in range(len(block.paths)):
+        times = block.times[:, path % block.times.shape[1]]
+        seen = block.gram[..., path % block.gram.shape[-1]].reshape(n_times, -1).any(1)
+        last = int(np.flatnonzero(seen)[-1]) if seen.any() else 0
+        own, found = out[..., path], forward_filter(block, space, path)
+        mean, covariance = found.mean[last], found.covariance[last]
+        own[:, last] = mean + _noise(covariance, n_samples, generator)
+        for t in range(last - 1, -1, -1):
+            step = found.steps[t]
+            gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
+            left = found.covariance[t] - gain @ step.covariance @ gain.T
+            mean = found.mean[t] + (own[:, t + 1] - step.mean) @ gain.T
+            own[:, t] = mean + _noise(left, n_samples, generator)
+        for t in range(last + 1, n_times):
+            dt = float(times[t] - times[t - 1])
+            own[:, t] = space.dynamics.sample(own[:, t - 1], float(times[t - 1]), dt, generator)
+    return out
+
+
+def draw_paths(space: StateSpace, start: float, times: Array, n_paths: int, seed: int) -> Array:
+    """New paths of any dynamics that have the initial state at ``start``; (n_paths, T, N)."""
+    out = np.empty((n_paths, len(times), space.n_modes))
+    for first in range(0, n_paths, STREAM):
+        key = np.random.SeedSequence(seed, spawn_key=(first // STREAM,))
+        generator = np.random.default_rng(key)
+        state = space.initial.mean + _noise(space.initial.covariance, STREAM, generator)
+        now = start
+        for i, t in enumerate(map(float, times)):
+            if t > now:
+                state = space.dynamics.sample(state, now, t - now, generator)
+            out[first : first + STREAM, i], now = state[: n_paths - first], t
+    return out
+
+
+def _noise(covariance: Array, n: int, generator: np.random.Generator) -> Array:
+    """Draws of N(0, covariance); (n, N)."""
+    z = generator.standard_normal((n, len(covariance)))
+    return operators.apply(operators.root(covariance), z)

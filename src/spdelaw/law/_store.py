@@ -12,12 +12,16 @@ import xarray as xr
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from spdelaw.data.atomic import recover_directory, replace_directory
+from spdelaw.data import read_regular, refuse_special
+from spdelaw.data.atomic import recover_directory, refuse_foreign, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
+from spdelaw.law._old_schema import upgrade
+from spdelaw.law._parameters_table import with_modes
 
-#: Versions of the layout on disk; a reader refuses what is newer than itself. The second has a
-#: preparation, which a reader of the first would leave out and so return wrong units.
-SCHEMA, SCHEMA_PREPARED = 1, 2
+#: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
+#: first two, with a linear law alone; the third names its dynamics.
+SCHEMA, OLD_SCHEMAS = 3, (1, 2)
+DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
 
 
 def write_law(
@@ -25,28 +29,48 @@ def write_law(
 ) -> None:
     """Write description, arrays and the parameter table; old or new, never half."""
     path = Path(path)
-    if path.exists() and not (path / "law.json").is_file():
-        raise FileError(
-            str(path), expected="a free name, or a law to replace", got="something else there",
-            fix="choose another name",
-        )  # fmt: skip
-    if not path.absolute().parent.is_dir():
-        raise FileError(
-            str(path), expected="an existing folder", got=str(path.parent),
-            fix="create the folder first",
-        )  # fmt: skip
-    tensors = {key: np.array(value, dtype=float, order="C") for key, value in arrays.items()}
+    check_replaceable(path)
+    tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
-        tensors[f"parameters.{name}"] = np.array(table[name].values, dtype=float, order="C")
-    schema = SCHEMA_PREPARED if "preparation" in description else SCHEMA
+        tensors[f"parameters.{name}"] = _tensor(table[name].values)
     document = {
-        "schema": schema, "parameters": layout, "parameter_attributes": table.attrs, **description,
-    }  # fmt: skip
-    with replace_directory(path) as folder:
-        save_file(tensors, folder / "arrays.safetensors")
-        document["sha256"] = _digest(document, folder / "arrays.safetensors")
-        (folder / "law.json").write_text(json.dumps(document, indent=2, sort_keys=True))
+        "schema": SCHEMA,
+        "parameters": layout,
+        "parameter_attributes": table.attrs,
+        **description,
+    }
+    with replace_directory(path, written_files) as folder:
+        save_file(tensors, folder / ARRAYS)
+        document["sha256"] = _digest(document, folder / ARRAYS)
+        (folder / DOCUMENT).write_text(json.dumps(document, indent=2, sort_keys=True))
+
+
+def _tensor(values: np.ndarray) -> np.ndarray:
+    """Numbers in the bits of the file: 64-bit floats, and integers where they are indices."""
+    kind = np.int64 if np.asarray(values).dtype.kind in "iu" else np.float64
+    return np.array(values, dtype=kind, order="C")
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `FileError` unless the name is free, or that of a law and nothing else."""
+    if not path.absolute().parent.is_dir():
+        expected, fix = "an existing folder", "create the folder first"
+        raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
+    refuse_foreign(path, written_files)
+
+
+def written_files(folder: Path) -> tuple[str, ...]:
+    """Files of a folder that `write_law` put there: both, or none where it is no law.
+
+    Another program may call a file ``law.json`` too; ours has a schema and a digest.
+    """
+    try:
+        document = read_regular(folder / DOCUMENT)
+    except (OSError, ValueError):
+        return ()
+    is_law = isinstance(document, dict) and {"schema", "sha256", "parameters"} <= document.keys()
+    return (DOCUMENT, ARRAYS) if is_law else ()
 
 
 def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
@@ -54,26 +78,27 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
     path = Path(path)
     recover_directory(path)
     try:
-        document = json.loads((path / "law.json").read_text())
-        digest = _digest(document, path / "arrays.safetensors")
-        arrays = load_file(path / "arrays.safetensors")
+        document = read_regular(path / DOCUMENT)
+        refuse_special(path / ARRAYS)
+        digest = _digest(document, path / ARRAYS)
+        arrays = load_file(path / ARRAYS)
     except FileNotFoundError as error:
         raise _unreadable(path, "no law there") from error
+    except SpdeLawError:
+        raise
     except (OSError, ValueError, SafetensorError) as error:
         raise _unreadable(path, f"{type(error).__name__}: {error}") from error
-    if not isinstance(document, dict) or document.get("schema") not in (
-        SCHEMA,
-        SCHEMA_PREPARED,
-    ):
-        schema = document.get("schema") if isinstance(document, dict) else None
-        raise FileError(
-            str(path), expected=f"a law of schema {SCHEMA} or {SCHEMA_PREPARED}",
-            got=f"schema {schema}", fix="update spdelaw, or fit again",
-        )  # fmt: skip
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema not in (SCHEMA, *OLD_SCHEMAS):
+        expected, fix = f"a law of schema 1 to {SCHEMA}", "update spdelaw, or fit again"
+        raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
     if document.get("sha256") != digest:
         raise _unreadable(path, "other contents than were written")
     try:
-        return document, arrays, _table(document, arrays)
+        table = _table(document, arrays)
+        if schema in OLD_SCHEMAS:
+            document, arrays = upgrade(document, arrays)
+        return document, arrays, table
     except SpdeLawError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -81,8 +106,6 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
 
 
 def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    from spdelaw.law._parameters_table import with_modes
-
     variables = {
         name: (tuple(dims), arrays.pop(f"parameters.{name}"))
         for name, dims in document["parameters"].items()
@@ -98,7 +121,5 @@ def _digest(document: Any, arrays: Path) -> str:
 
 
 def _unreadable(path: Path, got: str) -> FileError:
-    return FileError(
-        str(path), expected="a directory written by law.save()", got=got,
-        fix="check the name; a damaged law has to be fitted again",
-    )  # fmt: skip
+    fix = "check the name; a damaged law has to be fitted again"
+    return FileError(str(path), expected="a directory written by law.save()", got=got, fix=fix)

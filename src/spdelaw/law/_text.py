@@ -1,69 +1,125 @@
-"""A law in a few lines of plain text."""
+"""A law in a few lines: as plain text and as a table for notebooks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import html
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
+#: Most rows of a table.
+MOST_ROWS = 12
+#: Widths of the columns of intervals.
+WIDTHS = (28, 30)
+#: Plain look of a table, the same in light and dark notebooks.
+CELL = "padding:2px 10px;text-align:right"
 
-def describe(law: Law) -> str:
-    """Head line, one line a mode with intervals, observation noise, warnings."""
-    p = law.parameters
-    lines = [
-        f"Law of {law.n_modes} modes on {law.domain}",
-        f"  engine {law.info['engine']}, {law.info['n_paths']} paths, "
-        f"log-likelihood {law.info['log_likelihood']:.6g}",
-        *(_coupled_lines(law) if "drift" in p else _lines(law)),
+
+class Summary(NamedTuple):
+    """What there is to say: title, facts, a table of intervals of some level, notes."""
+
+    title: str
+    facts: list[str]
+    level: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def as_text(law: Law) -> str:
+    """Head line, one line per mode with intervals, observation noise, warnings."""
+    s = summary(law)
+    widths = [len(s.header[0]), *WIDTHS, *[WIDTHS[-1]] * len(s.header)]
+    head, *table = (
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        for row in (s.header, *s.rows)
+    )
+    lines = (*s.facts, f"{head}   {s.level}", *table, *s.notes)
+    return "\n".join([s.title, *(f"  {line}" for line in lines)])
+
+
+def as_html(law: Law) -> str:
+    """The same as a compact table."""
+    s = summary(law)
+    return table_html(s.title, [*s.facts, s.level], s.header, s.rows, s.notes)
+
+
+def table_html(
+    title: str, facts: list[str], header: list[str], rows: list[list[str]], notes: list[str]
+) -> str:
+    """Title, lines of text, a table and more lines; no styles from elsewhere."""
+
+    def row(cells: list[str], tag: str) -> str:
+        inside = "".join(f'<{tag} style="{CELL}">{html.escape(c)}</{tag}>' for c in cells)
+        return f"<tr>{inside}</tr>"
+
+    def lines(found: list[str]) -> str:
+        return "".join(f"<div>{html.escape(line)}</div>" for line in found)
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return (
+        f"<div><strong>{html.escape(title)}</strong>{lines(facts)}"
+        f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>"
+        f"{lines(notes)}</div>"
+    )
+
+
+def summary(law: Law) -> Summary:
+    """What text and table show."""
+    p, info = law.parameters, law.info
+    facts = [
+        f"engine {info.engine}, {info.n_paths} paths, log-likelihood {info.log_likelihood:.6g}"
     ]
-    if p.observation_std.ndim == 1:
-        lines.append(f"  observation noise {_interval(p.observation_std.values)}")
-    if "season" in p:
-        w = ", ".join(_interval(row) for row in p.season.values)
-        lines.append(f"  noise by season, relative: {w}")
-    lines += [f"  note: {note}" for note in law.info.get("warnings", [])]
-    return "\n".join(lines)
-
-
-def _lines(law: Law) -> list[str]:
-    """One line a mode."""
-    p, level = law.parameters, law.parameters.attrs["interval_level"]
-    lines = [
-        f"  {'mode':>4}  {'eigenvalue':>28}  {'noise variance':>30}   {100 * level:g} % intervals",
-    ]
-    for n in range(min(law.n_modes, 12)):
-        row = p.isel(mode=n)
-        lines.append(
-            f"  {n + 1:>4}  {_interval(row.eigenvalue.values):>28}  "
-            f"{_interval(row.noise_variance.values):>30}"
+    if "drift" in p:
+        facts.append(
+            f"modes coupled: drift {info.drift}, noise {info.noise}; matrices in .parameters"
         )
-    if law.n_modes > 12:
-        lines.append(f"   ... {law.n_modes - 12} more modes in .parameters")
-    return lines
+    header, rows, more = _eigenmodes(law) if "drift" in p else _modes(law)
+    level = f"{100 * p.attrs['interval_level']:g} % intervals"
+    notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
+    if "observation_std" in p and p.observation_std.ndim == 1:
+        notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if "coefficient" in p:
+        terms = zip(p["term"].values, p.coefficient.values, strict=True)
+        notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]
+    if "season" in p:
+        parts = ", ".join(interval(row) for row in p.season.values)
+        notes.append(f"noise by season, relative: {parts}")
+    notes += [f"note: {note}" for note in info.get("warnings", [])]
+    title = f"Law of {law.n_modes} modes on {law.domain}"
+    return Summary(title, facts, level, header, rows[:MOST_ROWS], notes)
 
 
-def _coupled_lines(law: Law) -> list[str]:
-    """One line an eigenmode of the drift: how long it lives and how fast it turns."""
-    level = 100 * law.parameters.attrs["interval_level"]
-    table = law.eigenmodes()
-    lines = [
-        f"  modes coupled: drift {law.info.get('drift')}, noise {law.info.get('noise')}; matrices "
-        "in .parameters",
-        f"  {'eigenmode':>9}  {'e-folding time':>28}  {'period':>30}   {level:g} % intervals",
+def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
+    """One row per mode: all parameters that belong to modes, the initial state apart."""
+    names = [
+        name
+        for name, table in law.parameters.data_vars.items()
+        if table.dims == ("mode", "statistic") and not str(name).startswith("initial")
     ]
-    for n in range(min(table.sizes["eigenmode"], 12)):
+    tables = [law.parameters[name].values for name in names]
+    rows = [[str(n + 1), *(interval(t[n]) for t in tables)] for n in range(law.n_modes)]
+    header = ["mode", *(str(name).replace("_", " ") for name in names)]
+    return header, rows, f"{law.n_modes - MOST_ROWS} more modes in .parameters"
+
+
+def _eigenmodes(law: Law) -> tuple[list[str], list[list[str]], str]:
+    """One row per eigenmode of the drift: how long it lives and how fast it turns."""
+    table = law.eigenmodes()
+    rows = []
+    for n in range(table.sizes["eigenmode"]):
         row = table.isel(eigenmode=n)
         period = row.period.values
-        turns = _interval(period) if np.isfinite(period[0]) else "none"
-        lines.append(f"  {n + 1:>9}  {_interval(row.e_folding_time.values):>28}  {turns:>30}")
-    if table.sizes["eigenmode"] > 12:
-        lines.append(f"   ... {table.sizes['eigenmode'] - 12} more in .eigenmodes()")
-    return lines
+        turns = interval(period) if np.isfinite(period[0]) else "none"
+        rows.append([str(n + 1), interval(row.e_folding_time.values), turns])
+    header = ["eigenmode", "e-folding time", "period"]
+    return header, rows, f"{len(rows) - MOST_ROWS} more in .eigenmodes()"
 
 
-def _interval(values: np.ndarray) -> str:
+def interval(values: np.ndarray) -> str:
+    """Estimate with its interval."""
     estimate, _, lower, upper = values
     return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"

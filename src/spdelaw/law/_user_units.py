@@ -7,29 +7,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, from_dates, on_clock, to_dates
-from spdelaw.domain._places import places_of_fields
-from spdelaw.law._forced import with_response, without_response
+from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
+from spdelaw.domain import places_of_fields
+from spdelaw.equation import Linear
+from spdelaw.errors import InputError
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 
 def to_law(law: Law, data: Any) -> xr.DataArray:
-    """Canonical fields in the units of the law, on its clock."""
+    """Canonical fields in the units of the law, on its clock, less the response to its forcing."""
     if law.preparation is not None:
         fields = law.preparation.apply(data, law.domain.dims)
     else:
         fields = on_clock(as_fields(data, dims=law.domain.dims), law.info.get("time", {}))
-    return without_response(law, fields)
+    driven = _response(law, fields)
+    if driven is None:
+        return fields
+    return (fields - driven).transpose(*fields.dims).assign_attrs(fields.attrs)
 
 
-def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
-    """Means, deviations and draws in the user's units; dates where ``like`` has them.
+def to_user(
+    law: Law, result: xr.Dataset, like: Any = None, fields: xr.DataArray | None = None
+) -> xr.Dataset:
+    """Means, deviations and draws in the units and under the names of the data.
 
-    ``X = offset + scale y`` for values, ``scale y`` for deviations.
+    ``X = offset + scale y`` for values, ``scale y`` for deviations; the response to a forcing is a
+    part of y. Dates where ``like`` has them. ``fields`` are those that the results are about, whose
+    stations and members they keep.
     """
-    result = with_response(law, result)
+    for name, values in result.data_vars.items():
+        driven = None if name == "std" else _response(law, values)
+        if driven is not None:
+            result[name] = (values + driven).transpose(*values.dims)
+    return restore_names(_in_units(law, result, like), law.info.get("labels", {}), fields)
+
+
+def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
     if "path_time" in result.coords:  # the dim time merely counts
         return result
     clock = law.info.get("time", {})
@@ -45,16 +60,33 @@ def to_user(law: Law, result: xr.Dataset, like: Any = None) -> xr.Dataset:
         if "observation_std" in result.attrs:
             result.attrs["observation_std"] *= float(np.nanmean(scale))
     if has_dates(like):
-        return result.assign_coords(time=("time", to_dates(time.values, clock)))
+        dates = to_dates(time.values, clock)
+        return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
     return result.assign_coords(time=("time", time.values, {**time.attrs, **clock}))
 
 
+def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
+    """``sum_n m_n(t) h_n(x)`` on the clock and at the places of labelled fields.
+
+    None where nothing drives a mean of its own: other dynamics than linear ones have no such part.
+    """
+    dynamics = law.dynamics
+    if not isinstance(dynamics, Linear) or dynamics.forcing is None:
+        return None
+    time = fields.coords.get("path_time", fields["time"])
+    when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths
+    places = law.domain.places(fields)
+    basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
+    driven = places.unflatten(dynamics.response(when) @ basis.T)
+    return xr.DataArray(driven, dims=(*time.dims, *places.dims))
+
+
 def has_dates(data: Any) -> bool:
-    """Whether the times of data, or times themselves, are dates."""
+    """Whether the times of data, or times themselves, are dates, or text that says dates."""
     if isinstance(data, xr.Dataset | xr.DataArray) and "time" in data.coords:
         data = data["time"].values
     values = np.asarray(data)
-    if values.dtype.kind == "M":
+    if values.dtype.kind in "MUT" and values.size:
         return True
     first = values.flat[0] if values.size and values.dtype.kind == "O" else None
     return hasattr(first, "year") and hasattr(first, "month")
@@ -62,4 +94,64 @@ def has_dates(data: Any) -> bool:
 
 def to_clock(law: Law, times: Any) -> Any:
     """Dates as numbers on the clock of the law; anything else as it is."""
-    return from_dates(times, law.info.get("time", {})) if has_dates(times) else times
+    clock = law.info.get("time", {})
+    values = np.asarray(times)
+    dated = " since " in str(clock.get("units", ""))
+    if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
+        times = _parsed(values)
+    return from_dates(times, clock) if has_dates(times) else times
+
+
+def _parsed(texts: np.ndarray) -> np.ndarray:
+    try:
+        return texts.astype("datetime64[ns]")
+    except ValueError as error:
+        raise InputError(
+            "times", expected="dates such as 2011-03-15, or numbers", got=repr(texts.flat[0]),
+            fix='pass times=["2011-03-15"]',
+        ) from error  # fmt: skip
+
+
+def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
+    """Times of a forecast: those given, or the next steps of the record that ``fields`` are.
+
+    A lone number is refused where the record has dates: it might mean steps, days or a date.
+    """
+    if (times is None) == (steps is None):
+        raise InputError(
+            "times", expected="either times or steps", got="neither" if times is None else "both",
+            fix="pass steps=6, or times= with the dates or numbers you want",
+        )  # fmt: skip
+    clock = law.info.get("time", {})
+    if steps is None:
+        dated = " since " in str(clock.get("units", ""))
+        if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
+            raise InputError(
+                "times", expected="dates, or a list of numbers on the clock of the data",
+                got=f"{times}", fix=f"pass steps={times:g} for the next {times:g} times",
+            )  # fmt: skip
+        return to_clock(law, times)
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+        raise InputError(
+            "steps", expected="a positive integer", got=repr(steps), fix="pass steps=6"
+        )
+    return next_times(law, fields, int(steps))
+
+
+def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
+    """The next times of prepared fields on the clock of the law, by the step of the record.
+
+    Where one record is too short to have a step, by that of the data the law was learned from.
+    """
+    own, clock = _clock_of(fields), law.info.get("time", {})
+    step = step_of(own if len(own) > 1 else law.times, clock)
+    return go_on(float(own[-1]), step, clock, steps)
+
+
+def _clock_of(fields: xr.DataArray) -> np.ndarray:
+    """Times of a record; with clocks of each path's own, of the path that ends last."""
+    if "path_time" not in fields.coords:
+        return np.asarray(fields["time"].values)
+    own = fields["path_time"].values
+    last = own[int(np.nanargmax(np.nanmax(own, axis=1)))]
+    return np.asarray(last[np.isfinite(last)])

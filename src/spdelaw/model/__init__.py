@@ -4,23 +4,21 @@ from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse
-from spdelaw.model._coupled_likelihood import CoupledEvaluation
-from spdelaw.model._coupled_statistics import PairSums
-from spdelaw.model._forced import (
-    evaluate_forced,
-    evaluate_forced_statistics,
-    unforced,
-    unforced_statistics,
+from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths
+from spdelaw.model._filter import (
+    Filtered,
+    filter_log_likelihood,
+    forward_filter,
+    rts_smoother,
+    smooth_block,
 )
-from spdelaw.model._likelihood import AnyEvaluation, Evaluation, evaluate_likelihood
-from spdelaw.model._moments import Moments, transition_log_likelihood, transition_score
-from spdelaw.model._parameters import (
-    AnyParameters,
-    CoupledParameters,
-    InitialKind,
-    Parameters,
-    coupled_parameters,
+from spdelaw.model._forced import without_response
+from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._pair_sums import PairSums
+from spdelaw.model._restricted import (
+    Restricted,
+    evaluate_restricted,
+    evaluate_restricted_statistics,
 )
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import (
@@ -47,6 +45,7 @@ from spdelaw.model._smoother import (
     sample_states,
     smooth_states,
 )
+from spdelaw.model._state_space import StateSpace, linear_state_space
 from spdelaw.model._statistics import (
     Statistics,
     collect,
@@ -56,25 +55,21 @@ from spdelaw.model._statistics import (
 
 __all__ = [
     "TAILS",
-    "AnyEvaluation",
-    "AnyParameters",
     "Block",
     "ChaosModel",
     "Collapsed",
-    "CoupledEvaluation",
-    "CoupledParameters",
     "Evaluation",
     "FilterScores",
-    "InitialKind",
+    "Filtered",
     "Latents",
-    "Moments",
     "PairSums",
-    "Parameters",
     "Prior",
     "Projected",
+    "Restricted",
     "Scores",
     "SemilinearStates",
     "Smoothed",
+    "StateSpace",
     "Statistics",
     "Tail",
     "Transitions",
@@ -84,28 +79,30 @@ __all__ = [
     "collapse",
     "collect",
     "component_innovations",
-    "coupled_parameters",
     "evaluate_chaos",
-    "evaluate_forced",
-    "evaluate_forced_statistics",
     "evaluate_likelihood",
+    "evaluate_restricted",
+    "evaluate_restricted_statistics",
     "evaluate_statistics",
     "filter_innovations",
+    "filter_log_likelihood",
     "filter_scores",
+    "first_paths",
+    "forward_filter",
     "gaussian",
     "in_segments",
     "innovations",
+    "linear_state_space",
     "project_on_decoder",
     "rotate",
+    "rts_smoother",
     "sample_states",
     "scheme_scores",
+    "smooth_block",
     "smooth_semilinear",
     "smooth_states",
     "transition_innovations",
-    "transition_log_likelihood",
-    "transition_score",
     "transitions",
-    "unforced",
-    "unforced_statistics",
     "white_noise_z",
+    "without_response",
 ]

@@ -2,245 +2,239 @@
 
 The states ``c_1, ..., c_T`` (vectors of N modes) have the prior
 
-    c_1 ~ N(m, v),    c_{t+1} | c_t ~ N(a_t c_t, omega_t)    (all diagonal over modes)
+    c_1 ~ N(m, V),    c_{t+1} | c_t ~ N(F_t c_t, Omega_t)
 
 and the observations of time t enter as ``-1/2 c' G_t c + b_t' c`` with ``G = Phi' R^-1 Phi``,
 ``b = Phi' R^-1 y``. The posterior precision is block tridiagonal with diagonal blocks
 
-    S_t = G_t + 1/omega_{t-1} + a_t^2 / omega_t        and off-diagonal blocks  -a_t / omega_t,
+    S_t = G_t + Omega_{t-1}^-1 + F_t' Omega_t^-1 F_t    and  -D_t = -Omega_t^-1 F_t  below them,
 
 so one sweep of block elimination forward (the information filter) and one backward (the
 Rauch-Tung-Striebel smoother) give everything. Elimination keeps each block symmetric positive
 definite by construction, as a Joseph or square-root form would, at the price of a single
-inverse a step. Nothing depends on the number of points behind ``G`` and ``b``.
+inverse per step. Nothing depends on the number of points behind ``G`` and ``b``.
 
-Two kernels share the formulas: `dense` for modes coupled by their observations, ``G``
-(T, N, N, B), as machine code where numba is installed and the data are many, and `diagonal` for
-modes that are not, ``G`` (T, N, B). B is 1 where all paths share their pattern, else the number
-of paths.
+Prior and observations may each leave the modes apart or couple them (`spdelaw.model._blocks`);
+where neither couples them every block is diagonal. The batch B is 1 where all paths share
+their pattern, else the number of paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
-from types import ModuleType
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._batched import apply, invert, multiply, symmetric_product
+from spdelaw.equation import Transition, operators
+from spdelaw.model._blocks import (
+    add,
+    apply,
+    as_matrix,
+    invert,
+    multiply,
+    sandwich,
+    symmetric_product,
+    transpose,
+)
+from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
 
-#: Machine code pays from this many numbers of ``G`` on (a tenth of a second in NumPy) ...
-COMPILED_SIZE = 1_000_000
-#: ... and up to about this many modes; LAPACK on whole matrices is the better way beyond.
-COMPILED_MODES = 48
-
 
 class Prior(NamedTuple):
-    """Markov prior; shapes (N, B), (N, B or P), (T - 1, N, B), (T - 1, N, B)."""
+    """Markov prior of the free states.
 
-    variance: Array
-    mean: Array
-    factor: Array
-    noise: Array
-
-
-class Posterior(NamedTuple):
-    """Posterior of the chain.
+    A deterministic initial state is no random variable: the chain then starts at the second time,
+    with mean ``F_0 m0`` and covariance ``Omega_0``.
 
     Attributes:
-        mean: ``E[c_t | y]``, (T, N, P).
-        variance: diagonal of ``Cov(c_t | y)``, (T, N, B).
-        lag_covariance: diagonal of ``Cov(c_t, c_{t+1} | y)``, (T - 1, N, B).
-        gram_trace: ``sum_t tr(G_t Cov(c_t | y))``, (B,).
-        first_covariance: ``Cov(c_1 | y)``, (N, N, B), or (N, B) from the diagonal kernel.
-        log_determinant: ``log |S| - log |prior precision|``, (B,).
+        transition: of the U steps that differ.
+        which: step of the whole record, (T_all - 1, B).
+        n_fixed: number of fixed states before the first free one, 0 or 1.
+        mean: ``m``, (N, B or P).
+        precision: ``V^-1``, (N, B) or (N, N, B).
+        log_determinant: ``log |prior covariance|``, (B,).
+        factor: ``F``, (N, U) or (N, N, U).
+        weight: ``Omega^-1``, likewise.
+        coupling: ``D = Omega^-1 F``.
+        pull: ``F' Omega^-1 F``.
     """
 
+    transition: Transition
+    which: Array
+    n_fixed: int
     mean: Array
-    variance: Array
-    lag_covariance: Array
-    gram_trace: Array
-    first_covariance: Array
+    precision: Array
     log_determinant: Array
+    factor: Array
+    weight: Array
+    coupling: Array
+    pull: Array
+
+    @property
+    def free(self) -> Array:
+        """Steps between free states, (T - 1, B)."""
+        return self.which[self.n_fixed :]
+
+    def scaled(self, r: float) -> Prior:
+        """The same in units of the observation variance: all covariances divided by r."""
+        n = len(self.mean) * (len(self.free) + 1)
+        return self._replace(
+            precision=r * self.precision,
+            log_determinant=self.log_determinant - n * np.log(r),
+            weight=r * self.weight,
+            coupling=r * self.coupling,
+            pull=r * self.pull,
+        )
+
+    def own(self) -> Array:
+        """What the prior adds to each diagonal block of the precision; (T, ..., B)."""
+        batch = max(self.precision.shape[-1], self.free.shape[-1])
+        out = np.empty((len(self.free) + 1, *self.precision.shape[:-1], batch))
+        out[0] = self.precision
+        out[1:] = along(self.weight, self.free)
+        out[:-1] += along(self.pull, self.free)
+        return out
+
+
+def along(stack: Array, which: Array) -> Array:
+    """Blocks (..., U) of all steps in time, (T, ..., B)."""
+    return np.moveaxis(stack[..., which], -2, 0)
+
+
+def chain_prior(state_space: StateSpace, times: Array) -> Prior:
+    """Markov prior of the free states at ``times`` (T, 1) or (T, P)."""
+    dynamics, initial = state_space.linear, state_space.initial
+    step, which = dynamics.transitions(times)
+    whole = state_space.is_diagonal
+    f, omega = (_blocks_of(x, whole) for x in (step.factor, step.covariance))
+    weight, logs = _inverse_of_each(omega)
+    coupling = multiply(weight, f)
+    mean = initial.mean[:, None]
+    n_fixed = int(initial.kind == "deterministic")
+    if n_fixed:
+        first = which[0]
+        mean = apply(f[..., first], np.broadcast_to(mean, (len(mean), len(first))))
+        precision, log = weight[..., first], logs[first]
+    else:
+        v = initial.covariance if whole else operators.as_matrix(initial.covariance)
+        precision, log = invert(v[..., None])
+    log_determinant = log + logs[which[n_fixed:]].sum(0)
+    pull = multiply(transpose(f), coupling)
+    return Prior(step, which, n_fixed, mean, precision, log_determinant, f, weight, coupling, pull)
+
+
+def _blocks_of(stack: Array, diagonal: bool) -> Array:
+    """(U, ...) to blocks with the batch last."""
+    if stack.ndim == 2 and not diagonal:
+        stack = operators.embed(stack)
+    return np.ascontiguousarray(np.moveaxis(stack, 0, -1))
+
+
+def _inverse_of_each(omega: Array) -> tuple[Array, Array]:
+    """Inverses and log-determinants of U covariances."""
+    if omega.ndim == 2:
+        return invert(omega)
+    sign = np.linalg.slogdet(np.moveaxis(omega, -1, 0))[0]
+    if (sign <= 0).any():
+        raise np.linalg.LinAlgError("a transition covariance is not positive definite")
+    return invert(omega)
 
 
 class Sweep(NamedTuple):
-    """Result of the forward elimination: blocks ``V_t = S_t'^-1``, vectors ``b_t'``."""
+    """Forward elimination: blocks ``V_t = S_t'^-1`` (T, ..., B) and vectors ``b_t'`` (T, N, P)."""
 
     inverse: Array
     vector: Array
-    coupling: Array
     log_determinant: Array
+    prior: Prior
+
+    def coupling(self, t: int) -> Array:
+        """``D`` of the step from free state t to the next."""
+        return self.prior.coupling[..., self.prior.free[t]]
 
 
-def node_precision(prior: Prior) -> Array:
-    """Diagonal of the prior precision's diagonal blocks; (T, N, B)."""
-    own = np.concatenate([1.0 / prior.variance[None], 1.0 / prior.noise])
-    own[:-1] += prior.factor**2 / prior.noise
-    return own
+def sweep(gram: Array, vector: Array, prior: Prior) -> Sweep:
+    """``S_t' = S_t - D V_{t-1} D'``, ``b_t' = b_t + D V_{t-1} b_{t-1}'``.
 
-
-def prior_log_determinant(prior: Prior) -> Array:
-    """``log |prior precision| = -sum log v - sum log omega``; (B,)."""
-    return -np.log(prior.variance).sum(0) - np.log(prior.noise).sum((0, 1))
-
-
-# -- modes coupled by their observations ------------------------------------------------
-
-
-def sweep_dense(gram: Array, vector: Array, prior: Prior) -> Sweep:
-    """Forward elimination, ``S_t' = S_t - D V_{t-1} D`` with ``D = a / omega``."""
+    Args:
+        gram: ``G``, (T, N, N, B) or its diagonal (T, N, B).
+        vector: ``b``, (T, N, P).
+        prior: of the same free states.
+    """
+    own = prior.own()
+    batch = max(gram.shape[-1], own.shape[-1])
+    full = gram.ndim == 4 or own.ndim == 4
     n_times, n_modes = gram.shape[:2]
-    batch = max(gram.shape[-1], prior.noise.shape[-1], prior.variance.shape[-1])
-    inverse = np.empty((n_times, n_modes, n_modes, batch))
-    vectors = np.empty(np.broadcast_shapes(vector.shape, (n_times, n_modes, batch)))
-    own, d = node_precision(prior), prior.factor / prior.noise
-    log_determinant = -prior_log_determinant(prior)
-    index = np.arange(n_modes)
-    # Two buffers for all steps: fresh memory each time would cost as much as the arithmetic.
-    block, carry = (np.empty((n_modes, n_modes, batch)) for _ in range(2))
+    inverse = np.empty((n_times, *(n_modes,) * (1 + full), batch))
+    columns = max(vector.shape[-1], batch)
+    vectors = np.empty((n_times, n_modes, columns))
+    log_determinant = np.broadcast_to(prior.log_determinant, batch).copy()
     for t in range(n_times):
+        block, vectors[t] = add(gram[t], own[t]), vector[t]
         if t == 0:
-            block[...] = gram[t]
-            vectors[t] = vector[t] + prior.mean / prior.variance
+            vectors[t] += apply(prior.precision, _wide(prior.mean, columns))
         else:
-            np.multiply(inverse[t - 1], d[t - 1][:, None] * d[t - 1], out=carry)
-            np.subtract(gram[t], carry, out=block)
-            vectors[t] = vector[t] + d[t - 1] * apply(inverse[t - 1], vectors[t - 1])
-        block[index, index] += own[t]
+            d = prior.coupling[..., prior.free[t - 1]]
+            block -= sandwich(d, inverse[t - 1])
+            vectors[t] += apply(d, apply(inverse[t - 1], vectors[t - 1]))
         inverse[t], logs = invert(block)
-        log_determinant = log_determinant + logs
-    return Sweep(inverse, vectors, d, log_determinant)
+        log_determinant += logs
+    return Sweep(inverse, vectors, log_determinant, prior)
 
 
-def mean_dense(sweep: Sweep) -> Array:
-    """Back substitution, ``c_t = V_t (b_t' + D c_{t+1})``; (T, N, P)."""
-    mean = np.empty_like(sweep.vector)
-    mean[-1] = apply(sweep.inverse[-1], sweep.vector[-1])
+def _wide(mean: Array, batch: int) -> Array:
+    return np.broadcast_to(mean, (len(mean), batch))
+
+
+def chain_mean(found: Sweep) -> Array:
+    """Back substitution, ``c_t = V_t (b_t' + D_t' c_{t+1})``; (T, N, P)."""
+    mean = np.empty_like(found.vector)
+    mean[-1] = apply(found.inverse[-1], found.vector[-1])
     for t in range(len(mean) - 2, -1, -1):
-        mean[t] = apply(sweep.inverse[t], sweep.vector[t] + sweep.coupling[t] * mean[t + 1])
+        target = found.vector[t] + apply(transpose(found.coupling(t)), mean[t + 1])
+        mean[t] = apply(found.inverse[t], target)
     return mean
 
 
-def covariances_backward(sweep: Sweep) -> Iterator[tuple[int, Array, Array]]:
-    """``t``, ``Cov_t = V + V D Cov_{t+1} D V`` and ``Cov(c_t, c_{t+1})``, from the last t on.
+def covariances_backward(found: Sweep) -> Iterator[tuple[int, Array, Array | None]]:
+    """``t``, ``Cov_t = V + V D' Cov_{t+1} D V`` and ``Cov(c_t, c_{t+1})``, from the last t on.
 
-    The last time has no following one: its cross-covariance is empty.
+    The last time has no following one, and no cross-covariance.
     """
-    covariance = sweep.inverse[-1]
-    yield len(sweep.inverse) - 1, covariance, covariance[:0]
-    for t in range(len(sweep.inverse) - 2, -1, -1):
-        gain = sweep.inverse[t] * sweep.coupling[t]
+    covariance = found.inverse[-1]
+    yield len(found.inverse) - 1, covariance, None
+    for t in range(len(found.inverse) - 2, -1, -1):
+        gain = multiply(found.inverse[t], transpose(found.coupling(t)))
         cross = multiply(gain, covariance)
         covariance = symmetric_product(cross, gain)
-        covariance += sweep.inverse[t]
+        covariance += found.inverse[t]
         yield t, covariance, cross
 
 
-def covariances_dense(sweep: Sweep) -> tuple[Array, Array]:
-    """Full blocks ``Cov_t`` (T, N, N, B) and lag diagonals (T - 1, N, B)."""
-    covariance = np.empty_like(sweep.inverse)
-    lag = np.empty((len(covariance) - 1, *covariance.shape[2:]))
-    for t, block, cross in covariances_backward(sweep):
-        covariance[t] = block
-        if t < len(lag):
-            lag[t] = np.einsum("iib->ib", cross)
-    return covariance, lag
+def chain_covariances(found: Sweep) -> Array:
+    """``Cov_t``; (T, N, N, B) or diagonals (T, N, B)."""
+    out = np.empty_like(found.inverse)
+    for t, covariance, _ in covariances_backward(found):
+        out[t] = covariance
+    return out
 
 
-def dense(gram: Array, vector: Array, prior: Prior) -> Posterior:
-    """Posterior of coupled modes."""
-    if gram.shape[-1] > 1 and gram.size >= COMPILED_SIZE and gram.shape[1] <= COMPILED_MODES:
-        compiled = _compiled()
-        if compiled is not None:
-            return _dense_compiled(compiled.solve, gram, vector, prior)
-    return _dense_numpy(gram, vector, prior)
+def predicted(found: Sweep, t: int) -> tuple[Array, Array]:
+    """Mean (N, P) and covariance of free state t given the times before it."""
+    prior = found.prior
+    if t == 0:
+        return prior.mean, invert(prior.precision)[0]
+    which = prior.free[t - 1]
+    precision = add(invert(found.inverse[t - 1])[0], -prior.pull[..., which])
+    filtered = invert(precision)[0]
+    f = prior.factor[..., which]
+    state = apply(f, apply(filtered, found.vector[t - 1]))
+    omega = _blocks_of(prior.transition.covariance[which], f.ndim == 2)
+    return state, add(sandwich(f, filtered), omega)
 
 
-@cache
-def _compiled() -> ModuleType | None:
-    """The compiled kernel, where numba is installed and may compile."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    if getattr(numba.config, "DISABLE_JIT", False):
-        return None
-    from spdelaw.model import _compiled
-
-    return _compiled
-
-
-def _dense_compiled(solve: Callable, gram: Array, vector: Array, prior: Prior) -> Posterior:
-    own, d = node_precision(prior), prior.factor / prior.noise
-    vectors = np.array(vector)
-    vectors[0] += prior.mean / prior.variance
-    mean, variance, lag, first, logs = solve(gram, vectors, own, d)
-    trace = _gram_trace(variance, lag, prior)
-    return Posterior(mean, variance, lag, trace, first, logs - prior_log_determinant(prior))
-
-
-def _dense_numpy(gram: Array, vector: Array, prior: Prior) -> Posterior:
-    sweep = sweep_dense(gram, vector, prior)
-    n_times, n_modes, _, batch = sweep.inverse.shape
-    variance, lag = np.empty((n_times, n_modes, batch)), np.empty((n_times - 1, n_modes, batch))
-    mean, following = np.empty_like(sweep.vector), 0.0
-    for t, covariance, cross in covariances_backward(sweep):
-        variance[t] = np.einsum("iib->ib", covariance)
-        if t < n_times - 1:
-            lag[t] = np.einsum("iib->ib", cross)
-            following = sweep.coupling[t] * mean[t + 1]
-        # Within the same loop, while this step's block is still in cache.
-        mean[t] = apply(sweep.inverse[t], sweep.vector[t] + following)
-    trace = _gram_trace(variance, lag, prior)
-    return Posterior(mean, variance, lag, trace, covariance, sweep.log_determinant)
-
-
-def _gram_trace(variance: Array, lag: Array, prior: Prior) -> Array:
-    """``sum_t tr(G_t Cov_t)`` without G.
-
-    Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's
-    share, and the prior is diagonal over modes.
-    """
-    own = (node_precision(prior) * variance).sum((0, 1))
-    between = (prior.factor / prior.noise * lag).sum((0, 1))
-    return variance.shape[0] * variance.shape[1] - own + 2.0 * between
-
-
-# -- modes on their own -------------------------------------------------------------------
-
-
-def sweep_diagonal(gram: Array, vector: Array, prior: Prior) -> Sweep:
-    """The same elimination, one number a mode."""
-    own, d = node_precision(prior), prior.factor / prior.noise
-    block = np.empty(np.broadcast_shapes(gram.shape, own.shape))
-    vectors = np.empty(np.broadcast_shapes(vector.shape, own.shape))
-    block[0] = gram[0] + own[0]
-    vectors[0] = vector[0] + prior.mean / prior.variance
-    for t in range(1, len(block)):
-        gain = d[t - 1] / block[t - 1]
-        block[t] = gram[t] + own[t] - gain * d[t - 1]
-        np.multiply(gain, vectors[t - 1], out=vectors[t])
-        vectors[t] += vector[t]
-    logs = np.log(block).sum((0, 1)) - prior_log_determinant(prior)
-    return Sweep(1.0 / block, vectors, d, logs)
-
-
-def diagonal(gram: Array, vector: Array, prior: Prior) -> Posterior:
-    """Posterior of uncoupled modes."""
-    sweep = sweep_diagonal(gram, vector, prior)
-    v, d = sweep.inverse, sweep.coupling
-    mean = v * sweep.vector
-    variance = v.copy()
-    gain = v[:-1] * d
-    lag = np.empty(gain.shape)
-    for t in range(len(v) - 2, -1, -1):
-        mean[t] += gain[t] * mean[t + 1]
-        lag[t] = gain[t] * variance[t + 1]
-        variance[t] += gain[t] * lag[t]
-    trace = (gram * variance).sum((0, 1))
-    return Posterior(mean, variance, lag, trace, variance[0], sweep.log_determinant)
+def full_covariance(block: Array) -> Array:
+    """A block as a stack of matrices (B, N, N)."""
+    return np.moveaxis(as_matrix(block), -1, 0)

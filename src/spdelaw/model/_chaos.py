@@ -25,7 +25,8 @@ from spdelaw.model._chaos_map import (
 from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation
-from spdelaw.model._parameters import Parameters
+from spdelaw.model._state_space import StateSpace
+from spdelaw.model._threads import one_thread
 
 Array = np.ndarray
 Density = Literal["fields", "coefficients"]
@@ -34,14 +35,15 @@ Density = Literal["fields", "coefficients"]
 MOST_ROWS = 3000
 
 
+@one_thread
 def evaluate_chaos(
-    collapsed: Collapsed, parameters: Parameters, model: ChaosModel, *, density: Density = "fields"
+    collapsed: Collapsed, state_space: StateSpace, model: ChaosModel, *, density: Density = "fields"
 ) -> Evaluation:
     """Log-likelihood of each path and the score of the sum, as `evaluate_likelihood` gives them.
 
     Args:
         collapsed: data, from `collapse`.
-        parameters: of modes with noise of their own.
+        state_space: of modes that drift and noise leave apart.
         model: number of functions of time, and what becomes of the tail.
         density: of all observed values ("fields"), or of the estimates ``c_hat`` at the times
             after a deterministic initial state ("coefficients"), which exists without noise.
@@ -55,22 +57,22 @@ def evaluate_chaos(
     sums: list = [0.0] * (len(Evaluation._fields) - 1)
     for block in collapsed.blocks:
         for one in single_patterns(block):
-            part = _evaluate(one, parameters, model, density)
+            part = _evaluate(one, state_space, model, density)
             log_likelihood[one.paths] = part.log_likelihood
             sums = [a + b for a, b in zip(sums, part[1:], strict=True)]
     return Evaluation(log_likelihood, *sums)
 
 
-def chaos_log_likelihood(collapsed: Collapsed, parameters: Parameters, model: ChaosModel) -> Array:
+def chaos_log_likelihood(collapsed: Collapsed, state_space: StateSpace, model: ChaosModel) -> Array:
     """Log-likelihood of each path, (P,); also for noise that couples the modes."""
     if model.noise_factor is None:
-        return evaluate_chaos(collapsed, parameters, model).log_likelihood
+        return evaluate_chaos(collapsed, state_space, model).log_likelihood
     out = np.empty(collapsed.n_paths)
-    r = float(parameters.observation_variance)
+    r = float(state_space.observation_variance)
     for block in collapsed.blocks:
         for one in single_patterns(block):
             rows = rows_of(one, couple=True)
-            found = coupled(rows, parameters, model)
+            found = coupled(rows, state_space, model)
             out[one.paths] = found.log_density + _rest(one, rows, r, "fields")[0]
     return out
 
@@ -79,21 +81,21 @@ def chaos_log_likelihood(collapsed: Collapsed, parameters: Parameters, model: Ch
 
 
 def _evaluate(
-    block: Block, parameters: Parameters, model: ChaosModel, density: Density
+    block: Block, state_space: StateSpace, model: ChaosModel, density: Density
 ) -> Evaluation:
     rows = rows_of(block)
-    if density == "coefficients" and parameters.initial_kind == "deterministic":
+    if density == "coefficients" and state_space.initial.kind == "deterministic":
         rows = rows.after_first()
-    r = float(parameters.observation_variance)
+    r = float(state_space.observation_variance)
     if rows.is_coupled:
-        found, mapped = coupled(rows, parameters, model), latent_map(parameters, rows.ages, model)
+        found, mapped = coupled(rows, state_space, model), latent_map(state_space, rows.ages, model)
     else:
-        found, mapped = decoupled(rows, parameters, model)
+        found, mapped = decoupled(rows, state_space, model)
     extra, by_r = _rest(block, rows, r, density)
     pull = rows.adjoint(found.pull).sum(2)
     by_mean = mapped.decay * pull
-    by_lambda, by_q, by_v0 = _by_spectra(rows, found, mapped, parameters, model)
-    by_lambda = by_lambda - (mapped.ages[:, None] * by_mean).sum(0) * parameters.initial_mean
+    by_lambda, by_q, by_v0 = _by_spectra(rows, found, mapped, state_space, model)
+    by_lambda = by_lambda - (mapped.ages[:, None] * by_mean).sum(0) * state_space.initial.mean
     return Evaluation(
         found.log_density + extra,
         by_lambda,
@@ -105,24 +107,24 @@ def _evaluate(
     )
 
 
-def decoupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> tuple[Gaussian, LatentMap]:
+def decoupled(rows: Rows, state_space: StateSpace, model: ChaosModel) -> tuple[Gaussian, LatentMap]:
     """Each mode a problem of its own."""
-    mapped = latent_map(parameters, rows.ages, model)
-    w, columns = _errors(rows, mapped.decay, parameters), rows.whiten(mapped.columns)
-    r = float(parameters.observation_variance)
+    mapped = latent_map(state_space, rows.ages, model)
+    w, columns = _errors(rows, mapped.decay, state_space), rows.whiten(mapped.columns)
+    r = float(state_space.observation_variance)
     if model.tail == "dropped":
         return without_tail(w, columns, r), mapped
     h = rows.root.T
-    signal = h[:, :, None] * mode_covariance(parameters, mapped, model)[0] * h[:, None, :]
+    signal = h[:, :, None] * mode_covariance(state_space, mapped, model)[0] * h[:, None, :]
     return with_tail(w, columns, signal, r), mapped
 
 
-def coupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> Gaussian:
+def coupled(rows: Rows, state_space: StateSpace, model: ChaosModel) -> Gaussian:
     """All modes in one problem."""
-    decay = np.exp(-rows.ages[:, None] * parameters.eigenvalues)
-    w = _errors(rows, decay, parameters)
-    columns = rows.whiten(dense_columns(parameters, rows.ages, model))
-    r = float(parameters.observation_variance)
+    decay = np.exp(-rows.ages[:, None] * state_space.linear.drift)
+    w = _errors(rows, decay, state_space)
+    columns = rows.whiten(dense_columns(state_space, rows.ages, model))
+    r = float(state_space.observation_variance)
     if model.tail == "dropped":
         return without_tail(w, columns, r)
     size = w.shape[1]
@@ -131,14 +133,14 @@ def coupled(rows: Rows, parameters: Parameters, model: ChaosModel) -> Gaussian:
             "data", expected=f"at most {MOST_ROWS} times x modes where the grid mixes modes",
             got=str(size), fix="use tail='dropped', or engine='exact'",
         )  # fmt: skip
-    covariance = full_covariance(parameters, rows.ages, model)
+    covariance = full_covariance(state_space, rows.ages, model)
     half = rows.whiten(covariance.reshape(*rows.root.shape[:2], size))[0]
     signal = rows.whiten(half.T.reshape(*rows.root.shape[:2], size))
     return with_tail(w, columns, signal, r)
 
 
-def _errors(rows: Rows, decay: Array, parameters: Parameters) -> Array:
-    return rows.whiten(rows.estimate - (decay * parameters.initial_mean)[..., None])
+def _errors(rows: Rows, decay: Array, state_space: StateSpace) -> Array:
+    return rows.whiten(rows.estimate - (decay * state_space.initial.mean)[..., None])
 
 
 def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, float]:
@@ -161,10 +163,10 @@ def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, 
 
 
 def _by_spectra(
-    rows: Rows, found: Gaussian, mapped: LatentMap, parameters: Parameters, model: ChaosModel
+    rows: Rows, found: Gaussian, mapped: LatentMap, state_space: StateSpace, model: ChaosModel
 ) -> tuple[Array, Array, Array]:
     """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
-    q, v0 = parameters.noise_variance, parameters.initial_variance
+    q, v0 = state_space.linear.noise, state_space.initial.covariance
     start = int(mapped.has_start)
     if found.by_columns is not None:
         by = _own_columns(rows.adjoint(found.by_columns), rows, mapped)
@@ -174,7 +176,7 @@ def _by_spectra(
         by_v0 = 0.5 * scaled[..., 0].sum(0) / v0 if start else np.zeros(len(q))
         return by_lambda, by_q, by_v0
     by = _own_covariance(rows, found)
-    _, driven, slope = mode_covariance(parameters, mapped, model)
+    _, driven, slope = mode_covariance(state_space, mapped, model)
     decay = mapped.decay.T
     by_v0 = np.einsum("nts,nt,ns->n", by, decay, decay) if start else np.zeros(len(q))
     return (by * slope).sum((1, 2)), (by * driven).sum((1, 2)) / q, by_v0

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from spdelaw.errors import ConvergenceError
 
@@ -107,7 +107,7 @@ def _factor(matrices: Array) -> tuple[Array, Array]:
         ) from error  # fmt: skip
     inverses = np.empty_like(roots)
     for i, root in enumerate(roots):
-        inverses[i] = linalg.cho_solve((root, True), np.eye(len(root)), check_finite=False)
+        inverses[i] = scipy.linalg.cho_solve((root, True), np.eye(len(root)), check_finite=False)
     return roots, inverses
 
 

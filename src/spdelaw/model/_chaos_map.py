@@ -24,9 +24,9 @@ from spdelaw.chaos import (
     zero_order,
 )
 from spdelaw.chaos.checks import check_count
+from spdelaw.equation import decay_mean_slope
 from spdelaw.errors import InputError
-from spdelaw.model._moments import decay_mean_slope
-from spdelaw.model._parameters import Parameters
+from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
 Tail = Literal["modelled", "dropped"]
@@ -42,7 +42,7 @@ class ChaosModel:
         horizon: T, the length of the time interval.
         tail: "modelled" adds the covariance of what lies beyond K, "dropped" leaves it out.
         noise_factor: ``<Q^(1/2) h_l, h_n>``, shape (L, N), where the noise couples the modes;
-            it then stands in for the noise variances of the parameters.
+            it then stands in for the noise of the state space.
 
     Example:
         >>> ChaosModel(n_time=16, horizon=1.0).latent_dimension(n_modes=8)  # the paper's d
@@ -98,17 +98,17 @@ class LatentMap(NamedTuple):
     has_start: bool
 
 
-def latent_map(parameters: Parameters, ages: Array, model: ChaosModel) -> LatentMap:
-    """The map at given parameters, for modes with noise of their own."""
-    lam, q = parameters.eigenvalues, parameters.noise_variance
+def latent_map(state_space: StateSpace, ages: Array, model: ChaosModel) -> LatentMap:
+    """The map, for modes with noise of their own."""
+    lam, q = state_space.linear.drift, state_space.linear.noise
     response, slope = response_and_slope(model.basis, ages, lam, model.n_time)
     amplitude = np.sqrt(q)[:, None]
     columns = amplitude * response.transpose(0, 2, 1)
     slopes = amplitude * slope.transpose(0, 2, 1)
     decay = zero_order(ages, lam)
-    has_start = parameters.initial_kind != "deterministic"
+    has_start = state_space.initial.kind != "deterministic"
     if has_start:
-        start = (np.sqrt(parameters.initial_variance) * decay)[..., None]
+        start = (np.sqrt(state_space.initial.covariance) * decay)[..., None]
         columns = np.concatenate([start, columns], axis=2)
         slopes = np.concatenate([-ages[:, None, None] * start, slopes], axis=2)
     return LatentMap(ages, decay, columns, slopes, has_start)
@@ -136,42 +136,42 @@ def response_and_slope(
     return psi, np.concatenate([mean_slope / math.sqrt(basis.horizon), higher], axis=1)
 
 
-def dense_columns(parameters: Parameters, ages: Array, model: ChaosModel) -> Array:
+def dense_columns(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
     """All columns side by side, (T, N, D): initial states by mode, then (k, l) with l fastest.
 
     For modes that observations or noise couple. Own noise is the factor ``diag(sqrt(q))``.
     """
-    lam, n = parameters.eigenvalues, parameters.n_modes
-    factor = noise_factor(parameters, model)
+    lam, n = state_space.linear.drift, state_space.n_modes
+    factor = noise_factor(state_space, model)
     curves = propagate(model.basis, ages, lam, factor, model.n_time)
     columns = np.einsum("tkn,ln->tnkl", curves.response, factor).reshape(len(ages), n, -1)
-    if parameters.initial_kind == "deterministic":
+    if state_space.initial.kind == "deterministic":
         return columns
-    start = (np.sqrt(parameters.initial_variance) * curves.decay)[..., None] * np.eye(n)
+    start = (np.sqrt(state_space.initial.covariance) * curves.decay)[..., None] * np.eye(n)
     return np.concatenate([start, columns], axis=2)
 
 
-def noise_factor(parameters: Parameters, model: ChaosModel) -> Array:
+def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
     """``<Q^(1/2) h_l, h_n>``, (L, N)."""
     if model.noise_factor is None:
-        return np.diag(np.sqrt(parameters.noise_variance))
+        return np.diag(np.sqrt(state_space.linear.noise))
     return np.asarray(model.noise_factor, float)
 
 
 def mode_covariance(
-    parameters: Parameters, mapped: LatentMap, model: ChaosModel
+    state_space: StateSpace, mapped: LatentMap, model: ChaosModel
 ) -> tuple[Array, Array, Array]:
     """``Z Z' + tail`` of each mode, its share of the driving noise, its slope; (N, T, T) each.
 
     The slope is that of the sum, the Ornstein-Uhlenbeck covariance, by ``lambda_n``.
     """
-    lam, amplitude = parameters.eigenvalues, np.sqrt(parameters.noise_variance)
+    lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
     z = mapped.columns[..., int(mapped.has_start) :].transpose(1, 0, 2)
     driven = z @ np.swapaxes(z, 1, 2)
     driven = driven + tail_covariance(model.basis, mapped.ages, lam, amplitude, model.n_time)
     t = mapped.ages
     age, gap = np.minimum(t[:, None], t), np.abs(t[:, None] - t)
-    rate, q = lam[:, None, None], parameters.noise_variance[:, None, None]
+    rate, q = lam[:, None, None], state_space.linear.noise[:, None, None]
     growth = 2.0 * q * age**2 * decay_mean_slope(2.0 * rate * age) * np.exp(-rate * gap)
     slope = growth - gap * driven
     whole = driven
@@ -182,12 +182,12 @@ def mode_covariance(
     return whole, driven, slope
 
 
-def full_covariance(parameters: Parameters, ages: Array, model: ChaosModel) -> Array:
+def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
     """Covariance of all coefficients, (T N, T N) in the order (time, mode), tail included."""
-    lam, factor = parameters.eigenvalues, noise_factor(parameters, model)
+    lam, factor = state_space.linear.drift, noise_factor(state_space, model)
     whole = noise_covariance(ages, lam, factor).transpose(1, 0, 3, 2)  # (T, N, T, N)
-    if parameters.initial_kind != "deterministic":
-        start = np.sqrt(parameters.initial_variance) * zero_order(ages, lam)
+    if state_space.initial.kind != "deterministic":
+        start = np.sqrt(state_space.initial.covariance) * zero_order(ages, lam)
         at = np.arange(len(lam))
         whole[:, at, :, at] += start.T[:, :, None] * start.T[:, None, :]
     size = len(ages) * len(lam)

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._chain import mean_dense, sweep_dense
+from spdelaw.model._chain import chain_mean, chain_prior, sweep
 from spdelaw.model._chaos import coupled, decoupled
 from spdelaw.model._chaos_map import ChaosModel, dense_columns, latent_map, mode_covariance
 from spdelaw.model._chaos_rows import rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._parameters import Parameters, chain_prior
+from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
 
@@ -43,27 +43,29 @@ class Posterior(NamedTuple):
     covariance: Array
 
 
-def chaos_latents(collapsed: Collapsed, parameters: Parameters, model: ChaosModel) -> list[Latents]:
+def chaos_latents(
+    collapsed: Collapsed, state_space: StateSpace, model: ChaosModel
+) -> list[Latents]:
     """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
     return [
-        _of_pattern(one, parameters, model)
+        _of_pattern(one, state_space, model)
         for block in collapsed.blocks
         for one in single_patterns(block)
     ]
 
 
-def _of_pattern(block: Block, parameters: Parameters, model: ChaosModel) -> Latents:
+def _of_pattern(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
     ages = block.times[:, 0] - block.times[0, 0]
     if model.noise_factor is None and block.is_diagonal:
-        found = decoupled(rows_of(block), parameters, model)[0]
-        return _by_mode(block, Posterior(found.mean, found.covariance), ages, parameters, model)
+        found = decoupled(rows_of(block), state_space, model)[0]
+        return _by_mode(block, Posterior(found.mean, found.covariance), ages, state_space, model)
     if model.noise_factor is None and model.tail == "modelled":
-        return _by_mode(block, _smoothed(block, ages, parameters, model), ages, parameters, model)
-    found = coupled(rows_of(block, couple=True), parameters, model)
-    return _in_one(block, Posterior(found.mean, found.covariance), ages, parameters, model)
+        return _by_mode(block, _smoothed(block, ages, state_space, model), ages, state_space, model)
+    found = coupled(rows_of(block, couple=True), state_space, model)
+    return _in_one(block, Posterior(found.mean, found.covariance), ages, state_space, model)
 
 
-def _smoothed(block: Block, ages: Array, parameters: Parameters, model: ChaosModel) -> Posterior:
+def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosModel) -> Posterior:
     """Coordinates of modes with a modelled tail from the smoothed states, linear in T.
 
     Given all states the data say nothing more: with ``A_n = Cov(c_n)^-1 Cov(c_n, u_n)``,
@@ -71,21 +73,21 @@ def _smoothed(block: Block, ages: Array, parameters: Parameters, model: ChaosMod
     ``Cov(u_n | y) = I - A_n' Cov(c_n, u_n) + A_n' Cov(c_n | y) A_n``. The chain's elimination
     applies ``Cov(c | y)`` to data and to all ``A_n`` in one sweep.
     """
-    start = int(parameters.initial_kind == "deterministic")
-    mapped = latent_map(parameters, ages[start:], model)
+    start = int(state_space.initial.kind == "deterministic")
+    mapped = latent_map(state_space, ages[start:], model)
     known = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
-    gains = np.linalg.solve(mode_covariance(parameters, mapped, model)[0], known)
+    gains = np.linalg.solve(mode_covariance(state_space, mapped, model)[0], known)
     n, n_times, size = gains.shape
     at = np.arange(n)
     wide = np.zeros((n_times, n, n, size))
     wide[:, at, at] = gains.transpose(1, 0, 2)
-    r, n_paths = float(parameters.observation_variance), len(block.paths)
+    r, n_paths = float(state_space.observation_variance), len(block.paths)
     gram = block.gram[start:] / r
-    mean = (mapped.decay * parameters.initial_mean)[..., None]
+    mean = (mapped.decay * state_space.initial.mean)[..., None]
     data = block.vector[start:] / r - gram[..., 0] @ mean
-    centred = parameters._replace(initial_mean=np.zeros(n))
+    centred = state_space._replace(initial=state_space.initial._replace(mean=np.zeros(n)))
     sides = np.concatenate([data, wide.reshape(n_times, n, -1)], axis=2)
-    states = mean_dense(sweep_dense(gram, sides, chain_prior(centred, block.times)))
+    states = chain_mean(sweep(gram, sides, chain_prior(centred, block.times)))
     spread = states[..., n_paths:].reshape(n_times, n, n, size)[:, at, at].transpose(1, 0, 2)
     back = np.swapaxes(gains, 1, 2)
     return Posterior(
@@ -95,45 +97,45 @@ def _smoothed(block: Block, ages: Array, parameters: Parameters, model: ChaosMod
 
 
 def _by_mode(
-    block: Block, found: Posterior, ages: Array, parameters: Parameters, model: ChaosModel
+    block: Block, found: Posterior, ages: Array, state_space: StateSpace, model: ChaosModel
 ) -> Latents:
     """Latents of modes with coordinates of their own, (N, D, P)."""
-    start = int(parameters.initial_kind != "deterministic")
+    start = int(state_space.initial.kind != "deterministic")
     variance = np.maximum(np.diagonal(found.covariance, axis1=1, axis2=2), 0.0)
-    columns = latent_map(parameters, ages, model).columns
+    columns = latent_map(state_space, ages, model).columns
     driven = np.einsum("tnd,ndp->tnp", columns, found.mean, optimize=True)
     first = found.mean[:, 0] if start else None
     return _collected(
-        block, ages, parameters, driven, first, variance[:, 0],
+        block, ages, state_space, driven, first, variance[:, 0],
         found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T, found.covariance,
     )  # fmt: skip
 
 
 def _in_one(
-    block: Block, found: Posterior, ages: Array, parameters: Parameters, model: ChaosModel
+    block: Block, found: Posterior, ages: Array, state_space: StateSpace, model: ChaosModel
 ) -> Latents:
     """Latents of one problem: initial states by mode, then (k, l)."""
-    n, k = parameters.n_modes, model.n_time
-    start = n * int(parameters.initial_kind != "deterministic")
+    n, k = state_space.n_modes, model.n_time
+    start = n * int(state_space.initial.kind != "deterministic")
     mean, variance = found.mean[0], np.maximum(np.diag(found.covariance[0]), 0.0)
-    driven = dense_columns(parameters, ages, model) @ mean
+    driven = dense_columns(state_space, ages, model) @ mean
     return _collected(
-        block, ages, parameters, driven, mean[:start] if start else None, variance[:n],
+        block, ages, state_space, driven, mean[:start] if start else None, variance[:n],
         mean[start:].reshape(k, -1, len(block.paths)), variance[start:].reshape(k, -1),
         found.covariance,
     )  # fmt: skip
 
 
 def _collected(
-    block: Block, ages: Array, parameters: Parameters, driven: Array, first: Array | None,
+    block: Block, ages: Array, state_space: StateSpace, driven: Array, first: Array | None,
     first_variance: Array, xi: Array, xi_variance: Array, covariance: Array,
 ) -> Latents:  # fmt: skip
-    shape = (parameters.n_modes, len(block.paths))
-    z0 = np.broadcast_to(parameters.initial_mean[:, None], shape)
-    z0_std = np.zeros(parameters.n_modes)
+    shape = (state_space.n_modes, len(block.paths))
+    z0 = np.broadcast_to(state_space.initial.mean[:, None], shape)
+    z0_std = np.zeros(state_space.n_modes)
     if first is not None:
-        scale = np.sqrt(parameters.initial_variance)
+        scale = np.sqrt(state_space.initial.covariance)
         z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(first_variance)
-    decay = np.exp(-ages[:, None] * parameters.eigenvalues)
-    coefficients = (decay * parameters.initial_mean)[..., None] + driven
+    decay = np.exp(-ages[:, None] * state_space.linear.drift)
+    coefficients = (decay * state_space.initial.mean)[..., None] + driven
     return Latents(block.paths, z0, z0_std, xi, np.sqrt(xi_variance), coefficients, covariance)

@@ -10,6 +10,7 @@ import numpy as np
 from spdelaw.chaos import CosineBasis, propagate
 from spdelaw.model._chaos_rows import rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._threads import one_thread
 
 Array = np.ndarray
 
@@ -48,6 +49,7 @@ def _columns(ages: Array, eigenvalues: Array, n_time: int, horizon: float) -> Ar
     return np.concatenate([curves.decay[..., None], curves.response.transpose(0, 2, 1)], axis=2)
 
 
+@one_thread
 def _project(block: Block, columns: Array) -> Projected:
     rows, n = rows_of(block), columns.shape[1]
     if rows.is_coupled:

@@ -3,18 +3,13 @@
 Paths are taken a few at a time, as lanes of the innermost loops: every operation on a matrix is
 one loop over lanes, which the compiler turns into vector instructions, and the blocks of a
 step stay in the processor's cache. The arithmetic is that of the NumPy kernel.
-
-The compiler keeps its result beside the byte code of this module, so that only the first use on
-a machine waits for it (some seconds).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
-import numba
 import numpy as np
+
+from spdelaw.model._compiler import compiled
 
 Array = np.ndarray
 
@@ -22,16 +17,7 @@ Array = np.ndarray
 LANES = 32
 
 
-def _compile(function: Callable) -> Callable:
-    """Machine code that releases the interpreter lock; kept on disk where that is possible."""
-    njit = partial(numba.njit, nogil=True, error_model="numpy", fastmath={"contract"})
-    try:
-        return njit(function, cache=True)
-    except RuntimeError:  # no folder to keep it in
-        return njit(function)
-
-
-@_compile
+@compiled
 def _invert(a: Array, row: Array, scaled: Array, product: Array, log_determinant: Array) -> None:
     """``a`` becomes minus its inverse, by symmetric sweeps on the lower triangle.
 
@@ -67,7 +53,7 @@ def _invert(a: Array, row: Array, scaled: Array, product: Array, log_determinant
                 product[l] = 1.0
 
 
-@_compile
+@compiled
 def _apply(a: Array, x: Array, out: Array) -> None:
     """``out = a x``."""
     n, _, lanes = a.shape
@@ -79,7 +65,7 @@ def _apply(a: Array, x: Array, out: Array) -> None:
                 out[i, l] += a[i, j, l] * x[j, l]
 
 
-@_compile
+@compiled
 def _forward(
     gram: Array, own: Array, d: Array, first: int, inverse: Array, vectors: Array, logs: Array
 ) -> None:
@@ -114,7 +100,7 @@ def _forward(
                     inverse[t, j, i, l] = -a[i, j, l]
 
 
-@_compile
+@compiled
 def _smooth(gain: Array, inverse: Array, covariance: Array, cross: Array) -> None:
     """``cross = gain Cov``, then ``Cov = V + cross gain'`` in place."""
     n, _, lanes = gain.shape
@@ -137,7 +123,7 @@ def _smooth(gain: Array, inverse: Array, covariance: Array, cross: Array) -> Non
                 covariance[j, i, l] = covariance[i, j, l]
 
 
-@_compile
+@compiled
 def _backward(
     d: Array,
     first: int,
@@ -172,7 +158,7 @@ def _backward(
                 variance[t, i, first + l] = covariance[i, i, l]
 
 
-@_compile
+@compiled
 def _solve(
     gram: Array,
     vector: Array,

@@ -9,28 +9,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from spdelaw.equation import transition
+from spdelaw.equation import distinct_steps, operators
 from spdelaw.errors import DataError
-from spdelaw.model._coupled_statistics import (
-    PairSums,
-    coupled_white_noise_z,
-    evaluate_pair_sums,
-    pair_sums,
-)
-from spdelaw.model._likelihood import AnyEvaluation, Evaluation
-from spdelaw.model._moments import (
-    Moments,
-    Steps,
-    merge_steps,
-    step_functions,
-    step_log_likelihood,
-    step_score,
-    steps_of,
-)
-from spdelaw.model._parameters import AnyParameters, CoupledParameters
+from spdelaw.model._likelihood import Evaluation
+from spdelaw.model._pair_sums import PairSums, pair_sums
+from spdelaw.model._state_space import StateSpace
+from spdelaw.model._step_sums import StepSums, gradients, grouped, log_likelihood
 
 Array = np.ndarray
 
@@ -76,15 +64,50 @@ class Statistics:
         """Observed values in all."""
         return float(self.n_paths * len(self.times) * self.n_points)
 
-    @property
-    def moments(self) -> Moments:
-        """What the transition likelihood needs."""
-        return Moments(self.square, self.cross, self.n_paths)
+    @functools.cached_property
+    def lengths(self) -> tuple[Array, Array]:
+        """Lengths of step that occur, (U,), and which of them each step has, (T - 1,)."""
+        return distinct_steps(np.diff(self.times))
 
     @functools.cached_property
-    def steps(self) -> Steps:
-        """The same, with steps of equal length summed up."""
-        return merge_steps(steps_of(self.moments, np.diff(self.times)[:, None]))
+    def steps(self) -> StepSums:
+        """Sums over steps of equal length, one number per mode."""
+        lengths, which = self.lengths
+        count = self.n_paths * np.bincount(which, minlength=len(lengths)).astype(float)
+        parts = (self.square[:-1], self.cross, self.square[1:])
+        return StepSums(count, *(grouped(part, which, len(lengths)) for part in parts))
+
+    @property
+    def of_pairs(self) -> PairSums:
+        """Products of different modes, or an error where they were not kept."""
+        if self.pairs is None:
+            raise DataError(
+                "statistics",
+                expected="products of different modes, for a law that couples them",
+                got="those of each mode alone",
+                fix="fit the fields themselves",
+            )
+        return self.pairs
+
+    def shifted(self, m: Array) -> Statistics:
+        """Sums of ``c - m`` for a known ``m`` (T, N)."""
+
+        def product(lag: int, of: Array) -> Array:
+            now, then = slice(len(m) - lag), slice(lag, None)
+            mixed = m[now] * self.first[then] + self.first[now] * m[then]
+            return of - mixed + self.n_paths * m[now] * m[then]
+
+        pairs = self.pairs
+        if pairs is not None:
+            pairs = pairs.shifted(self.first, self.n_paths, m, self.times)
+        return dataclasses.replace(
+            self,
+            first=self.first - self.n_paths * m,
+            square=product(0, self.square),
+            cross=product(1, self.cross),
+            skip=product(2, self.skip),
+            pairs=pairs,
+        )
 
     def __add__(self, other: Statistics) -> Statistics:
         """Statistics of both sets of paths together."""
@@ -95,10 +118,11 @@ class Statistics:
             and (self.pairs is None) == (other.pairs is None)
         ):
             raise DataError(
-                "statistics", expected="the same times and modes in both",
+                "statistics",
+                expected="the same times and modes in both",
                 got=f"{self.square.shape} and {other.square.shape}",
                 fix="interpolation changes a law; fit data sets on different times together",
-            )  # fmt: skip
+            )
         return self._joined(other)
 
     def _joined(self, other: Statistics) -> Statistics:
@@ -170,54 +194,112 @@ def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Stat
     )
 
 
-def evaluate_statistics(statistics: Statistics, parameters: AnyParameters) -> AnyEvaluation:
-    """Log-likelihood of the coefficients and its score; the total stands in for the paths."""
-    if isinstance(parameters, CoupledParameters):
-        first = statistics.first[0] / statistics.n_paths
-        return evaluate_pair_sums(_pairs_of(statistics), first, statistics.n_paths, parameters)
-    lam, q, steps = parameters.eigenvalues, parameters.noise_variance, statistics.steps
-    f = step_functions(lam, steps.dt)
-    total = step_log_likelihood(steps, f, q).sum()
-    by_lambda, by_q = step_score(steps, f, q)
-    by_mean = by_variance = np.zeros(len(lam))
-    if parameters.initial_kind != "deterministic":
-        m, v, n = parameters.initial_mean, parameters.initial_variance, statistics.n_paths
-        gap = statistics.first[0] / n - m
-        spread = statistics.start_spread + n * gap**2
-        total += -0.5 * (n * np.log(2 * np.pi * v) + spread / v).sum()
-        by_mean, by_variance = n * gap / v, 0.5 * (spread / v**2 - n / v)
-    information = np.diag(statistics.n_paths / np.maximum(parameters.initial_variance, 1e-300))
-    return Evaluation(np.array([total]), by_lambda, by_q, by_mean, by_variance, 0.0, information)
+def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Evaluation:
+    """Log-likelihood of the coefficients and its score; the total stands in for the paths.
+
+    A forcing acts from the origin of the dynamics, which is the first time.
+    """
+    dynamics, initial = state_space.linear, state_space.initial
+    s = _unforced(statistics, state_space)
+    sums, step = _sums(s, state_space), dynamics.over(s.lengths[0])
+    pull = step.pull_back(*gradients(sums, step))
+    by_drift = operators.like(dynamics.drift, pull[0]) + _by_response(s, state_space, step)
+    total = log_likelihood(sums, step)
+    by_mean, by_initial = np.zeros(len(initial.mean)), np.zeros_like(initial.covariance)
+    information = np.zeros((len(initial.mean),) * 2)
+    if initial.kind != "deterministic":
+        value, by_mean, by_initial, information = _initial(s, state_space)
+        total += value
+    return Evaluation(
+        np.array([total]),
+        by_drift,
+        operators.like(dynamics.noise, pull[1]),
+        by_mean,
+        by_initial,
+        0.0,
+        information,
+    )
 
 
-def _pairs_of(statistics: Statistics) -> PairSums:
-    if statistics.pairs is None:
-        raise DataError(
-            "statistics", expected="products of different modes, for a law that couples them",
-            got="those of each mode alone", fix="fit the fields themselves",
-        )  # fmt: skip
-    return statistics.pairs
+def _sums(s: Statistics, state_space: StateSpace) -> StepSums:
+    return s.steps if state_space.linear.is_diagonal else s.of_pairs.steps
 
 
-def white_noise_z(statistics: Statistics, parameters: AnyParameters, gram: Array) -> float:
+def _unforced(s: Statistics, state_space: StateSpace) -> Statistics:
+    dynamics = state_space.linear
+    return s.shifted(dynamics.response(s.times)) if dynamics.is_driven else s
+
+
+def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:
+    """What the response to a forcing adds to the score by the drift.
+
+    With ``e_t`` the sum over paths of ``c_{t+1} - F c_t``, a shift of the mean at t + 1 changes the
+    log-likelihood by ``Omega^-1 e_t``, one at t by ``-F' Omega^-1 e_t``.
+    """
+    dynamics = state_space.linear
+    if dynamics.forcing is None:
+        return np.zeros_like(dynamics.drift)
+    which = s.lengths[1]
+    f, omega = step.factor[which], step.covariance[which]
+    if f.ndim == 2:
+        pull = (s.first[1:] - f * s.first[:-1]) / omega
+        back = f * pull
+    else:
+        error = s.first[1:] - np.einsum("tij,tj->ti", f, s.first[:-1])
+        pull = np.linalg.solve(omega, error[..., None])[..., 0]
+        back = np.einsum("tji,tj->ti", f, pull)
+    by = np.zeros_like(s.first)
+    by[1:] += pull
+    by[:-1] -= back
+    return dynamics.response_pull_back(s.times, by)
+
+
+def _initial(s: Statistics, state_space: StateSpace) -> tuple[float, Array, Array, Array]:
+    """Log density of the first states, its gradient by mean and covariance, the information."""
+    mean, v = state_space.initial.mean, state_space.initial.covariance
+    n, gap = s.n_paths, s.first[0] / s.n_paths - mean
+    if operators.is_diagonal(v):
+        spread = s.start_spread + n * gap**2
+        total = -0.5 * float((n * np.log(2 * np.pi * v) + spread / v).sum())
+        return total, n * gap / v, 0.5 * (spread / v**2 - n / v), np.diag(n / v)
+    root, weight = np.linalg.cholesky(v), np.linalg.inv(v)
+    square = s.of_pairs.first + n * np.outer(gap, gap)
+    logs = 2.0 * np.log(np.diag(root)).sum() + len(v) * np.log(2 * np.pi)
+    total = -0.5 * float(n * logs + np.vdot(weight, square))
+    by_covariance = 0.5 * (weight @ square @ weight - n * weight)
+    return total, n * weight @ gap, by_covariance, n * weight
+
+
+def white_noise_z(statistics: Statistics, state_space: StateSpace, gram: Array) -> float:
     """Score test of observation noise against none; standard normal without noise.
 
-    White noise in the coefficients makes successive innovations ``e_t = c_{t+1} - a c_t``
-    negatively correlated; without it they are independent. With noise variance ``r / g_n`` in
-    mode n the score at r = 0 is ``-sum a e_t e_{t+1} / (omega_t omega_{t+1})``, weighted
-    by ``1 / g_n``; its null variance is the sum of ``a^2 / (omega_t omega_{t+1})``. Coupled
-    modes take the whole matrix G.
+    Noise of covariance ``r G^-1`` in the coefficients gives successive innovations
+    ``e_t = c_{t+1} - F_t c_t`` the covariance ``-r G^-1 F_{t+1}'``; without noise they are
+    independent. The score at r = 0 is that covariance, weighted by the precisions of both.
     """
-    s = statistics
+    s = _unforced(statistics, state_space)
     if len(s.times) < 3:
         return 0.0
-    if isinstance(parameters, CoupledParameters):
-        return coupled_white_noise_z(_pairs_of(s), parameters, gram)
-    a, omega = transition(
-        parameters.eigenvalues, parameters.noise_variance, np.diff(s.times)[:, None]
-    )
-    now, then = a[:-1], a[1:]
+    step, which = state_space.linear.over(s.lengths[0]), s.lengths[1]
+    if not state_space.linear.is_diagonal:
+        return _white_noise_z(s.of_pairs, step, gram)
+    f, omega = step.factor[which], step.covariance[which]
+    now, then = f[:-1], f[1:]
     product = s.cross[1:] - then * s.square[1:-1] - now * s.skip + now * then * s.cross[:-1]
-    weight = then / (omega[:-1] * omega[1:]) / gram
+    weight = then / (omega[:-1] * omega[1:]) / np.diag(gram)
     variance = s.n_paths * (weight**2 * omega[:-1] * omega[1:]).sum()
     return float(-(weight * product).sum() / np.sqrt(variance))
+
+
+def _white_noise_z(sums: PairSums, step: Any, gram: Array) -> float:
+    """The same for coupled modes."""
+    one, two = sums.two_lengths.astype(int).T
+    now, then = step.factor[one], step.factor[two]
+    then_t = np.swapaxes(then, 1, 2)
+    product = sums.late - sums.middle @ then_t - now @ sums.skip + now @ sums.early @ then_t
+    pull = np.linalg.inv(gram)[None] @ then_t
+    weight = np.linalg.solve(step.covariance[one], pull) @ np.linalg.inv(step.covariance[two])
+    score = -np.einsum("wij,wij->", weight, product)
+    inside = step.covariance[one] @ weight @ step.covariance[two]
+    variance = (sums.two_count * np.einsum("wij,wij->w", weight, inside)).sum()
+    return float(score / np.sqrt(variance))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import xarray as xr
 
+from spdelaw.data import to_dates
 from spdelaw.equation import SpectralSPDE
 from spdelaw.evaluation import check_model
-from spdelaw.law import Law, register_accessor
-from spdelaw.law._user_units import to_clock
+from spdelaw.law import Law, register_accessor, to_user, wanted_times
 from spdelaw.report._energy_of_law import plot_law_energy
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._innovations import plot_innovations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LawPlots:
     """Figures of a law; each method returns the axes, whose ``figure`` can be saved.
 
-    Data go in as they are; where the law prepares them, the figures show them prepared.
+    Data go in as they are; fields and forecasts are shown in their units and dates.
 
     Example:
         >>> import spdelaw as sl
@@ -49,20 +49,51 @@ class LawPlots:
 
     def field(self, data: Any, path: int = 0) -> list[Axes]:
         """One path observed, reconstructed, and how sure that is; axes of the three panels."""
-        seen = self._law.prepared(data).isel(path=[path])
-        return plot_reconstruction(seen, self._law.bare.reconstruct(seen)).axes[:3]
+        law, seen = self._in_units(data, path)
+        return plot_reconstruction(self._shown(law, seen), self._result(law, seen)).axes[:3]
 
     def forecast(
-        self, history: Any, times: Any, truth: Any = None, *, point: float | None = None,
-        path: int = 0, ax: Axes | None = None,
+        self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
+        point: float | None = None, path: int = 0, ax: Axes | None = None,
     ) -> Axes:  # fmt: skip
-        """History and forecast of one path at one point, with 50 and 95 % bands."""
-        seen = self._law.prepared(history).isel(path=[path])
-        later = None if truth is None else self._law.prepared(truth).isel(path=[path])
-        result = self._law.bare.forecast(seen, np.asarray(to_clock(self._law, times)))
-        return plot_forecast(seen, result, later, point=point, ax=ax).axes[0]
+        """History and forecast of one path at one point, with 50 and 95 % bands.
+
+        In the units and dates of the data. ``times`` or ``steps`` as in `Law.forecast`.
+        """
+        law, seen = self._in_units(history, path)
+        result = self._result(law, seen, wanted_times(law, seen, times, steps))
+        later = None if truth is None else self._shown(law, self._in_units(truth, path)[1])
+        return plot_forecast(self._shown(law, seen), result, later, point=point, ax=ax).axes[0]
+
+    def _in_units(self, data: Any, path: int) -> tuple[Law, xr.DataArray]:
+        """One path as the law sees it, and the law with the names that figures know."""
+        law = self._law
+        labels = dict(law.info.get("labels", {}))
+        kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
+        shown = law.with_info(labels=labels | {"coords": kept})
+        return shown, law.prepared(data).isel(path=[path])
+
+    def _shown(self, law: Law, seen: xr.DataArray) -> xr.DataArray:
+        """What was seen, in the units and dates of the data."""
+        name = str(law.info.get("labels", {}).get("name", "field"))
+        shown = to_user(law, seen.drop_attrs(deep=False).to_dataset(name=name), _dates(law), seen)
+        return shown[name]
+
+    def _result(self, law: Law, seen: xr.DataArray, times: Any = None) -> xr.Dataset:
+        bare = law.bare
+        made = bare.reconstruct(seen) if times is None else bare.forecast(seen, times)
+        return to_user(law, made, _dates(law), seen)
 
     def innovations(self, data: Any) -> list[Axes]:
         """Probabilities of the innovations of data, and their correlation in time."""
         fields = self._law.prepared(data)
         return plot_innovations(check_model(self._law.bare, fields)).axes[:2]
+
+
+def _dates(law: Law) -> Any:
+    """Dates of the kind of the law's clock, where a figure can draw them."""
+    clock = law.info.get("time", {})
+    if " since " not in str(clock.get("units", "")):
+        return None
+    dates = to_dates(law.times[:1], clock)
+    return dates if dates.dtype.kind == "M" else None

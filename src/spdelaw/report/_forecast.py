@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw.report._maps import nearest, space_names
 from spdelaw.report._one_path import moments_of, one_path
@@ -72,17 +72,24 @@ def plot_forecast(
         if truth is not None:
             later = nearest(one_path("truth", truth, path), at)
             ax.plot(later["time"], later, color=CLOSED_FORM, linewidth=1.1, label="what happened")
-        ax.axvline(float(before["time"][-1]), color=GREY, linewidth=0.8, linestyle=":")
-        ax.set(xlabel="time", ylabel=str(seen.name or "field"))
+        ax.axvline(before["time"].values[-1], color=GREY, linewidth=0.8, linestyle=":")
+        ax.set(xlabel="time", ylabel=_quantity(seen))
+        if before["time"].dtype.kind == "M":
+            ax.tick_params(axis="x", rotation=30)
         place = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
         ax.set_title(place, color=GREY)
         ax.legend(loc="best", ncols=2)
     return figure_of(ax)
 
 
+def _quantity(fields: xr.DataArray) -> str:
+    units = fields.attrs.get("units")
+    return f"{fields.name or 'field'}" + (f" [{units}]" if units else "")
+
+
 def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
     for probability, darkness in BANDS.items():
-        z = special.ndtri(0.5 + 0.5 * probability)
+        z = scipy.special.ndtri(0.5 + 0.5 * probability)
         ax.fill_between(
             mean["time"], mean - z * std, mean + z * std, color=SAMPLE, alpha=darkness,
             linewidth=0, label=f"{100 * probability:g} % band",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.errors import DataError
 from spdelaw.evaluation import ModelCheck
@@ -26,7 +26,7 @@ def pit_histogram(z: Array) -> tuple[Array, Array, float]:
     """Middles of the bins, density of ``Phi(z)`` in them, and how far chance may take it from 1."""
     seen = z[~np.isnan(z)]
     edges = np.linspace(0.0, 1.0, BINS + 1)
-    density = np.histogram(special.ndtr(seen), edges)[0] / max(seen.size, 1) * BINS
+    density = np.histogram(scipy.special.ndtr(seen), edges)[0] / max(seen.size, 1) * BINS
     chance = Z95 * np.sqrt((BINS - 1) / max(seen.size, 1))
     return 0.5 * (edges[1:] + edges[:-1]), density, float(chance)
 

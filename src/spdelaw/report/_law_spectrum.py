@@ -44,9 +44,11 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
     """
     if "eigenvalue" not in law.parameters:
         raise InputError(
-            "law", expected="modes on their own, with one eigenvalue each", got="coupled modes",
-            fix="draw it with spdelaw.report.plot_operator",
-        )  # fmt: skip
+            "law",
+            expected="a linear law of modes on their own, with one eigenvalue each",
+            got="coupled modes" if "drift" in law.parameters else "other dynamics",
+            fix="draw it with spdelaw.report.plot_operator, or law.sample(...)",
+        )
     exact = None if truth is None else _true_spectra(law, truth)
     rows = 1 if exact is None else 2
     with style():

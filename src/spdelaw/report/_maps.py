@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import infer_dims
 from spdelaw.errors import DataError
 
 #: Dims that run to the right in a map, whatever their order in the data.
-HORIZONTAL = ("x", "lon")
+HORIZONTAL = ("x", "lon", "longitude")
 #: Colour of what is missing.
 MISSING = "#BDBDBD"
 
@@ -25,7 +26,7 @@ def space_names(fields: xr.DataArray) -> tuple[str, ...]:
     dims = space_dims(fields)
     if dims != ("point",):
         return dims
-    return tuple(str(k) for k, v in fields.coords.items() if v.dims == dims and k != "point")
+    return infer_dims(fields)
 
 
 def is_map(fields: xr.DataArray) -> bool:
@@ -71,11 +72,20 @@ def draw_map(
     return ax.scatter(x, y, c=values, s=size, linewidths=0, rasterized=True, **scale)
 
 
+def time_text(time: Any) -> str:
+    """A time as a date or as a number."""
+    value = np.asarray(time)
+    if value.dtype.kind == "M":
+        return str(np.datetime_as_string(value, unit="D"))
+    return f"t = {float(value):.3g}" if value.dtype.kind in "iuf" else str(time)[:10]
+
+
 def edges(points: np.ndarray) -> np.ndarray:
     """Ends of cells around points."""
     if len(points) == 1:
-        return points[0] + np.array([-0.5, 0.5])
-    middle = 0.5 * (points[1:] + points[:-1])
+        half = np.timedelta64(12, "h") if points.dtype.kind == "M" else 0.5
+        return np.array([points[0] - half, points[0] + half])
+    middle = points[:-1] + 0.5 * np.diff(points)
     return np.concatenate([points[:1], middle, points[-1:]])
 
 

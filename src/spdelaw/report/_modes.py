@@ -16,7 +16,7 @@ from spdelaw.report._style import GREY, SAMPLE, new_figure, style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Panels in a row, and points a dim of a grid that is drawn.
+#: Panels in a row, and points per dim of a grid that is drawn.
 COLUMNS, FINE = 6, 61
 
 
@@ -26,7 +26,7 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = FINE
     Args:
         domain: any domain in one or two dimensions.
         n_modes: how many, at most as many as the domain has.
-        n_points: points a dim of the grid that is drawn, where the domain has no points of its own.
+        n_points: points per dim of the grid that is drawn, where the domain has none of its own.
 
     Example:
         >>> import spdelaw as sl

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import special
 
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError
@@ -79,7 +79,7 @@ def compare_moments(fields: xr.DataArray, equation: SpectralSPDE, times: Any) ->
 def verdict(table: xr.Dataset, false_alarm_rate: float = FALSE_ALARM_RATE) -> Verdict:
     """Whether all z-scores of `compare_moments` together are what chance allows."""
     z = np.abs(np.concatenate([table["mean_z"].values, table["variance_z"].values], axis=None))
-    bound = float(-special.ndtri(false_alarm_rate / (2 * z.size)))
+    bound = float(-scipy.special.ndtri(false_alarm_rate / (2 * z.size)))
     largest = float(z.max())
     return Verdict(largest < bound, largest, bound, z.size, false_alarm_rate)
 
@@ -87,5 +87,5 @@ def verdict(table: xr.Dataset, false_alarm_rate: float = FALSE_ALARM_RATE) -> Ve
 def _normal_score(x: Array, degrees: int) -> Array:
     """The standard normal quantile at the probability of a chi-square value."""
     # Each half from its own tail: 1 - p loses every digit beyond z = 8.
-    upper = -special.ndtri(special.chdtrc(degrees, x))
-    return np.where(upper > 0, upper, special.ndtri(special.chdtr(degrees, x)))
+    upper = -scipy.special.ndtri(scipy.special.chdtrc(degrees, x))
+    return np.where(upper > 0, upper, scipy.special.ndtri(scipy.special.chdtr(degrees, x)))

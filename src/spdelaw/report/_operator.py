@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spdelaw.equation import SpectralSPDE
+from spdelaw.equation import SpectralSPDE, operators
 from spdelaw.errors import InputError
 from spdelaw.law import Law
-from spdelaw.model import coupled_parameters
 from spdelaw.report._style import CLOSED_FORM, COLUMN, SAMPLE, new_figure, style
 
 if TYPE_CHECKING:
@@ -41,14 +40,14 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
             got=f"{truth.n_modes} modes" if isinstance(truth, SpectralSPDE)
             else type(truth).__name__, fix="pass the equation that made the data",
         )  # fmt: skip
-    n, state = law.n_modes, coupled_parameters(law.state)
+    d = law.linear.leading(law.n_modes)
+    drift, noise = operators.as_matrix(d.drift), operators.as_matrix(d.noise)
     with style():
         figure = new_figure(2.5 * COLUMN, 0.72 * COLUMN)
         left, middle, right = figure.subplots(1, 3)
-        _draw_matrix(left, state.drift[:n, :n], _is_open(law, "drift"), "drift")
+        _draw_matrix(left, drift, _is_open(law, "drift"), "drift")
         left.set(xlabel="from mode", ylabel="to mode")
-        covariance = state.noise_covariance[:n, :n]
-        _draw_matrix(middle, covariance, _is_open(law, "noise_covariance"), "noise covariance")
+        _draw_matrix(middle, noise, _is_open(law, "noise_covariance"), "noise covariance")
         _draw_eigenvalues(right, law, truth)
     return figure
 

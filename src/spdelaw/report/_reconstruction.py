@@ -9,7 +9,7 @@ import xarray as xr
 
 from spdelaw.errors import DataError
 from spdelaw.report._fields import colour_scale, draw_image
-from spdelaw.report._maps import axis_names, draw_map, is_map, map_shape
+from spdelaw.report._maps import axis_names, draw_map, is_map, map_shape, time_text
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report._style import new_figure, style
 
@@ -68,7 +68,9 @@ def plot_reconstruction(
         right, up = axis_names(seen) if maps else ("time", str(seen.dims[-1]))
         for ax, title in zip(row, titles, strict=True):
             ax.set(title=title, xlabel=right)
-        row[0].set_ylabel(f"t = {float(seen['time']):.3g}\n{up}" if maps else up)
+            if not maps and seen["time"].dtype.kind == "M":
+                ax.tick_params(axis="x", rotation=45)
+        row[0].set_ylabel(f"{time_text(seen['time'].values)}\n{up}" if maps else up)
         for bar in (
             figure.colorbar(image, ax=list(row[:2]), extend="both", pad=0.01, aspect=25),
             figure.colorbar(spread, ax=row[2], pad=0.02, aspect=25),

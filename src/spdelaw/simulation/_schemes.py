@@ -1,6 +1,7 @@
-"""One step of a mode: exact, or semi-implicit as in the paper.
+"""One step of the modes: exact, or semi-implicit as in the paper.
 
-Both are ``c_{t+1} = a_t c_t + s_t N(0, 1)``, so a scheme is a pair of arrays (a, s).
+Both are ``c_{t+1} = F_t c_t + S_t z_t`` with standard normals z, so a scheme is a pair of stacks of
+operators (F, S); two more say which increments of the driving noise W belong to those normals.
 """
 
 from __future__ import annotations
@@ -9,22 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import Season, SpectralSPDE, decay_mean, transition
+from spdelaw.equation import Linear, SpectralSPDE, decay_mean, distinct_steps, operators, transition
 from spdelaw.errors import InputError
-from spdelaw.simulation._coupled import CoupledSteps, coupled_steps, recurse_coupled
 
 Array = np.ndarray
 SCHEMES = ("exact", "semi_implicit")
 
 
 class Steps(NamedTuple):
-    """Coefficients of the recursion; each (n_steps, n_modes).
+    """Operators of the recursion, (n_steps, N) or (n_steps, N, N) each.
 
     Attributes:
-        factor: ``a``.
-        amplitude: ``s``.
-        driving: share of the step's own normal in ``sqrt(q) dbeta``.
-        bridge: amplitude of what is left of ``sqrt(q) dbeta`` given that normal.
+        factor: ``F``.
+        amplitude: ``S``.
+        driving: share of the step's own normals in the increment of W.
+        bridge: amplitude of what is left of that increment given those normals.
     """
 
     factor: Array
@@ -33,74 +33,91 @@ class Steps(NamedTuple):
     bridge: Array
 
 
-def steps(equation: SpectralSPDE, times: Array, scheme: str) -> Steps | CoupledSteps:
-    """Recursion coefficients of a scheme for the steps that end at ``times`` (n_steps,)."""
+def steps(equation: SpectralSPDE, times: Array, scheme: str) -> Steps:
+    """Operators of a scheme for the steps that end at ``times`` (n_steps,)."""
     if scheme not in SCHEMES:
         raise InputError(
             "scheme", expected=f"one of {SCHEMES}", got=repr(scheme), fix="pass scheme='exact'"
         )
-    dt = np.diff(times, prepend=equation.initial_time)
-    if equation.is_coupled:
-        return coupled_steps(equation, dt, scheme)
-    lam, q = equation.eigenvalues, equation.noise_variance
-    if equation.season is not None:
-        end = times[:, None]
-        return _seasonal(lam, q, end - dt[:, None], end, equation.season, scheme)
-    dt = dt[:, None]
-    return _exact(lam, q, dt) if scheme == "exact" else _semi_implicit(lam, q, dt)
+    dynamics, dt = equation.dynamics, np.diff(times, prepend=equation.initial_time)
+    lengths, which, start = dt, np.arange(len(dt)), times - dt
+    if dynamics.season is None:
+        lengths, which = distinct_steps(dt)
+        start = np.zeros(len(lengths))
+    if scheme == "semi_implicit":
+        rule = _semi_implicit(dynamics, lengths, start)
+    elif dynamics.is_diagonal:
+        rule = _exact_diagonal(dynamics, lengths, start)
+    else:
+        rule = _exact_matrix(dynamics, lengths, start)
+    return Steps(*(stack[which] for stack in rule))
 
 
-def _exact(lam: Array, q: Array, dt: Array) -> Steps:
-    """``a = exp(-lambda dt)``, ``s^2 = q (1 - a^2) / (2 lambda)``.
+def _exact_diagonal(dynamics: Linear, dt: Array, start: Array) -> Steps:
+    """``F = e^(-lambda dt)`` and ``S^2 = Omega``.
 
-    The increment ``sqrt(q) dbeta`` has variance ``q dt`` and covariance
-    ``q (1 - a) / lambda`` with the step's noise; the bridge is its part independent of it.
+    The increment of W has variance ``int q w`` and covariance ``int q w e^(-lambda (end - u)) du``
+    with the step's noise; the bridge is its part independent of it.
     """
-    a, omega = transition(lam, q, dt)
-    s = np.sqrt(omega)
-    cross = q * dt * decay_mean(lam * dt)
+    step = dynamics.over(dt, start)
+    s = np.sqrt(step.covariance)
+    cross = dynamics.noise * _exposure(dynamics, dynamics.drift, dt, start)
     driving = np.divide(cross, s, out=np.zeros_like(s), where=s > 0)
-    return Steps(a, s, driving, np.sqrt(np.maximum(q * dt - driving**2, 0.0)))
+    variance = dynamics.noise * _exposure(dynamics, np.zeros_like(dynamics.drift), dt, start)
+    return Steps(step.factor, s, driving, np.sqrt(np.maximum(variance - driving**2, 0.0)))
 
 
-def _seasonal(lam: Array, q: Array, start: Array, end: Array, season: Season, scheme: str) -> Steps:
-    """The same with ``q w(t)`` for q: integrals of ``w e^(-rate (end - u))`` for those of ``e``.
+def _exposure(dynamics: Linear, rates: Array, dt: Array, start: Array) -> Array:
+    """``int w(u) e^(-rate (end - u)) du`` over each step; (n_steps, N)."""
+    begin, length = start[:, None], dt[:, None]
+    if dynamics.season is None:
+        return length * decay_mean(rates * length)
+    return dynamics.season.integral(rates, begin, begin + length)
 
-    The semi-implicit scheme takes the mean strength of the step.
+
+def _exact_matrix(dynamics: Linear, dt: Array, start: Array) -> Steps:
+    """``F = e^(-Lambda dt)`` and ``S S' = Omega``.
+
+    The state and the increment of W form one linear system, so its transition holds their
+    joint covariance ``[[Omega, C], [C', Q dt]]``; the bridge is what ``Omega`` leaves of ``Q dt``.
     """
-    variance = q * season.integral(np.zeros_like(lam), start, end)
-    if scheme != "exact":
-        dt = end - start
-        mean = np.divide(variance, dt, out=np.zeros_like(variance), where=dt > 0)
-        return _semi_implicit(lam, mean, dt)
-    s = np.sqrt(q * season.integral(2.0 * lam, start, end))
-    cross = q * season.integral(lam, start, end)
-    driving = np.divide(cross, s, out=np.zeros_like(s), where=s > 0)
-    bridge = np.sqrt(np.maximum(variance - driving**2, 0.0))
-    return Steps(np.exp(-lam * (end - start)), s, driving, bridge)
+    drift, noise = operators.as_matrix(dynamics.drift), operators.as_matrix(dynamics.noise)
+    n = len(drift)
+    joint = operators.block_diagonal(drift, np.zeros(n))
+    both = transition(joint, np.tile(noise, (2, 2)), dt, start, dynamics.season)
+    omega, cross = both.covariance[:, :n, :n], both.covariance[:, :n, n:]
+    root, inverse = operators.roots(omega)
+    driving = np.swapaxes(inverse @ cross, 1, 2)
+    rest = both.covariance[:, n:, n:] - driving @ np.swapaxes(driving, 1, 2)
+    return Steps(both.factor[:, :n, :n], root, driving, operators.roots(rest)[0])
 
 
-def _semi_implicit(lam: Array, q: Array, dt: Array) -> Steps:
-    """``c <- (c + sqrt(q dt) N) / (1 + lambda dt)`` (paper, section 3.2).
+def _semi_implicit(dynamics: Linear, dt: Array, start: Array) -> Steps:
+    """``c <- (1 + Lambda dt)^-1 (c + sqrt(Q dt) N)`` (paper, section 3.2), at the mean strength.
 
     Weak order 1: with lambda dt = 0.32 the effective lambda is 13 % and q 25 % too small.
     """
-    a = 1.0 / (1.0 + lam * dt)
-    increment = np.sqrt(q * dt)
-    return Steps(a, a * increment, increment, np.zeros_like(increment))
+    strength = _exposure(dynamics, np.zeros(1), dt, start)  # int w, (n_steps, 1)
+    if dynamics.is_diagonal:
+        a = 1.0 / (1.0 + dynamics.drift * dt[:, None])
+        increment = np.sqrt(dynamics.noise * strength)
+        return Steps(a, a * increment, increment, np.zeros_like(increment))
+    drift = operators.as_matrix(dynamics.drift)
+    a = np.linalg.inv(np.eye(len(drift)) + dt[:, None, None] * drift)
+    noise = operators.as_matrix(operators.root(dynamics.noise))
+    increment = np.sqrt(strength)[..., None] * noise
+    return Steps(a, a @ increment, increment, np.zeros_like(increment))
 
 
-def recurse(state: Array, noise: Array, rule: Steps | CoupledSteps) -> Array:
-    """``c_{t+1} = a_t c_t + s_t z_t``; noise (n_paths, n_steps, n_modes) becomes the path.
-
-    Works in place on ``noise``: the array of normals is the array of states.
-    """
-    if isinstance(rule, CoupledSteps):
-        return recurse_coupled(state, noise, rule)
-    noise *= rule.amplitude
+def recurse(state: Array, noise: Array, rule: Steps) -> Array:
+    """``c_{t+1} = F_t c_t + S_t z_t``; normals (n_paths, n_steps, N) become the path, in place."""
+    if rule.amplitude.ndim == 2:
+        noise *= rule.amplitude
+    else:
+        noise[...] = operators.apply_each(rule.amplitude, noise)
     previous = state
     for t in range(noise.shape[1]):
         now = noise[:, t]
-        now += rule.factor[t] * previous
+        now += operators.apply(rule.factor[t], previous)
         previous = now
     return noise

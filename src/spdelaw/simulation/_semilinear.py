@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Semilinear, check_times, distinct_steps, transition
+from spdelaw.equation import Semilinear, check_times, distinct_steps
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.simulation._noise import BLOCK, INITIAL, OBSERVATION, PATHS, check_seed, normals
 from spdelaw.simulation._stream import stream_to_zarr
@@ -136,7 +136,7 @@ def _move(s: Settings, n_paths: int) -> float:
 
 def transition_variance(e: Semilinear, dt: float) -> Array:
     """Variance that the noise adds to each mode in a linear step."""
-    return transition(e.linear.eigenvalues, e.linear.noise_variance, np.asarray(dt)).variance
+    return e.linear.dynamics.over(np.array([dt])).covariance[0]
 
 
 def _draw(s: Settings, start: int, n: int) -> Array:
@@ -168,7 +168,7 @@ class _Rule(NamedTuple):
 
 def _rule(e: Semilinear, dt: float, drawn: int, n_steps: int) -> _Rule:
     """Standard deviation of the noise as drawn, factors that sum it up, factor of a half step."""
-    factor, variance = e.half_step(dt / drawn)
+    factor, variance = e.dynamics.half_step(dt / drawn)
     decays = []
     while drawn > n_steps:
         decays.append(factor)
@@ -187,7 +187,7 @@ def _next(s: Settings, state: Array, dt: float, noise: Array, rule: _Rule) -> Ar
     pieces = rule.std * np.moveaxis(noise, 1, 0)
     for decay in rule.decays:
         pieces = decay * pieces[0::2] + pieces[1::2]
-    return e.strang(state, dt, pieces, rule.decay)
+    return e.dynamics.strang(state, dt, pieces, rule.decay)
 
 
 def _start(e: Semilinear, seed: int, start: int, n: int) -> Array:

@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Semilinear, SpectralSPDE, check_times
+from spdelaw.equation import Semilinear, SpectralSPDE, check_times, operators
 from spdelaw.errors import InputError
-from spdelaw.simulation._coupled import CoupledSteps, mix
 from spdelaw.simulation._noise import (
     BLOCK,
     BRIDGE,
@@ -41,7 +40,7 @@ class Plan(NamedTuple):
     times: Array
     grid: Array
     eigenfunctions: Array
-    rule: Steps | CoupledSteps
+    rule: Steps
     scheme: str
     seed: int
     observation_std: float
@@ -200,19 +199,19 @@ def _initial_states(plan: Plan, start: int, n: int) -> Array:
     if not e.initial_variance.any():
         return np.broadcast_to(e.initial_mean, (n, e.n_modes))
     z = normals(plan.seed, INITIAL, start, n, (e.n_modes,))
-    if e.is_coupled:
-        values, vectors = np.linalg.eigh(e.initial_covariance)
-        return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return e.initial_mean + np.sqrt(e.initial_variance) * z
+    covariance = e.initial_state.covariance
+    if operators.is_diagonal(covariance):
+        return e.initial_mean + np.sqrt(covariance) * z
+    values, vectors = np.linalg.eigh(covariance)
+    return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _increments(plan: Plan, start: int, z: Array) -> Array:
     """``sqrt(q) (beta(t_{i+1}) - beta(t_i))`` that belongs to the path of the normals z."""
-    product = mix if isinstance(plan.rule, CoupledSteps) else np.multiply
-    increments = product(plan.rule.driving, z)
+    increments = operators.apply_each(plan.rule.driving, z)
     if plan.rule.bridge.any():
         rest = normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
-        increments += product(plan.rule.bridge, rest)
+        increments += operators.apply_each(plan.rule.bridge, rest)
     return increments
 
 

@@ -1,5 +1,6 @@
-"""Helpers for the tests of third-party domains; needs pytest, hypothesis not."""
+"""Contracts for third-party domains and engines to inherit; needs pytest, hypothesis not."""
 
 from spdelaw.testing._domain_contract import DomainContract
+from spdelaw.testing._engine_contract import EngineContract
 
-__all__ = ["DomainContract"]
+__all__ = ["DomainContract", "EngineContract"]

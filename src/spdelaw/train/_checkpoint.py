@@ -57,7 +57,7 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, identity: dict[str, Any])
         for field in dataclasses.fields(snapshot) if field.name != "arrays"
     }  # fmt: skip
     document = {"schema": SCHEMA, "identity": identity, **described}
-    with replace_directory(folder) as new:
+    with replace_directory(folder, lambda _: ("run.json", "state.safetensors")) as new:
         save_file(
             {k: np.ascontiguousarray(v).reshape(v.shape) for k, v in snapshot.arrays.items()},
             new / "state.safetensors",

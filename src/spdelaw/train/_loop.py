@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import math
 import time
+from collections.abc import Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,18 +60,43 @@ class Run(abc.ABC):
 
 
 def rate_factor(epoch: int, config: Schedule) -> float:
-    """Linear warm-up to 1, then half a cosine to 0; ``epoch`` counts from 0.
+    """Linear warm-up to 1, then half a cosine to 0, in each cycle.
+
+    A cycle that began at the full rate would undo what the last one learned: Adam's scale of a
+    gradient is small at its end.
+
+    Args:
+        epoch: counted from 0.
+        config: epochs in all, of a warm-up, and of each cycle where there are several.
 
     Example:
         >>> from spdelaw.infer.amortized import AmortizedConfig
-        >>> config = AmortizedConfig(epochs=110, warmup_epochs=10)
-        >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109)]
-        [0.1, 1.0, 1.0, 0.5, 0.0]
+        >>> config = AmortizedConfig(epochs=170, warmup_epochs=10, schedule=(110, 60))
+        >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109, 110, 120, 145)]
+        [0.1, 1.0, 1.0, 0.5, 0.0, 0.1, 1.0, 0.5]
     """
-    warm = config.warmup_epochs
-    if epoch < warm:
-        return (epoch + 1) / warm
-    return 0.5 * (1.0 + math.cos(math.pi * (epoch - warm) / (config.epochs - warm)))
+    start, end = cycle_of(epoch, config.epochs, getattr(config, "schedule", ()))
+    done, warm = epoch - start, min(config.warmup_epochs, (end - start) // 3)
+    if done < warm:
+        return (done + 1) / warm
+    return 0.5 * (1.0 + math.cos(math.pi * (done - warm) / (end - start - warm)))
+
+
+def cycle_of(epoch: int, epochs: int, lengths: Sequence[int]) -> tuple[int, int]:
+    """First epoch of the cycle an epoch lies in, and the first after it.
+
+    The last length repeats; a cycle that would pass the last epoch is cut there.
+
+    Example:
+        >>> cycle_of(95, 130, (60, 30)), cycle_of(125, 130, (60, 30)), cycle_of(7, 130, ())
+        ((90, 120), (120, 130), (0, 130))
+    """
+    start = 0
+    for length in chain(lengths, repeat(lengths[-1] if lengths else epochs)):
+        if epoch < start + length:
+            return start, min(start + length, epochs)
+        start += length
+    raise AssertionError("lengths are positive")
 
 
 def stream(seed: int, *name: int) -> int:

@@ -21,7 +21,8 @@ DOMAIN = EQUATION.domain
 TIMES = np.linspace(0.0, 1.0, 21)
 GRID = np.linspace(0.0, np.pi, 12)[1:-1]
 SMALL = {
-    "epochs": 6, "batch_size": 20, "n_hidden": 16, "n_embedding": 8, "n_reference": 6, "n_time": 4,
+    "preset": "literal", "epochs": 6, "batch_size": 20,
+    "n_hidden": 16, "n_embedding": 8, "n_reference": 6, "n_time": 4,
 }  # fmt: skip
 
 
@@ -59,8 +60,13 @@ def model_of(seed: int = 0, **settings: object) -> ChaosVAE:
     model = new_model(DOMAIN.eigenfunctions(GRID, 3), config, seed)
     with torch.no_grad():
         model.dynamics.log_eigenvalues.copy_(torch.tensor([0.0, 1.0, 2.0]))
-        model.dynamics.log_factor.diagonal().copy_(torch.tensor([0.0, -0.5, -1.0]))
-        model.log_variance.copy_(torch.linspace(-2.0, -1.0, len(GRID)))
+        diagonal = model.dynamics.log_factor.diagonal()
+        diagonal.copy_(torch.tensor([0.0, -0.5, -1.0])[: len(diagonal)])
+        logs = torch.linspace(-2.0, -1.0, len(GRID))
+        if model.is_log:
+            model.log_variance.copy_(logs)
+        else:
+            model.root_std.copy_(torch.exp(logs / 4.0))
     return model
 
 

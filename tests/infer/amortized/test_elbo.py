@@ -12,7 +12,7 @@ from spdelaw.infer.amortized._elbo import elbo
 from spdelaw.infer.amortized._gap import truncated_log_likelihood
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.infer.amortized._residuals import _SquaredResiduals
-from spdelaw.model import Parameters
+from spdelaw.model import linear_state_space
 
 from .amortized_cases import (
     DOMAIN,
@@ -85,7 +85,7 @@ def test_sampled_bound_is_unbiased():
 def test_bound_is_below_the_exact_likelihood_and_reaches_it(data):
     """The gap is ``KL(q || p(z0, xi | X))``, computed here from the dense posterior."""
     model, paths, observed = model_of(), paths_of(data), observe(data, DOMAIN)
-    state = Parameters(
+    state = linear_state_space(
         np.exp(model.dynamics.log_eigenvalues.detach().numpy()),
         np.exp(2 * model.dynamics.log_factor.detach().diagonal().numpy()),
         np.zeros(3), np.ones(3), np.exp(model.log_variance.detach().numpy()),

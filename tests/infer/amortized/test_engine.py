@@ -66,7 +66,7 @@ def test_the_folder_serves_as_well_as_the_law(learned):
 
 def test_it_says_what_it_is(learned):
     info = learned.info
-    assert (info["engine"], info["preset"], info["epochs"]) == ("amortized", "paper", 60)
+    assert (info["engine"], info["preset"], info["epochs"]) == ("amortized", "literal", 60)
     assert info["n_paths"] == 170
     assert info["n_validation"] == 30
     use = info["latent_use"]
@@ -82,7 +82,7 @@ def test_parameters_have_estimates_and_no_intervals(learned):
     assert (table.eigenvalue.sel(statistic="estimate") > 0).all()
     assert np.isnan(table.eigenvalue.sel(statistic=["stderr", "lower", "upper"])).all()
     np.testing.assert_allclose(
-        table.observation_std.sel(statistic="estimate") ** 2, learned.state.observation_variance
+        table.observation_std.sel(statistic="estimate") ** 2, learned.observation_variance
     )
 
 

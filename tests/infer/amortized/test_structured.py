@@ -6,7 +6,7 @@ import pytest
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.evaluation import decoder_floor
-from spdelaw.infer._problem import solve
+from spdelaw.infer._posterior import estimate
 from spdelaw.infer.amortized import TrainingInterrupted, amortized_reconstruct
 from spdelaw.train import read_checkpoint
 
@@ -122,7 +122,7 @@ def test_ctrl_c_saves_and_the_same_call_goes_on_bit_by_bit(tmp_path):
     assert law.parameters.equals(whole.parameters)
     (one, _), (other, _) = (read_checkpoint(tmp_path / name) for name in ("whole", "parts"))
     assert all(np.array_equal(v, other.arrays[k]) for k, v in one.arrays.items())
-    with pytest.raises(InputError, match="another settings"):
+    with pytest.raises(InputError, match="another model"):
         learn(data, checkpoint=tmp_path / "parts", initial="gaussian", **settings)
 
 
@@ -136,9 +136,9 @@ def test_a_run_from_whose_end_newton_steps_fail_is_finished_and_says_so(monkeypa
     def fails_without_search(*arguments, search=True, **settings):
         if not search:
             raise ConvergenceError("fit", expected="a maximum", got="far away", fix="search")
-        return solve(*arguments, **settings)
+        return estimate(*arguments, **settings)
 
-    monkeypatch.setattr("spdelaw.infer.amortized._structured.solve", fails_without_search)
+    monkeypatch.setattr("spdelaw.infer.amortized._structured.estimate", fails_without_search)
     data = noisy(fields(60))
     law = learn(data, epochs=1)
     assert any("raise epochs" in note for note in law.info["warnings"])

@@ -50,15 +50,22 @@ def stop_after(epoch):
 # ------------------------------------------------------------------ settings
 
 
-def test_the_papers_values():
-    paper = AmortizedConfig()
-    assert (paper.batch_size, paper.weight_decay, paper.epochs, paper.warmup_epochs) == (
-        40, 1e-4, 2000, 10,
-    )  # fmt: skip
+@pytest.mark.parametrize("preset", ["paper", "literal"])
+def test_the_papers_values(preset):
+    paper = AmortizedConfig(preset=preset)
+    assert (paper.batch_size, paper.weight_decay, paper.warmup_epochs) == (40, 1e-4, 10)
     rates = (paper.encoder_rate, paper.dynamics_rate, paper.variance_rate)
     assert rates == (1e-3, 2e-2, 1e-3)
     assert (paper.kl_initial, paper.kl_chaos) == (0.07, 1.3)
     assert (paper.n_time, paper.n_reference, paper.n_hidden) == (16, 32, 256)
+
+
+def test_the_literal_reading_is_one_cosine_on_a_summed_loss():
+    literal = make_config(preset="literal")
+    assert (literal.epochs, literal.schedule, literal.loss_scale) == (2000, (), "sum")
+    assert (literal.variance, literal.variance_start, literal.kl_scale) == ("log", 1.0, "sum")
+    assert make_config(preset="literal", loss_scale="per_value").loss_scale == "per_value"
+    assert make_config(make_config(preset="literal"), epochs=9).schedule == ()
 
 
 def test_config_from_a_file(tmp_path):
@@ -78,6 +85,13 @@ def test_config_from_a_file(tmp_path):
         ({"preset": "mine"}, "preset"),
         ({"epoch": 3}, "check the spelling"),
         ({"propagators": "euler"}, "closed_form"),
+        ({"schedule": (30, 0)}, "schedule"),
+        ({"loss_scale": "mean"}, "per_value"),
+        ({"kl_scale": "none"}, "kl_scale"),
+        ({"variance": "std"}, "squared"),
+        ({"variance_start": 0.0}, "variance_start"),
+        ({"initialisation": -1}, "initialisation"),
+        ({"n_noise": 0}, "n_noise"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(settings, word):
@@ -94,12 +108,48 @@ def test_a_file_without_settings_is_refused(tmp_path, text):
 
 
 def test_rates_warm_up_and_cool_down():
-    config = AmortizedConfig(epochs=2000)
+    config = AmortizedConfig(preset="literal")
     factors = np.array([rate_factor(e, config) for e in range(2000)])
     np.testing.assert_allclose(factors[:10], np.arange(1, 11) / 10)
     assert (np.diff(factors[10:]) < 0).all()
     assert factors[1005] == pytest.approx(0.5)
     assert factors[-1] < 1e-5
+
+
+def test_every_cycle_warms_up_and_cools_down():
+    config = AmortizedConfig(epochs=200, warmup_epochs=4, schedule=(80, 50, 40))
+    factors = np.array([rate_factor(e, config) for e in range(200)])
+    for start, end in ((0, 80), (80, 130), (130, 170), (170, 200)):
+        np.testing.assert_allclose(factors[start : start + 4], [0.25, 0.5, 0.75, 1.0])
+        steps = np.arange(end - start - 4) / (end - start - 4)
+        np.testing.assert_allclose(factors[start + 4 : end], 0.5 * (1 + np.cos(np.pi * steps)))
+
+
+def test_a_cut_cycle_has_room_for_its_cosine():
+    config = AmortizedConfig(epochs=86, warmup_epochs=10, schedule=(80,))
+    factors = [rate_factor(e, config) for e in range(80, 86)]
+    np.testing.assert_allclose(factors[:3], [0.5, 1.0, 1.0])
+    assert np.isfinite(factors).all()
+
+
+def test_a_short_run_is_one_cycle():
+    short = AmortizedConfig(epochs=30)
+    one = AmortizedConfig(epochs=30, schedule=())
+    assert short.warmup_epochs == 10
+    assert [rate_factor(e, short) for e in range(30)] == [rate_factor(e, one) for e in range(30)]
+
+
+def test_the_networks_seed_leaves_the_held_out_paths_alone(tmp_path):
+    run(tmp_path / "a", initialisation=1)
+    run(tmp_path / "b", initialisation=2)
+    (one, first), (other, second) = (read_checkpoint(tmp_path / n) for n in "ab")
+    assert first["validation"] == second["validation"]
+    assert first["seed"] == second["seed"] == 5
+    assert not np.array_equal(one.arrays["model.encoder.head.bias"],
+                              other.arrays["model.encoder.head.bias"])  # fmt: skip
+    run(tmp_path / "c", initialisation=5)
+    run(tmp_path / "d")
+    assert read_checkpoint(tmp_path / "c")[0].history == read_checkpoint(tmp_path / "d")[0].history
 
 
 # ------------------------------------------------------------------ repeating and resuming

@@ -20,10 +20,10 @@ class Assessment(NamedTuple):
     Attributes:
         relative_l2, rmse: of the posterior mean's field, the first time left out; the first the
             mean over paths, the second pooled (paper, section 3.3).
-        loss: with the config's weights.
+        loss: as the config weighs and scales it.
         elbo: mean bound of a path, weights 1.
-        kl_initial, kl_chaos: mean divergence of each mode, (N,).
-        active: share of the K coordinates of each mode in use, (N,).
+        kl_initial, kl_chaos: mean divergence of each mode, (N,), and of each noise, (L,).
+        active: share of the K coordinates of each noise in use, (L,).
         initial_mean: mean of the posterior means of ``z0``, (N,).
     """
 
@@ -48,7 +48,7 @@ def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> Assessment
         parts.append(
             (
                 *path_errors(mean @ model.basis.t(), batch),
-                terms.weighted(config.kl_initial, config.kl_chaos), terms.bound(),
+                terms.objective(config), terms.bound(),
                 terms.kl_initial, terms.kl_chaos.sum(1),
                 posterior.chaos_mean.double(), posterior.initial_mean.double(),
             )

@@ -1,12 +1,14 @@
 """The paper's latent-variable model: encoder, latent dynamics, chaos decoder, observation noise.
 
 ``X(t, x) = sum_n c_n(t) h_n(x) + noise(x)`` with
-``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12),
+``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12, Q
+diagonal),
 ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 
 from spdelaw.chaos import CosineBasis, Propagators, expand, propagate
 from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.infer.amortized._gap import zeros_of
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.model.encoder import Encoder, Posterior
 
@@ -22,22 +25,33 @@ from spdelaw.model.encoder import Encoder, Posterior
 class Dynamics(nn.Module):
     """Eigenvalues and noise factor of the latent equations, in float64.
 
-    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x N. Q is
+    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x L. Q is
     diagonal in the modes, so all but its diagonal ``sqrt(q_n) = exp(log_factor[n, n])`` is masked.
-    Both start at 1 and stay positive.
+    Both start at 1 and stay positive. With L < N driving processes the modes beyond L are not
+    driven at all.
     """
 
-    def __init__(self, n_modes: int) -> None:
+    def __init__(self, n_modes: int, n_noise: int) -> None:
         super().__init__()
         self.log_eigenvalues = nn.Parameter(torch.zeros(n_modes, dtype=torch.float64))
-        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_modes, dtype=torch.float64))
+        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_noise, dtype=torch.float64))
+
+    def eigenvalues(self) -> Tensor:
+        """``lambda_n``, (N,)."""
+        return torch.exp(self.log_eigenvalues)
+
+    def amplitudes(self) -> Tensor:
+        """``sqrt(q_n)``, (N,), zero for a mode that nothing drives."""
+        driven = torch.exp(torch.diagonal(self.log_factor))
+        return nn.functional.pad(driven, (0, len(self.log_eigenvalues) - len(driven)))
 
     def curves(self, ages: np.ndarray, n_time: int, method: Any) -> Propagators:
         """Propagators at ages in [0, 1]."""
-        return propagate(
-            CosineBasis(1.0), ages, torch.exp(self.log_eigenvalues),
-            torch.exp(torch.diagonal(self.log_factor)), n_time, method=method,
-        )  # fmt: skip
+        n, l = self.log_factor.shape
+        factor = self.amplitudes()
+        if l != n:
+            factor = nn.functional.pad(torch.diag(factor), (0, 0, 0, l - n))[:l]
+        return propagate(CosineBasis(1.0), ages, self.eigenvalues(), factor, n_time, method=method)
 
 
 class ChaosVAE(nn.Module):
@@ -56,11 +70,12 @@ class ChaosVAE(nn.Module):
         self.n_time, self.method = config.n_time, config.propagators
         self.encoder = Encoder(
             n_points, n_modes, config.n_time, config.n_hidden, config.n_embedding,
-            config.n_reference,
+            config.n_reference, config.n_noise,
         )  # fmt: skip
-        self.dynamics = Dynamics(n_modes)
-        self.log_variance = nn.Parameter(torch.zeros(n_points, dtype=torch.float64))
+        self.dynamics = Dynamics(n_modes, self.encoder.n_noise)
+        self._start_variance(n_points, config)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
+        self.zeros = torch.from_numpy(zeros_of(basis))
 
     @property
     def n_parameters(self) -> int:
@@ -72,8 +87,22 @@ class ChaosVAE(nn.Module):
         return [
             {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
             {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate},
-            {"params": [self.log_variance], "lr": config.variance_rate},
+            {"params": [self._variance_parameter()], "lr": config.variance_rate},
         ]
+
+    def log_observation_variance(self) -> Tensor:
+        """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
+        value = self._variance_parameter()
+        return value if self.is_log else 4.0 * torch.log(value.abs())
+
+    def _start_variance(self, n_points: int, config: AmortizedConfig) -> None:
+        self.is_log, std = config.variance == "log", config.variance_start
+        start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
+        values = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        self.register_parameter("log_variance" if self.is_log else "root_std", values)
+
+    def _variance_parameter(self) -> nn.Parameter:
+        return self.get_parameter("log_variance" if self.is_log else "root_std")
 
     def encode(self, paths: Paths) -> Posterior:
         """``q(z0, xi | X)`` of every path."""
@@ -86,7 +115,7 @@ class ChaosVAE(nn.Module):
     def coefficients(
         self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
     ) -> Tensor:
-        """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, N)."""
+        """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, L)."""
         c = expand(curves, initial, chaos)
         return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
 

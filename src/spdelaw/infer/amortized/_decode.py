@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import xarray as xr
 
-from spdelaw.law import Law, relative_l2, rmse
-from spdelaw.law._clock import own_clock
-from spdelaw.model import Parameters, collapse, project_on_decoder
+from spdelaw.law import Law, own_clock, relative_l2, rmse
+from spdelaw.model import collapse, project_on_decoder
 
 
 def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
@@ -25,8 +22,7 @@ def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
     basis = domain.eigenfunctions(places.points, law.n_modes)
     whole = np.asarray(domain.flatten(smoothed["mean"]).values)
     times = own_clock(fields)[1] if "path_time" in fields.coords else fields["time"].values
-    state = cast(Parameters, law.state)
-    lam, horizon = state.eigenvalues[: law.n_modes], float(np.ptp(law.times))
+    lam, horizon = law.linear.drift[: law.n_modes], float(np.ptp(law.times))
     mean = np.empty(whole.shape)
     for part in project_on_decoder(collapse(whole, times, basis), lam, n_time, horizon):
         mean[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T

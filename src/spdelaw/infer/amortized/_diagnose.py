@@ -15,6 +15,7 @@ PARTS = {
     "encoder": "the encoder (encoder_rate)",
     "dynamics": "lambda and q (dynamics_rate)",
     "log_variance": "the observation variances (variance_rate)",
+    "root_std": "the observation variances (variance_rate)",
 }
 
 

@@ -24,25 +24,43 @@ class Elbo(NamedTuple):
     Attributes:
         log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
         kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
-        kl_chaos: ``KL(q(xi_{k,n}) || N(0, 1))``, (P, K, N).
+        kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
+        n_values: observed values, (P,) or (1,).
+        at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
+            The field there is known, so the variance runs to zero and this has no upper bound.
     """
 
     log_likelihood: Tensor
     kl_initial: Tensor
     kl_chaos: Tensor
+    n_values: Tensor
+    at_zeros: Tensor
 
     def bound(self) -> Tensor:
-        """The bound itself, (P,): all weights 1."""
-        return self.weighted(1.0, 1.0)
+        """The bound itself, (P,): all weights 1, points where every mode is zero left out."""
+        return self.weighted(1.0, 1.0) - self.at_zeros
 
     def weighted(self, initial: float, chaos: float) -> Tensor:
-        """The objective with weights of the two divergences, (P,)."""
+        """The bound with weights of the two divergences, (P,)."""
         kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
         return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
 
+    def objective(self, config: AmortizedConfig) -> Tensor:
+        """What is maximised, (P,): the weighted bound at the scale that the config asks for.
+
+        ``l - w0 KL0 - w1 KL1``, or that divided by the number of values; with divergences that
+        are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
+        """
+        w0, w1 = config.kl_initial, config.kl_chaos
+        scale = self.n_values.mean() if config.loss_scale == "per_value" else 1.0
+        if config.kl_scale == "sum":
+            return self.weighted(w0, w1) / scale
+        kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
+        return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
+
     def loss(self, config: AmortizedConfig) -> Tensor:
-        """Mean over paths of minus the weighted objective."""
-        return -self.weighted(config.kl_initial, config.kl_chaos).mean()
+        """Mean over paths of minus the objective."""
+        return -self.objective(config).mean()
 
 
 def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> Elbo:
@@ -51,7 +69,7 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
     Args:
         model: encoder, dynamics, variances.
         paths: what was observed.
-        noise: standard normals (P, N) and (P, K, N) for one draw from the posterior; None for
+        noise: standard normals (P, N) and (P, K, L) for one draw from the posterior; None for
             the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
     """
     posterior = model.encode(paths)
@@ -64,8 +82,7 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
     chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
     c = model.coefficients(curves, paths, initial, chaos)
     squares = squared_residuals(c, model.basis, paths)
-    log_likelihood = gaussian_log_density(squares, _counts(paths), model.log_variance)
-    return Elbo(log_likelihood, *_divergences(posterior))
+    return _with_likelihood(model, paths, posterior, squares)
 
 
 def exact_elbo(
@@ -76,14 +93,21 @@ def exact_elbo(
     if paths.observed is not None:
         variance = variance * paths.observed
     squares = squared_residuals(mean, model.basis, paths) + variance.sum(1).double()
-    log_likelihood = gaussian_log_density(squares, _counts(paths), model.log_variance)
-    return Elbo(log_likelihood, *_divergences(posterior))
+    return _with_likelihood(model, paths, posterior, squares)
 
 
-def gaussian_log_density(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
-    """``-1/2 sum_m [ S_m / r_m + n_m (log r_m + log 2 pi) ]``, (P,)."""
-    terms = squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
-    return -0.5 * terms.sum(1)
+def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, squares: Tensor) -> Elbo:
+    """All terms, from the squared residuals (P, M)."""
+    counts = _counts(paths)
+    density = gaussian_log_densities(squares, counts, model.log_observation_variance())
+    n_values = counts.expand(-1, squares.shape[1]).sum(1)
+    at_zeros = density[:, model.zeros].sum(1)
+    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, -0.5 * at_zeros)
+
+
+def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
+    """``S_m / r_m + n_m (log r_m + log 2 pi)``, (P, M): minus twice the log-density."""
+    return squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
 
 
 def _counts(paths: Paths) -> Tensor:

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
+from spdelaw.equation import InitialState
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._filter_route import NO_MISFIT, n_states, prepare
+from spdelaw.infer._filter_route import NO_MISFIT, n_states, pose
+from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._settings import Settings
-from spdelaw.model import ChaosModel, Parameters, chaos_log_likelihood, collapse
+from spdelaw.model import ChaosModel, StateSpace, chaos_log_likelihood, collapse
 
 Array = np.ndarray
 
+#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
+ZERO = 1e-10
+
+
+def zeros_of(basis: Array) -> Array:
+    """Which points are zeros of every mode, such as Dirichlet ends, (M,): (M, N) of them."""
+    size = np.abs(basis).max(1)
+    return np.asarray(size <= ZERO * size.max())
+
+
+def without_zeros(observed: Observed, domain: AbstractDomain, n_modes: int) -> Observed:
+    """The same fields without the points that are zeros of every mode."""
+    kept = ~zeros_of(domain.eigenfunctions(observed.points, n_modes))
+    if kept.all():
+        return observed
+    fields = observed.fields.isel({observed.fields.dims[-1]: kept})
+    values, points = observed.load()[..., kept], observed.points[kept]
+    return observed._replace(values=values, points=points, fields=fields)
+
 
 def truncated_log_likelihood(
-    observed: Observed, basis: Array, parameters: Parameters, n_time: int, horizon: float
+    observed: Observed, basis: Array, parameters: StateSpace, n_time: int, horizon: float
 ) -> Array:
     """``log p(X)`` of every path in the truncated model with ``z0, xi ~ N(0, I)``, (P,).
 
@@ -30,10 +52,8 @@ def truncated_log_likelihood(
         horizon: T.
     """
     n = parameters.n_modes
-    weighted = parameters._replace(
-        initial_mean=np.zeros(n), initial_variance=np.ones(n), initial_kind="gaussian",
-        observation_variance=np.asarray(1.0),
-    )  # fmt: skip
+    standard = InitialState("gaussian", np.zeros(n), np.ones(n))
+    weighted = parameters.with_noise(1.0)._replace(initial=standard)
     weights = 1.0 / parameters.observation_variance
     collapsed = collapse(observed.load(), observed.times, basis, weights)
     return chaos_log_likelihood(collapsed, weighted, ChaosModel(n_time, horizon, "dropped"))
@@ -47,13 +67,15 @@ def untruncated_log_likelihood(
     None where there is no such number: fields that lie in the modes without noise have no
     density, and a wrong basis has no maximum.
     """
-    settings = Settings(observation_noise="estimate", nuisance=0)
+    model = Model(observation_noise="estimate", nuisance=0)
     try:
-        task = prepare(observed, domain, n_modes, settings, polish=False).task
-        spare = task.collapsed.n_values - n_states(task.collapsed)
+        problem = pose(observed, n_modes, model, polish=False)
+        collapsed = problem.collapsed
+        spare = collapsed.n_values - n_states(collapsed)
         energy = float(np.nanmean(observed.load() ** 2))
-        if spare <= 0 or task.collapsed.misfit <= NO_MISFIT * spare * energy:
+        if spare <= 0 or collapsed.misfit <= NO_MISFIT * spare * energy:
             return None
-        return float(task.run(use_misfit=True, count=spare).log_likelihood)
+        whole = dataclasses.replace(problem, use_misfit=True, count=spare, outside=None)
+        return float(whole.run().log_likelihood)
     except ConvergenceError:
         return None

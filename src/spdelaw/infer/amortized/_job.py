@@ -10,8 +10,8 @@ import numpy as np
 
 from spdelaw.data import fingerprint
 from spdelaw.domain import AbstractDomain
+from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer._settings import Settings
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.train import Report, Snapshot
 
@@ -25,20 +25,26 @@ class Job:
         held_out: paths that score the epochs.
         domain: where they live.
         n_modes: N.
-        settings: of every engine.
+        model: what is assumed.
         config: of the preset.
         folder: of the checkpoint, or None.
         report: called after every epoch.
+        level: of the intervals.
+        seed: of the run.
+        threads: of the likelihood.
     """
 
     observed: Observed
     held_out: Observed
     domain: AbstractDomain
     n_modes: int
-    settings: Settings
+    model: Model
     config: Any
     folder: Path | None
     report: Report
+    level: float = 0.95
+    seed: int = 0
+    threads: int = 1
 
     @property
     def clock(self) -> Clock:
@@ -49,7 +55,7 @@ class Job:
         """What a checkpoint has to agree on before it is gone on with."""
         clock = self.clock
         return {
-            "config": self.config.model_dump(), "seed": self.settings.seed,
+            "config": self.config.model_dump(mode="json"), "seed": self.seed,
             "domain": self.domain.to_dict(), "n_modes": self.n_modes,
             "points": self.observed.points.tolist(), "clock": [clock.start, clock.horizon],
             "data": fingerprint(self.observed.fields),
@@ -62,8 +68,8 @@ class Job:
             "engine": "amortized",
             "route": self.config.preset,
             "preset": self.config.preset,
-            "config": self.config.model_dump(),
-            "seed": self.settings.seed,
+            "config": self.config.model_dump(mode="json"),
+            "seed": self.seed,
             "n_paths": self.observed.n_paths,
             "n_validation": self.held_out.n_paths,
             "n_times": int(self.observed.times.shape[-1]),

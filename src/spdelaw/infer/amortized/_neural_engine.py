@@ -1,7 +1,8 @@
-"""``preset="paper"``: from observed fields to a `Law`, by training the paper's learner."""
+"""``preset="paper"`` and ``"literal"``: a `Law` of observed fields by the paper's learner."""
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from typing import Any
 
@@ -9,15 +10,21 @@ import numpy as np
 import torch
 
 from spdelaw._version import __version__
+from spdelaw.data import fingerprint
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
-from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_log_likelihood
+from spdelaw.infer.amortized._gap import (
+    truncated_log_likelihood,
+    untruncated_log_likelihood,
+    without_zeros,
+    zeros_of,
+)
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.law import Law, Quantity, parameters_dataset
-from spdelaw.model import Parameters
+from spdelaw.law import Law, Numbers, Provenance, Quantity, parameters_dataset
+from spdelaw.model import StateSpace, linear_state_space
 from spdelaw.train import train
 
 Array = np.ndarray
@@ -25,7 +32,15 @@ Array = np.ndarray
 NO_ERRORS = "no standard errors: the method has none; engine='exact' gives them"
 TRUNCATED = (
     "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
-    "whose observation variance carries the rest; engine='exact' has no truncation"
+    "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
+    "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
+    "decoder with its observation noise, as the paper does"
+)
+#: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
+NOT_DRIVEN = 1e-12
+AT_ZEROS = (
+    "{} points where every mode is zero are left out of elbo, log_likelihood and the gaps: their "
+    "variance goes to zero and their density has no upper bound"
 )
 NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
 
@@ -35,56 +50,80 @@ def fit_neural(job: Job) -> Law:
     config, domain, clock = job.config, job.domain, job.clock
     observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
-    model = new_model(basis, config, job.settings.seed)
-    run = NeuralRun(model, paths, held_out, config, job.settings.seed)
+    seed = job.seed if config.initialisation is None else config.initialisation
+    model = new_model(basis, config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed)
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
-    exact = truncated_log_likelihood(observed, basis, state, config.n_time, clock.horizon)
+    exact = _log_likelihood(job, basis, state)
     return Law(
-        domain=domain, n_modes=job.n_modes, parameters=_table(state, job.settings.level),
-        state=state, times=np.unique(observed.times), points=observed.points,
-        unresolved_variance=0.0, info=_info(job, run, found, float(exact.sum())),
-    )  # fmt: skip
+        domain=domain,
+        n_modes=job.n_modes,
+        parameters=_table(state, job.level),
+        dynamics=state.dynamics,
+        initial=state.initial,
+        observation_variance=state.observation_variance,
+        times=np.unique(observed.times),
+        points=observed.points,
+        unresolved_variance=0.0,
+        info=Provenance.of(_info(job, run, found, exact)),
+    )
 
 
-def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> Parameters:
+def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:
+    """Of the truncated model, at the points where the bound is taken."""
+    kept = ~zeros_of(basis)
+    observed = without_zeros(job.observed, job.domain, job.n_modes)
+    own = state.with_noise(state.observation_variance[kept])
+    args = own, job.config.n_time, job.clock.horizon
+    return float(truncated_log_likelihood(observed, basis[kept], *args).sum())
+
+
+def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
-        lam = torch.exp(model.dynamics.log_eigenvalues).numpy() / clock.horizon
-        amplitude = torch.exp(torch.diagonal(model.dynamics.log_factor)).numpy()
-        variance = torch.exp(model.log_variance).numpy()
+        lam = model.dynamics.eigenvalues().numpy() / clock.horizon
+        amplitude = model.dynamics.amplitudes().numpy()
+        variance = torch.exp(model.log_observation_variance()).numpy()
+    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / clock.horizon
     mean = found.initial_mean.numpy()
-    return Parameters(lam, amplitude**2 / clock.horizon, mean, np.zeros(len(lam)), variance)
+    return linear_state_space(lam, q, mean, np.zeros(len(lam)), variance)
 
 
-def _table(state: Parameters, level: float) -> Any:
+def _table(state: StateSpace, level: float) -> Any:
     def unknown(values: Array, positive: bool) -> Quantity:
         return Quantity(values, np.full(np.shape(values), np.nan), positive)
 
     quantities = {
-        "eigenvalue": unknown(state.eigenvalues, True),
-        "noise_variance": unknown(state.noise_variance, True),
-        "initial_mean": unknown(state.initial_mean, False),
+        "eigenvalue": unknown(state.linear.drift, True),
+        "noise_variance": unknown(state.linear.noise, True),
+        "initial_mean": unknown(state.initial.mean, False),
         "observation_std": unknown(np.sqrt(state.observation_variance), True),
     }
-    return parameters_dataset(quantities, level, {"initial_state": state.initial_kind})
+    return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
 
 
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
+    n_values = int(np.isfinite(observed.load()).sum())
+    of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
-    whole = untruncated_log_likelihood(observed, job.domain, job.n_modes)
+    seen = without_zeros(observed, job.domain, job.n_modes)
+    whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
+    zeros = len(observed.points) - len(seen.points)
     notes = [NO_ERRORS, TRUNCATED.format(k=config.n_time), *([] if job.folder else [NOT_KEPT])]
+    notes += [AT_ZEROS.format(zeros)] if zeros else []
     return {
         **job.facts(),
-        "n_observed": float(np.isfinite(observed.load()).sum()),
+        "n_observed": float(n_values),
         "n_parameters": run.model.n_parameters,
         "n_law_parameters": 3 * len(found.initial_mean),
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
         "log_likelihood": exact,
+        "log_likelihood_of": dataclasses.asdict(of),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
         "training": {

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
+from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import DataError
-from spdelaw.infer._observed import observe
+from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer.amortized._assess import path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.law._clock import own_rows
+from spdelaw.infer.amortized._paths import Paths, as_paths
+from spdelaw.law import own_rows
 from spdelaw.train import read_checkpoint
 from spdelaw.train.torch_run import load_weights
 
@@ -25,16 +27,9 @@ from spdelaw.train.torch_run import load_weights
 @torch.no_grad()
 def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
-    model, domain, points, clock, size = _load(folder)
-    observed = observe(data, domain, **adapter)
-    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
-        raise DataError(
-            "points", expected=f"the {len(points)} points the encoder was trained on",
-            got=f"{len(observed.points)} points", fix="use law.reconstruct, which takes any points",
-        )  # fmt: skip
-    paths = as_paths(observed, clock)
-    parts = []
-    for batch in paths.batches(size):
+    trained, observed, paths = _opened(folder, data, adapter)
+    model, parts = trained.model, []
+    for batch in paths.batches(trained.batch_size):
         posterior, curves = model.encode(batch), model.curves(batch)
         c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
         mean = c @ model.basis.t()
@@ -42,30 +37,80 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
         parts.append((mean, std, *path_errors(mean, batch)))
     mean, std, error, norm, count = map(torch.cat, zip(*parts, strict=True))
     kept = norm > 0
-    fields = observed.fields
-    rows = own_rows(fields, observed.times)[:, :, None]
-    places = domain.places(observed.points)
-    dims = ("path", "time", *places.dims)
-    shown = {
-        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
-        for name, part in {"mean": mean, "std": std}.items()
+    errors = {
+        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
+        "rmse": float(torch.sqrt(error.sum() / count.sum())),
     }
-    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
+    return _labelled(trained, observed, {"mean": mean, "std": std}).assign_attrs(errors)
+
+
+@torch.no_grad()
+def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """What the encoder says of each path; see `amortized_posterior`."""
+    trained, observed, paths = _opened(folder, data, adapter)
+    parts = [trained.model.encode(batch) for batch in paths.batches(trained.batch_size)]
+    z0, z0_log, xi, xi_log = (torch.cat(part).double().numpy() for part in zip(*parts, strict=True))
+    n_time, n_noise = xi.shape[1:]
     return xr.Dataset(
-        {name: (dims, values) for name, values in shown.items()},
-        coords={**lead, **places.coords},
-        attrs={
-            "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
-            "rmse": float(torch.sqrt(error.sum() / count.sum())),
+        {
+            "z0_mean": (("path", "mode"), z0),
+            "z0_std": (("path", "mode"), np.exp(0.5 * z0_log)),
+            "xi_mean": (("path", "k", "noise"), xi),
+            "xi_std": (("path", "k", "noise"), np.exp(0.5 * xi_log)),
+        },
+        coords={
+            "path": observed.fields["path"].values,
+            "mode": np.arange(1, z0.shape[1] + 1),
+            "k": np.arange(1, n_time + 1),
+            "noise": np.arange(1, n_noise + 1),
         },
     )
 
 
-def _load(folder: Path) -> tuple[ChaosVAE, Any, np.ndarray, Clock, int]:
+class _Trained(NamedTuple):
+    model: ChaosVAE
+    domain: AbstractDomain
+    points: np.ndarray
+    clock: Clock
+    batch_size: int
+
+
+def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained, Observed, Paths]:
+    """The network, and paths on its points and within its times."""
+    trained = _load(folder)
+    observed, points = observe(data, trained.domain, **adapter), trained.points
+    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
+        raise DataError(
+            "points", expected=f"the {len(points)} points the encoder was trained on",
+            got=f"{len(observed.points)} points", fix="use law.reconstruct, which takes any points",
+        )  # fmt: skip
+    return trained, observed, as_paths(observed, trained.clock)
+
+
+def _labelled(trained: _Trained, observed: Observed, parts: dict[str, Tensor]) -> xr.Dataset:
+    """Fields (P, T, M) with the coordinates of the data."""
+    fields = observed.fields
+    rows = own_rows(fields, observed.times)[:, :, None]
+    places = trained.domain.places(observed.points)
+    shown = {
+        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
+        for name, part in parts.items()
+    }
+    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
+    dims = ("path", "time", *places.dims)
+    return xr.Dataset(
+        {name: (dims, values) for name, values in shown.items()}, coords={**lead, **places.coords}
+    )
+
+
+def _load(folder: Path) -> _Trained:
     snapshot, identity = read_checkpoint(folder)
-    config = AmortizedConfig(**identity["config"])
+    values = identity["config"]
+    if "variance" not in values:  # before 0.2 there was one reading, now called literal
+        values = values | {"preset": "literal"}
+    config = AmortizedConfig(**values)
     domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
     load_weights(model, snapshot, "best")
-    return model, domain, points, Clock(*identity["clock"]), config.batch_size
+    return _Trained(model, domain, points, Clock(*identity["clock"]), config.batch_size)

@@ -79,4 +79,4 @@ class NeuralRun(TorchRun):
             return None
         encoder = self.model.encoder
         initial = torch.randn(n, encoder.n_modes, generator=generator)
-        return initial, torch.randn(n, encoder.n_time, encoder.n_modes, generator=generator)
+        return initial, torch.randn(n, encoder.n_time, encoder.n_noise, generator=generator)

@@ -30,12 +30,30 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
     if isinstance(source, Law) and source.info.get("preset") == "structured":
         fields = as_fields(data, dims=source.domain.dims, **adapter)
         return decode(source, fields, source.info["n_time"])
-    folder = _folder(source)
+    return _neural().neural_reconstruct(_folder(source), data, **adapter)
+
+
+def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """What the paper's encoder says of each path, before it is decoded.
+
+    Independent normals: ``z0_mean``, ``z0_std`` over (path, mode) and ``xi_mean``, ``xi_std`` over
+    (path, k, noise). `spdelaw.law.chaos_posterior` has the exact ones.
+
+    Args:
+        source: a law of ``preset="paper"`` or ``"literal"`` trained with ``checkpoint=``, or that
+            folder.
+        data: fields on the points of the training data and within its times.
+        adapter: as in `spdelaw.fit`.
+    """
+    return _neural().neural_posterior(_folder(source), data, **adapter)
+
+
+def _neural() -> Any:
     try:
-        from spdelaw.infer.amortized._neural_reconstruct import neural_reconstruct
+        from spdelaw.infer.amortized import _neural_reconstruct
     except ImportError as error:
         raise MissingExtraError("preset='paper'", "neural") from error
-    return neural_reconstruct(folder, data, **adapter)
+    return _neural_reconstruct
 
 
 def _folder(source: Law | str | Path) -> Path:

@@ -8,16 +8,17 @@ likelihood, and its gradient over a batch is the score: expectations of the smoo
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._problem import FreeVector, Problem, log_posterior
+from spdelaw.infer._posterior import LogPosterior
 from spdelaw.infer.amortized._config import StructuredConfig
-from spdelaw.model import Collapsed, Evaluation, Parameters
+from spdelaw.model import Collapsed, Evaluation, StateSpace
 from spdelaw.train import ORDER, Run, Snapshot, stream
 
 Array = np.ndarray
@@ -31,34 +32,36 @@ class StructuredRun(Run):
     """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
 
     Args:
-        problem: the maximisation over all paths.
+        posterior: log-posterior of all paths.
         batches: its paths, in fixed groups that come in a new order in every epoch.
         likelihood: log-likelihood and score of one group.
-        free: coordinates of the problem.
         config: how long and how fast.
         seed: of the order.
         score: validation loss and rel L2 of parameters; None in epochs that are not scored.
     """
 
     def __init__(
-        self, problem: Problem, batches: list[Collapsed], free: FreeVector,
-        likelihood: Callable[[Collapsed, Parameters], Evaluation], config: StructuredConfig,
-        seed: int, score: Callable[[Parameters, int], tuple[float, float] | None],
-    ) -> None:  # fmt: skip
-        self.problem, self.batches, self.likelihood = problem, batches, likelihood
+        self,
+        posterior: LogPosterior,
+        batches: list[Collapsed],
+        likelihood: Callable[[Collapsed, StateSpace], Evaluation],
+        config: StructuredConfig,
+        seed: int,
+        score: Callable[[StateSpace, int], tuple[float, float] | None],
+    ) -> None:
+        self.batches, self.likelihood = batches, likelihood
         self.config, self.seed, self.score = config, seed, score
         self.n_paths = sum(batch.n_paths for batch in batches)
-        self.free = _per_path(free, self.n_paths)
-        size = free.columns.shape[1]
+        self.posterior = _per_path(posterior, self.n_paths)
+        size = posterior.columns.shape[1]
         self.x, self.first, self.second = np.zeros(size), np.zeros(size), np.zeros(size)
         self.n_steps = 0
         self.snapshot = Snapshot(0, {}, 0, math.inf, (), 0.0)
 
     @property
-    def parameters(self) -> Parameters:
-        """The current ones."""
-        found = self.problem.layout.unpack(self.free.full(self.x), self.problem.initial_mean)
-        return cast(Parameters, found)
+    def state_space(self) -> StateSpace:
+        """The current one."""
+        return self.posterior.parametrisation.state_space(self.posterior.full(self.x))
 
     def epoch(self, epoch: int) -> float:
         """One pass over the batches; mean loss of a path."""
@@ -70,13 +73,13 @@ class StructuredRun(Run):
     def _step(self, batch: Collapsed, rate: float) -> float:
         share = batch.n_paths / self.n_paths
 
-        def evaluate(p: Parameters) -> Evaluation:
+        def evaluate(p: StateSpace) -> Evaluation:
             found: tuple[Any, ...] = self.likelihood(batch, p)
             return Evaluation(*(part / share for part in found))
 
         with np.errstate(all="ignore"):
-            problem = self.problem._replace(evaluate=evaluate)
-            value, gradient, _ = log_posterior(problem, self.free, self.x)
+            of_batch = dataclasses.replace(self.posterior, evaluate=evaluate)
+            value, gradient, _ = of_batch.at(self.x)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise ConvergenceError(
                 f"training, step {self.n_steps + 1}", expected="a finite likelihood and score",
@@ -93,7 +96,7 @@ class StructuredRun(Run):
 
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
-        validation = self.score(self.parameters, epoch) or self.snapshot.history[-1][1:]
+        validation = self.score(self.state_space, epoch) or self.snapshot.history[-1][1:]
         arrays = {
             "model.free": self.x.copy(), "best.free": self.x.copy(),
             "optimiser.first": self.first.copy(), "optimiser.second": self.second.copy(),
@@ -111,9 +114,9 @@ class StructuredRun(Run):
         self.snapshot = snapshot
 
 
-def _per_path(free: FreeVector, n_paths: int) -> FreeVector:
+def _per_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
     """The initial mean's directions in units of one path's information instead of all paths'."""
-    columns, scale = free.columns.copy(), free.scale.copy()
-    columns[:, free.n_plain :] *= np.sqrt(n_paths)
-    scale[free.n_plain :] /= np.sqrt(n_paths)
-    return free._replace(columns=columns, scale=scale)
+    columns, scale = posterior.columns.copy(), posterior.scale.copy()
+    columns[:, posterior.n_plain :] *= np.sqrt(n_paths)
+    scale[posterior.n_plain :] /= np.sqrt(n_paths)
+    return dataclasses.replace(posterior, columns=columns, scale=scale)

@@ -18,14 +18,16 @@ import xarray as xr
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
-from spdelaw.infer._filter_route import Plan, prepare
-from spdelaw.infer._problem import Problem, Solution, free_vector, solve
+from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._filter_route import pose
+from spdelaw.infer._posterior import estimate
+from spdelaw.infer._problem import Problem
 from spdelaw.infer.amortized._assess_exact import latent_use
 from spdelaw.infer.amortized._decode import decode
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._stochastic import StructuredRun
-from spdelaw.law import Law
-from spdelaw.model import Collapsed, Evaluation, Parameters, collapse, evaluate_likelihood
+from spdelaw.law import Law, Provenance
+from spdelaw.model import Collapsed, StateSpace, collapse, evaluate_likelihood
 from spdelaw.train import train
 
 Array = np.ndarray
@@ -41,101 +43,93 @@ FEWEST_STEPS = 16
 def fit_structured(job: Job) -> Law:
     """Law of the observed fields."""
     clock = time.perf_counter()
-    observed, settings, config = job.observed, job.settings, job.config
-    plan = prepare(observed, job.domain, job.n_modes, settings)
-    task = plan.task
-
-    def likelihood(batch: Collapsed, p: Parameters) -> Evaluation:
-        return evaluate_likelihood(batch, p, use_misfit=plan.use_misfit, threads=settings.threads)
-
-    problem = task.problem(plan.use_misfit, plan.count)
-    free = free_vector(problem)
+    observed, config = job.observed, job.config
+    problem = pose(observed, job.n_modes, job.model, threads=job.threads)
+    batches = _batches(problem, config.batch_size)
     run = StructuredRun(
-        problem, _batches(plan, config.batch_size), free, likelihood, config, settings.seed,
-        _Scores(job, plan),
-    )  # fmt: skip
+        problem.posterior(), batches, problem.likelihood, config, job.seed, _Scores(job, problem)
+    )
     seconds = {"prepare": time.perf_counter() - clock}
     snapshot = train(run, identity=_identity(job), checkpoint=job.folder, report=job.report)
     clock = time.perf_counter()
-    solution, notes = _finished(problem, run)
+    found, notes = _finished(problem, run)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
-    plan = dataclasses.replace(plan, notes=plan.notes + notes)
-    law = assemble(plan.fitted(solution, job.n_modes, seconds), observed, job.domain, settings)
-    info = {**law.info, **job.facts(), **_facts(law, job, solution), "epochs": snapshot.epoch}
-    info["training"] = {**_errors(law, job), **training_curve(snapshot)}
-    return dataclasses.replace(law, info=info)
+    fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
+    law = assemble(fit, observed, job.model, job.level)
+    training = {**_errors(law, job), **training_curve(snapshot)}
+    facts = {**job.facts(), **_facts(law, job), "epochs": snapshot.epoch}
+    return law.with_info(**facts, training=training)
 
 
-def _finished(problem: Problem, run: StructuredRun) -> tuple[Solution, tuple[str, ...]]:
+def _finished(problem: Problem, run: StructuredRun) -> tuple[Estimate, tuple[str, ...]]:
     """Maximum over all paths from where the batches led, and a note where that was not near."""
-    start = (run.free, run.x)
+    posterior = run.posterior.moved(run.x)
     try:
-        return solve(problem, start=start, search=False), ()
+        return estimate(posterior, search=False), ()
     except ConvergenceError:
-        return solve(problem, start=start), (FAR,)
+        return estimate(posterior), (FAR,)
 
 
-def _batches(plan: Plan, size: int) -> list[Collapsed]:
+def _batches(problem: Problem, size: int) -> list[Collapsed]:
     """Paths in groups of equal size, each collapsed once."""
-    view = plan.task.view
-    n = len(view.values)
+    n = problem.collapsed.n_paths
     size = min(size, -(-n // FEWEST_STEPS))
     groups = np.array_split(np.arange(n), -(-n // size))
-    return [
-        collapse(
-            view.values[part], view.times if view.times.ndim == 1 else view.times[part],
-            view.basis, view.weights,
-        )
-        for part in groups
-    ]  # fmt: skip
+    return [problem.design.collapsed(part) for part in groups]
 
 
 class _Scores:
     """Loss and rel L2 of the decoder on some paths, every so many epochs."""
 
-    def __init__(self, job: Job, plan: Plan) -> None:
-        self.job, self.plan = job, plan
-        held_out, view = job.held_out, plan.task.view
+    def __init__(self, job: Job, problem: Problem) -> None:
+        self.job, self.problem = job, problem
+        held_out, design = job.held_out, problem.design
         self.fields = held_out.fields.isel(path=slice(SCORED_PATHS)).load()
         times = held_out.times if held_out.times.ndim == 1 else held_out.times[:SCORED_PATHS]
-        values = view.of(held_out.load()[:SCORED_PATHS])
-        self.collapsed = collapse(values, times, view.basis, view.weights)
+        values = design.of(held_out.load()[:SCORED_PATHS])
+        self.collapsed = collapse(values, times, design.basis, design.weights)
 
-    def __call__(self, parameters: Parameters, epoch: int) -> tuple[float, float] | None:
+    def __call__(self, state_space: StateSpace, epoch: int) -> tuple[float, float] | None:
         config = self.job.config
         if epoch % SCORE_EVERY and epoch + 1 < config.epochs:
             return None
-        found = evaluate_likelihood(self.collapsed, parameters, use_misfit=self.plan.use_misfit)
-        decoded = decode(self._law(parameters), self.fields, config.n_time)
+        use_misfit = self.problem.use_misfit
+        found = evaluate_likelihood(self.collapsed, state_space, use_misfit=use_misfit)
+        decoded = decode(self._law(state_space), self.fields, config.n_time)
         return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
-    def _law(self, parameters: Parameters) -> Law:
-        """The parameters as a law without uncertainty, for its smoother."""
-        job = self.job
-        known = job.settings.known_variance if self.plan.task.layout.n_noise == 0 else None
-        if self.plan.task.layout.n_noise == 0:
-            variance = np.asarray(0.0 if known is None else known)
-            parameters = parameters._replace(observation_variance=variance)
+    def _law(self, state_space: StateSpace) -> Law:
+        """A law without uncertainty, for its smoother."""
+        job, variance = self.job, state_space.observation_variance
+        if "observation" not in self.problem.parametrisation.parts:
+            variance = np.asarray(job.model.known_variance or 0.0)
         return Law(
-            domain=job.domain, n_modes=job.n_modes, parameters=xr.Dataset(), state=parameters,
-            times=np.unique(job.observed.times), points=job.observed.points,
-            unresolved_variance=self.plan.outside or 0.0, info={},
-        )  # fmt: skip
+            domain=job.domain,
+            n_modes=job.n_modes,
+            parameters=xr.Dataset(),
+            dynamics=state_space.dynamics,
+            initial=state_space.initial,
+            observation_variance=variance,
+            times=np.unique(job.observed.times),
+            points=job.observed.points,
+            unresolved_variance=self.problem.outside or 0.0,
+            info=Provenance(),
+        )
 
 
 def _identity(job: Job) -> dict[str, Any]:
-    return job.identity() | {"settings": repr(job.settings)}
+    return job.identity() | {"model": repr(job.model)}
 
 
 def _errors(law: Law, job: Job) -> dict[str, float]:
     return dict(decode(law, job.observed.fields, job.config.n_time).attrs)
 
 
-def _facts(law: Law, job: Job, solution: Solution) -> dict[str, Any]:
+def _facts(law: Law, job: Job) -> dict[str, Any]:
     """What every training reports: the bound, how tight it is, what the truncation costs."""
     some = job.observed.fields.isel(path=slice(SCORED_PATHS))
     return {
-        "elbo": float(solution.log_likelihood),
+        "elbo": law.info["log_likelihood"],
         "amortization_gap": 0.0,
         "truncation_loss": 0.0,
         "n_time": job.config.n_time,

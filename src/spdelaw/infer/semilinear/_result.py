@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.domain import AbstractDomain
@@ -63,9 +64,7 @@ class SemilinearFit:
 
     def table(self, level: float = 0.95) -> xr.DataArray:
         """Estimate, standard error, interval and robust error of each free parameter."""
-        from scipy.special import ndtri
-
-        z = float(ndtri(0.5 + 0.5 * level))
+        z = float(scipy.special.ndtri(0.5 + 0.5 * level))
         values, errors, robust = self.values, self.standard_errors, self.robust_errors
         log = dict(zip(self.layout.names, self.layout.is_log, strict=True))
         rows = []

@@ -11,7 +11,7 @@ from spdelaw.model.encoder._gru import FinalStateGRU
 
 
 class Posterior(NamedTuple):
-    """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, N)."""
+    """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, L)."""
 
     initial_mean: Tensor
     initial_log_variance: Tensor
@@ -24,11 +24,12 @@ class Encoder(nn.Module):
 
     Args:
         n_points: M3, spatial points.
-        n_modes: N, which is also the number of driving Wiener processes.
+        n_modes: N.
         n_time: K, functions of time.
         n_hidden: width of the recurrent state.
         n_embedding: width of the time embedding.
         n_reference: reference times of the attention.
+        n_noise: L, driving Wiener processes; by default one for each mode.
 
     Example:
         >>> encoder = Encoder(n_points=101, n_modes=8, n_time=16)
@@ -44,12 +45,14 @@ class Encoder(nn.Module):
         n_hidden: int = 256,
         n_embedding: int = 128,
         n_reference: int = 32,
+        n_noise: int | None = None,
     ) -> None:
         super().__init__()
         self.n_modes, self.n_time = n_modes, n_time
+        self.n_noise = n_modes if n_noise is None else n_noise
         self.attention = MultiTimeAttention(n_points, n_hidden, n_embedding, n_reference)
         self.recurrent = FinalStateGRU(n_hidden, n_hidden)
-        self.head = nn.Linear(n_hidden, 2 * n_modes * (1 + n_time))
+        self.head = nn.Linear(n_hidden, 2 * (n_modes + n_time * self.n_noise))
 
     def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Posterior:
         """Posterior of every path.
@@ -63,7 +66,7 @@ class Encoder(nn.Module):
         through = recurrent.weight_input, recurrent.bias_input
         state = recurrent.recur(self.attention(values, observed, times, through))
         mean, log_variance = self.head(state).chunk(2, -1)
-        n, shape = self.n_modes, (-1, self.n_time, self.n_modes)
+        n, shape = self.n_modes, (-1, self.n_time, self.n_noise)
         return Posterior(
             mean[:, :n], log_variance[:, :n],
             mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape),

@@ -7,12 +7,13 @@ try:
 except ImportError as _error:
     raise MissingExtraError("spdelaw.paper.baselines", "neural") from _error
 
+from spdelaw.paper.baselines._grid import Grid
 from spdelaw.paper.baselines._noise import TIERS
 from spdelaw.paper.baselines._predictor import Predictor
 from spdelaw.paper.baselines._protocol import Protocol
 from spdelaw.paper.baselines._store import load
 from spdelaw.paper.baselines.deeponet import DeepONet
-from spdelaw.paper.baselines.dlr_net import DLRNet
+from spdelaw.paper.baselines.dlr_net import DLRNet, DLRNetwork
 from spdelaw.paper.baselines.fno import FNO
 from spdelaw.paper.baselines.nspde import NSPDE
 from spdelaw.paper.baselines.sv_nn import SVNN
@@ -24,7 +25,9 @@ __all__ = [
     "SYSTEMS",
     "TIERS",
     "DLRNet",
+    "DLRNetwork",
     "DeepONet",
+    "Grid",
     "Predictor",
     "Protocol",
     "load",

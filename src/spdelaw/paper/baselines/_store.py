@@ -9,7 +9,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from spdelaw._version import __version__
+from spdelaw import __version__
 from spdelaw.data.atomic import recover_directory, replace_directory
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import FileError, SpdeLawError
@@ -35,7 +35,7 @@ def write_predictor(path: Path, system: Predictor, fitted: Fitted) -> None:
         "times": fitted.grid.times.tolist(), "points": fitted.grid.points.tolist(),
         "initial": fitted.initial.tolist(), "info": fitted.info,
     }  # fmt: skip
-    with replace_directory(path) as new:
+    with replace_directory(path, lambda _: (DOCUMENT, WEIGHTS)) as new:
         state = fitted.network.state_dict()
         save_file({k: v.contiguous() for k, v in state.items()}, new / WEIGHTS)
         (new / DOCUMENT).write_text(json.dumps(document, indent=1, sort_keys=True))

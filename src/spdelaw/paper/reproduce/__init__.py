@@ -10,6 +10,13 @@ from spdelaw.paper.reproduce._figures import (
     plot_noise_amplitudes,
     plot_variance_over_time,
 )
+from spdelaw.paper.reproduce._network_figures import (
+    NETWORK_FIGURES,
+    plot_draws,
+    plot_initial_states,
+    plot_observation_noise,
+    plot_training,
+)
 from spdelaw.paper.reproduce._page import write_page
 from spdelaw.paper.reproduce._plan import PROFILES, Profile, Run, plan
 from spdelaw.paper.reproduce._records import find_record, read_records
@@ -18,6 +25,7 @@ from spdelaw.paper.reproduce._tables import tables, write_tables
 __all__ = [
     "ENTRIES",
     "FIGURES",
+    "NETWORK_FIGURES",
     "PROFILES",
     "Entry",
     "Profile",
@@ -26,9 +34,13 @@ __all__ = [
     "execute",
     "find_record",
     "plan",
+    "plot_draws",
     "plot_eigenvalues",
     "plot_energy_at_end",
+    "plot_initial_states",
     "plot_noise_amplitudes",
+    "plot_observation_noise",
+    "plot_training",
     "plot_variance_over_time",
     "read_records",
     "tables",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.paper.reproduce._sheets import Row, name_of, spread
-from spdelaw.report.html._words import Answer
+from spdelaw.report.html import Answer
 
 Tables = dict[str, list[Row]]
 
@@ -95,7 +95,7 @@ def _from_mean(row: Row, rows: list[Row]) -> float:
 
 
 def _on_same_paths(row: Row, rows: list[Row], limit: str) -> list[float]:
-    """A limit for the seeds of a row; none where it was not computed for all of them."""
+    """A limit on the data sets of a row; none where it was not computed for all of them."""
     known = {
         seed: error for one in rows if one["system"].startswith(limit)
         for seed, error in zip(one["seeds"], one["relative_l2"], strict=True)
@@ -114,7 +114,7 @@ def _law(found: Tables) -> Answer | None:
         return None
     right = [name for name, own in systems.items() if all(map(_is_found, own.values()))]
     wrong = [name for name in systems if name not in right]
-    sentences = ["Divergence from it in nats a path, on average over seeds:"]
+    sentences = ["Divergence from it in nats for each path, on average over runs:"]
     near = f"within {FOUND:g} times what maximum likelihood has on average"
     for names, verdict in ((right, near), (wrong, "another law than that of the data")):
         listed = "; ".join(_divergences(name, systems[name]) for name in names)

@@ -1,4 +1,4 @@
-"""What the law figures show, from records: groups of seeds, their mean and spread."""
+"""What the law figures show, from records: groups of runs, their mean and spread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ BEYOND = 30.0
 
 
 def laws(records: list[Record]) -> Iterator[tuple[str, list[Record], str]]:
-    """Entry, records and label of each system that has a law, in their order."""
+    """Entry, records and label of each system with curves of its law, in their order."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        if record["kind"] == "law":
+        if record["kind"] == "law" and "curves" in record:
             groups.setdefault(record["entry"], []).append(record)
     for entry, group in groups.items():
         short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
@@ -26,12 +26,12 @@ def laws(records: list[Record]) -> Iterator[tuple[str, list[Record], str]]:
 
 
 def truths(records: list[Record]) -> list[Record]:
-    """Records of the law that made the data, one a seed."""
+    """Records of the law that made the data, one for each data set."""
     return [r for r in records if r["kind"] == "reference"]
 
 
 def moments(group: list[Record], curve: str) -> tuple[Array, Array]:
-    """Mean and standard deviation over seeds; zero spread for a single one."""
+    """Mean and standard deviation over runs; zero spread for a single one."""
     values = np.array([r["curves"][curve] for r in group], dtype=float)
     std = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
     return values.mean(0), std

@@ -24,7 +24,9 @@ class Entry:
         regimes: of the paper, "a", "b" or both.
         settings: keywords of the fit, or of the system.
         noise: what a predictor is told about the noise.
-        epochs: published, at most; None where nothing is trained.
+        epochs: at most; None where nothing is trained.
+        network: whether it has weights drawn at random: it is trained from several initialisations
+            on one data set, and others are fitted to several data sets.
         ends: epoch at which the published rule ended a training, for estimates of time.
         seconds: rough time on an idle core, of one epoch where there are epochs.
         published: name of its row in the paper's tables.
@@ -37,6 +39,7 @@ class Entry:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     noise: str | None = None
     epochs: int | None = None
+    network: bool = False
     ends: int | None = None
     seconds: float = 1.0
     published: str | None = None
@@ -61,7 +64,7 @@ class Entry:
 def _amortized(preset: str, label: str, epochs: int, **others: Any) -> Entry:
     settings = {"engine": "amortized", "preset": preset}
     return Entry(
-        f"amortized-{preset}", label, "law", settings=settings, epochs=epochs, seconds=1.5, **others
+        f"amortized-{preset}", label, "law", settings=settings, epochs=epochs, seconds=1.2, **others
     )
 
 
@@ -69,7 +72,7 @@ def _peer(
     system: str, label: str, noise: str, seconds: float, *, regimes: str = "b", **others: Any
 ) -> Entry:
     return Entry(
-        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=1000,
+        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=1000, network=True,
         seconds=seconds, **others,
     )  # fmt: skip
 
@@ -83,7 +86,8 @@ ENTRIES: tuple[Entry, ...] = (
           settings={"engine": "chaos", "tail": "modelled"}, seconds=3.0),
     Entry("chaos-dropped", "spdelaw, chaos, tail dropped", "law",
           settings={"engine": "chaos", "tail": "dropped"}, seconds=10.0),
-    _amortized("paper", "amortized, preset paper", 2000, published="ours"),
+    _amortized("paper", "amortized, preset paper", 640, network=True, published="ours"),
+    _amortized("literal", "amortized, preset literal", 2000, network=True),
     _amortized("structured", "amortized, preset structured", 60),
     _peer("sv-nn", "SV&NN", "independent", 2.5, regimes="a", published="sv-nn"),
     _peer("sv-nn", "SV&NN", "observed", 2.5, regimes="a"),

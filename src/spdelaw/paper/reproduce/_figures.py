@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.paper.reproduce._curves import bars, laws, modes, moments, truths
+from spdelaw.paper.reproduce._network_figures import NETWORK_FIGURES, has_network
 from spdelaw.paper.reproduce._plan import N_MODES
-from spdelaw.report._style import COLUMN, GREY, figure_of, new_figure, save_figure, style
+from spdelaw.report.drawing import COLUMN, GREY, figure_of, new_figure, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,7 @@ LOOK = {
     "chaos-modelled": ("#56B4E9", "s"),
     "chaos-dropped": ("#E69F00", "^"),
     "amortized-paper": ("#D55E00", "v"),
+    "amortized-literal": ("#999999", "<"),
     "amortized-structured": ("#009E73", "D"),
 }
 OTHER = ("#CC79A7", "P")
@@ -90,7 +92,8 @@ def draw_figures(
         own = [r for r in records if r["regime"] == regime]
         if not any(True for _ in laws(own)):
             continue
-        for name, plot in FIGURES.items():
+        drawn = FIGURES | (NETWORK_FIGURES if has_network(own) else {})
+        for name, plot in drawn.items():
             figure = plot(own)
             files += [save_figure(figure, out / f"{regime}-{name}.{s}") for s in suffixes]
     return files

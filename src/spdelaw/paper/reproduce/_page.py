@@ -11,9 +11,7 @@ from spdelaw.paper.reproduce._data import TITLES
 from spdelaw.paper.reproduce._sheets import Row, Sheet, sheets, spread
 from spdelaw.paper.reproduce._tables import tables
 from spdelaw.paper.reproduce._views import errors_figure, law_figures
-from spdelaw.report.html._figure import Figure
-from spdelaw.report.html._page import render
-from spdelaw.report.html._section import Section, Table
+from spdelaw.report.html import Figure, Section, Table, render
 
 Record = dict[str, Any]
 
@@ -61,7 +59,8 @@ def _table(sheet: Sheet) -> Table:
 def _runs(records: list[Record], command: str) -> Section:
     lead = (
         "Every number of this page is from one of these runs; each has a record in JSON with its "
-        "whole configuration. A seed is that of paths, split and network."
+        "whole configuration. A number at the end of a name is that of the network's "
+        "initialisation, all on one data set, or of the data set where there is no network."
     )
     header = ("run", "epochs", "best epoch", "training", "seconds", "finished")
     lines = [

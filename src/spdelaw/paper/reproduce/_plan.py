@@ -1,4 +1,8 @@
-"""What runs: every entry, regime and seed of a profile, with all that decides its numbers."""
+"""What runs: every entry and regime of a profile, with all that decides its numbers.
+
+A system with a network is trained on one data set, that of seed 0, from several initialisations,
+as in the paper; what has none is fitted to several data sets, each with paths and split of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from spdelaw.paper.baselines._predictor import Predictor
+from spdelaw.paper.baselines import Predictor
 from spdelaw.paper.reproduce._entries import ENTRIES, Entry
 
 #: The paper's numbers of paths, modes and functions of time.
@@ -20,7 +24,8 @@ class Profile:
     Attributes:
         name: of the profile.
         reference_modes: modes of the simulated equation by regime.
-        seeds: of entries without training, and of entries with.
+        data_sets: for entries without a network.
+        initialisations: of entries with one, by entry or, under "", of all others.
         epochs: in place of the published ones, by entry; others are trained in full.
         n_train: training paths by entry, where fewer than 700.
         thin: step in time and space between values that are trained on, by entry.
@@ -31,7 +36,8 @@ class Profile:
 
     name: str
     reference_modes: Mapping[str, int]
-    seeds: tuple[int, int]
+    data_sets: int = 3
+    initialisations: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"": 1})
     epochs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     n_train: Mapping[str, int] = dataclasses.field(default_factory=dict)
     thin: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -45,7 +51,6 @@ QUICK = Profile(
     # Eight modes on the line: with more, its uniform grid mixes them, and the exact engine
     # spends minutes on modelling the others.
     reference_modes={"a": 8, "b": 50},
-    seeds=(3, 1),
     epochs={
         "amortized-paper": 30, "deeponet-hidden": 1, "fno-hidden": 5,
         "nspde-hidden": 5, "dlr-net-hidden": 15, "sv-nn-independent": 200, "sv-nn-observed": 200,
@@ -54,26 +59,45 @@ QUICK = Profile(
     n_train={"dlr-net-observed": 60},
     thin={"sv-nn-independent": 4, "sv-nn-observed": 4},
     rules={"dlr-net-observed": {"batch_size": 4}},
-    left_out=("deeponet-observed", "fno-observed", "nspde-observed"),
+    left_out=("amortized-literal", "deeponet-observed", "fno-observed", "nspde-observed"),
     keep_runs=False,
 )  # fmt: skip
-FULL = Profile("full", reference_modes={"a": 50, "b": 50}, seeds=(3, 3))
+FULL = Profile(
+    "full", reference_modes={"a": 50, "b": 50}, initialisations={"": 3, "amortized-literal": 1}
+)
 PROFILES = {profile.name: profile for profile in (QUICK, FULL)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One entry on one regime with one seed."""
+    """One entry on one regime.
+
+    Attributes:
+        entry: the system.
+        regime: of the paper.
+        number: of the initialisation where there is a network, else of the data set.
+        profile: how much of the protocol.
+    """
 
     entry: Entry
     regime: str
-    seed: int
+    number: int
     profile: Profile
 
     @property
     def name(self) -> str:
         """Name of its record."""
-        return f"{self.regime}-{self.entry.key}-{self.seed}"
+        return f"{self.regime}-{self.entry.key}-{self.number}"
+
+    @property
+    def seed(self) -> int:
+        """Of the paths and of the split."""
+        return 0 if self.entry.network else self.number
+
+    @property
+    def initialisation(self) -> int | None:
+        """Seed of the network, None where there is none."""
+        return self.number if self.entry.network else None
 
     @property
     def epochs(self) -> int | None:
@@ -128,13 +152,14 @@ class Run:
             changed = protocol.changed(epochs=self.epochs, **self.rules)
             own["protocol"] = dataclasses.asdict(changed)
         return {
-            "data": data, "seed": self.seed, "n_modes": N_MODES, "n_time": N_TIME,
+            "data": data, "seed": self.seed, "initialisation": self.initialisation,
+            "n_modes": N_MODES, "n_time": N_TIME,
             "epochs": self.epochs, "n_train": self.n_train, "thin": self.thin, **own,
         }  # fmt: skip
 
 
 def plan(regimes: str, profile: Profile) -> list[Run]:
-    """Runs of a profile, the first seed of everything before the second of anything.
+    """Runs of a profile, the first of everything before the second of anything.
 
     Example:
         >>> runs = plan("b", PROFILES["quick"])
@@ -142,11 +167,16 @@ def plan(regimes: str, profile: Profile) -> list[Run]:
         ['b-limits-0', 'b-exact-0']
     """
     runs = []
-    for seed in range(max(profile.seeds)):
+    for number in range(max(profile.data_sets, *profile.initialisations.values())):
         for regime in regimes:
             for entry in ENTRIES:
-                wanted = profile.seeds[1 if entry.epochs else 0]
-                fits = regime in entry.regimes and seed < wanted and entry.available
-                if fits and entry.key not in profile.left_out:
-                    runs.append(Run(entry, regime, seed, profile))
+                fits = regime in entry.regimes and number < repeats(entry, profile)
+                if fits and entry.available and entry.key not in profile.left_out:
+                    runs.append(Run(entry, regime, number, profile))
     return runs
+
+
+def repeats(entry: Entry, profile: Profile) -> int:
+    """Initialisations of its network, or data sets."""
+    counts = profile.initialisations
+    return counts.get(entry.key, counts[""]) if entry.network else profile.data_sets

@@ -1,4 +1,4 @@
-"""Records: one JSON file a run, written whole or not at all. Tables and figures read only these."""
+"""Records: one JSON file for each run, written whole or not at all; tables read only these."""
 
 from __future__ import annotations
 

@@ -18,6 +18,12 @@ TASKS = {
     "observed": "is given the noise that drove the test path",
 }
 ERRORS = ("relative_l2", "rmse")
+#: Below the table of errors.
+HOW_TO_READ = (
+    "Networks are trained from several initialisations on one data set and split; what has no "
+    "network is fitted to several data sets, each with paths and split of its own. Over limit: the "
+    "mean relative error over that of the first limit of its task, on the same test paths."
+)
 
 
 class Sheet(NamedTuple):
@@ -74,15 +80,31 @@ def _errors(rows: list[Row]) -> Sheet:
         own = [_errors_line(row) for row in rows if row["task"] == task]
         groups |= {seen: own} if own else {}
     n = rows[0]["n_test"] if rows else 0
-    title = f"Errors on {n} test paths, mean ± standard deviation over seeds"
-    header = ("system", "parameters", "rel L2", "paper", "RMSE", "paper", "seeds")
-    return Sheet(title, header, groups, _shortened(rows))
+    title = f"Errors on {n} test paths, mean ± standard deviation"
+    header = ("system", "parameters", "rel L2", "paper", "RMSE", "paper", "over limit", "runs")
+    return Sheet(title, header, groups, " ".join(filter(None, (HOW_TO_READ, _shortened(rows)))))
 
 
 def _errors_line(row: Row) -> list[str]:
     errors = [cell for n in ERRORS for cell in (spread(row[n]), _printed(row[f"paper_{n}"]))]
     count = "" if row["kind"] == "reference" else f"{row['parameters']:,}"
-    return [name_of(row), count, *errors, str(len(row["seeds"]))]
+    times = row.get("over_limit")
+    limit = "" if times is None or row["kind"] == "reference" else f"{times:.2f}"
+    return [name_of(row), count, *errors, limit, runs_of(row)]
+
+
+def runs_of(row: Row) -> str:
+    """What the mean and its spread are over.
+
+    Example:
+        >>> runs_of({"initialisations": [0, 1, 2], "seeds": [0, 0, 0]})
+        '3 networks'
+        >>> runs_of({"initialisations": [], "seeds": [0]})
+        '1 data set'
+    """
+    networks = row.get("initialisations") or []
+    word, n = ("network", len(networks)) if networks else ("data set", len(row["seeds"]))
+    return f"{n} {word}" + ("s" if n > 1 else "")
 
 
 def _shortened(rows: list[Row]) -> str:
@@ -105,7 +127,7 @@ def _laws(rows: list[Row]) -> Sheet:
             name_of(row), spread(row["kl_per_path"]), "" if limit is None else f"{limit:.3g}",
             *(spread(values) for values in (*scores, row["energy_score"])),
         ])  # fmt: skip
-    header = ("system", "KL a path", "p / 2M", "CRPS", "95 % holds", "CRPS", "95 % holds",
+    header = ("system", "KL per path", "p / 2M", "CRPS", "95 % holds", "CRPS", "95 % holds",
               "energy score")  # fmt: skip
     note = (
         "The first CRPS and coverage are of paths that were seen, the second, with the energy "
@@ -139,7 +161,7 @@ def name_of(row: Row) -> str:
 
 
 def spread(values: list[float], digits: int = 4) -> str:
-    """Mean, with the standard deviation over seeds where there are several.
+    """Mean, with the standard deviation over runs where there are several.
 
     Example:
         >>> spread([0.1, 0.2, 0.3]), spread([0.5]), spread([])

@@ -8,7 +8,7 @@ import numpy as np
 
 from spdelaw.paper.reproduce._curves import bars, laws, modes, moments, truths
 from spdelaw.paper.reproduce._sheets import TASKS, Row, name_of
-from spdelaw.report.html._figure import Figure, axis, layout, log_axis, packed, panel_title
+from spdelaw.report.html import Figure, axis, layout, log_axis, packed, panel_title
 
 Record = dict[str, Any]
 Array = np.ndarray
@@ -20,6 +20,7 @@ LOOK = {
     "chaos-modelled": ("@fourth", "square"),
     "chaos-dropped": ("@third", "triangle-up"),
     "amortized-paper": ("@law", "triangle-down"),
+    "amortized-literal": ("@muted", "triangle-left"),
     "amortized-structured": ("@second", "diamond"),
 }
 OTHER = ("@muted", "cross")
@@ -59,7 +60,7 @@ def errors_figure(regime: str, rows: list[Row]) -> Figure:
     settings = layout(**axes, annotations=titles, margin={"l": 8, "r": 24, "t": 66, "b": 52})
     settings["legend"] |= {"yref": "container", "y": 1.0, "yanchor": "top"}
     caption = (
-        "Mean over seeds with its standard deviation; diamonds are the numbers printed in the "
+        "Mean over runs with its standard deviation; diamonds are the numbers printed in the "
         "paper. Systems are comparable within a panel only: they were told different things."
     )
     return Figure(f"errors-{regime}", caption, traces, settings, height + 110)
@@ -118,7 +119,7 @@ def law_figures(regime: str, records: list[Record]) -> list[Figure]:
             f"moments-{regime}", records, ("averaged_variance", "spatially averaged variance"),
             ("energy_at_end", "energy E c<sub>n</sub>(T)<sup>2</sup> at the last time"),
             "Variance over time and energy of the modes at the last time, of each learned law and "
-            "of the law that made the data. Bands and bars are standard deviations over seeds.",
+            "of the law that made the data. Bands and bars are standard deviations over runs.",
         ),
         _pair(
             f"spectra-{regime}", records, ("eigenvalues", "eigenvalue λ<sub>n</sub>"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spdelaw.evaluation import predict_tier
 from spdelaw.report._innovations import correlations, pit_histogram
@@ -62,7 +62,7 @@ def _innovations(z: Array, unit: str) -> Figure:
     return Figure(
         "innovations",
         "Left: histogram of the innovations' probabilities, with the band that chance allows. "
-        f"Right: their correlation in time, one line a {unit}, with its 95 % band.",
+        f"Right: their correlation in time, one line per {unit}, with its 95 % band.",
         traces, figure_layout, 360,
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def _shares(mean: Array, std: Array, truth: Array) -> Array:
     if not there.any():
         return np.full(len(LEVELS), np.nan)
     distance = np.abs(truth - mean)[there] / std[there]
-    return np.array([(distance <= special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
+    return np.array([(distance <= scipy.special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
 
 
 def _tests(material: Material) -> Table:

@@ -40,7 +40,7 @@ def _figure(material: Material, n: int) -> Figure:
     result = material.law.forecast(history, when)
     mean, std = (part.values for part in moments_of("forecast", result, 0))
     x, place = spots(material, path.values, POINTS)
-    noise = np.broadcast_to(material.law.state.observation_variance, mean.shape[1:])
+    noise = np.broadcast_to(material.law.observation_variance, mean.shape[1:])
     std = np.sqrt(std**2 + noise)[:, x].T
     mean, seen = mean[:, x].T, path.values[:, x].T
     before = thinned(path.sizes["time"], 2 * TIMES)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from spdelaw.data import describe
 from spdelaw.domain import Places
-from spdelaw.equation import SpectralSPDE
+from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
 from spdelaw.law import Law
@@ -158,7 +158,9 @@ def gather(
 
 
 def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:
-    return truth if truth is not None and truth.n_modes >= law.n_modes else None
+    if truth is None or not isinstance(law.dynamics, Linear):
+        return None
+    return truth if truth.n_modes >= law.n_modes else None
 
 
 def _check_laws(laws: dict[str, Law]) -> None:

@@ -8,6 +8,8 @@ import platform
 import numpy as np
 
 from spdelaw._version import __version__
+from spdelaw.equation import Linear
+from spdelaw.law import Law
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._section import Section, Table
 
@@ -49,25 +51,31 @@ def _range(values: dict[str, float | None]) -> str:
 def _law(material: Material, name: str) -> list[list[str]]:
     law = material.laws[name]
     info = law.info
-    seconds = info.get("seconds", {})
-    rows = [
-        ["file", material.source.get(f"law {name}", "passed in memory")],
-        ["domain", str(law.domain)],
-        ["engine", f"{info.get('engine')}, route {info.get('route', '–')}"],
-        ["model", f"drift {info.get('drift')}, noise {info.get('noise')}, initial state "
-         f"{law.parameters.attrs.get('initial_state')}, {info.get('n_nuisance', 0)} "
-         "nuisance modes"],
-        ["log-likelihood", f"{info.get('log_likelihood', np.nan):.8g} with "
-         f"{info.get('n_parameters')} parameters"],
-        ["fitted in", f"{sum(seconds.values()):.2f} s, spdelaw {info.get('version', '?')}"],
-    ]  # fmt: skip
-    if info.get("preparation"):
-        rows.insert(2, ["prepared by", "; ".join(info["preparation"])])
-    learned_from = info.get("data")
-    if isinstance(learned_from, dict):
-        rows.insert(1, ["learned from", f"{learned_from.get('file', '?')}, SHA-256 "
-                        f"{learned_from.get('fingerprint', '?')}"])  # fmt: skip
-    return rows
+    model = f"dynamics {law.dynamics.name}"
+    if isinstance(law.dynamics, Linear):
+        model = f"drift {info.drift}, noise {info.noise}"
+    rows = {
+        "file": material.source.get(f"law {name}", "passed in memory"),
+        "learned from": "",
+        "domain": str(law.domain),
+        "prepared by": "; ".join(info.preparation or []),
+        "engine": f"{info.engine}, route {info.route or '–'}",
+        "model": f"{model}, initial state {law.initial.kind}, {info.get('n_nuisance', 0)} "
+        "nuisance modes",
+        "log-likelihood": f"{info.log_likelihood:.8g}{_of(law)} with {info.n_parameters} "
+        "parameters",
+        "fitted in": f"{sum((info.seconds or {}).values()):.2f} s, spdelaw {info.version or '?'}",
+    }
+    if info.data is not None:
+        file, digest = (info.data.get(key, "?") for key in ("file", "fingerprint"))
+        rows["learned from"] = f"{file}, SHA-256 {digest}"
+    return [[key, text] for key, text in rows.items() if text]
+
+
+def _of(law: Law) -> str:
+    """The numbers that the log-likelihood is a density of, in words."""
+    of = law.info.log_likelihood_of
+    return "" if of is None else f" of {of['count']} {of['kind']}"
 
 
 def _software() -> list[list[str]]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import SpectralSPDE
+from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -27,14 +27,16 @@ class Rates(NamedTuple):
     unit: str
 
 
-def rates(law: Law) -> Rates:
-    """Of a law."""
+def rates(law: Law) -> Rates | None:
+    """Of a linear law; None for others, which have no such numbers."""
     p = law.parameters
+    if not isinstance(law.dynamics, Linear):
+        return None
     if "eigenvalue" in p:
         return Rates(p["eigenvalue"].values, p["noise_variance"].values, "mode")
     own = np.arange(law.n_modes)
-    return Rates(law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values[own, own],
-                 "eigenmode")  # fmt: skip
+    decay, noise = law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values
+    return Rates(decay, noise[own, own], "eigenmode")
 
 
 def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:

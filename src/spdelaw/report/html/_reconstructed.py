@@ -23,7 +23,7 @@ class Reconstructed(NamedTuple):
         mean: of the smoothed field.
         reach: half-width of the band in which 95 % of the observations should lie.
         times: as numbers.
-        labels: one a path.
+        labels: one per path.
     """
 
     observed: Array
@@ -54,7 +54,7 @@ def reconstructed(material: Material) -> Reconstructed:
     return Reconstructed(
         np.stack([o.values for o in observed]),
         np.stack([m.values for m, _ in moments]),
-        Z95 * np.sqrt(std**2 + material.law.state.observation_variance),
+        Z95 * np.sqrt(std**2 + material.law.observation_variance),
         observed[0]["time"].values,
         [f"path {name}" for name in some["path"].values],
     )

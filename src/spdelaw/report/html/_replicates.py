@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.equation import Linear
 from spdelaw.report._estimates import spatial_weights
 from spdelaw.report.html._figure import thinned
 from spdelaw.report.html._material import Material
@@ -21,6 +22,8 @@ Array = np.ndarray
 DRAWS, PATHS = 60, 40
 #: Most times of a path, and most values of it; large grids are seen at fewer times.
 TIMES, VALUES = 300, 100_000
+#: Draws behind the mean of a law that has none in closed form.
+MEAN_DRAWS = 1000
 #: Times at which coefficients are estimated for the energy of the modes.
 ROWS = 12
 
@@ -61,8 +64,7 @@ class _Spread:
 
     def __init__(self, material: Material, times: Array) -> None:
         self._weights = spatial_weights(material.law.domain, material.points)
-        centre = material.on_points(material.law.equation.mean(times, material.points))
-        self._known = centre if material.fields.sizes["path"] < 2 else None
+        self._known = _mean(material, times) if material.fields.sizes["path"] < 2 else None
         shape = (1 + DRAWS, len(times), len(material.points))
         self._count, self._sum, self._squares = (
             np.zeros(shape[1:]),
@@ -93,6 +95,14 @@ class _Spread:
         # Scaled to the whole domain where some points are missing at a time.
         return np.where(total > 0, share / np.where(total > 0, total, 1.0) * self._weights.sum(),
                         np.nan)  # fmt: skip
+
+
+def _mean(material: Material, times: Array) -> Array:
+    """Mean of the law at times, (T, M): in closed form, or over draws where there is none."""
+    law = material.law
+    if isinstance(law.dynamics, Linear):
+        return material.on_points(law.equation.mean(times, material.points))
+    return material.on_points(law.sample(MEAN_DRAWS, times, material.points)).mean(0)
 
 
 class _Energy:

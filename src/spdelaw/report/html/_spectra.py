@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.law import Law
 from spdelaw.report.html._figure import (
     LAW_COLOURS,
     MARKERS,
@@ -30,24 +29,34 @@ DOMAINS = ((0.0, 0.45), (0.55, 1.0))
 
 
 def section(material: Material) -> Section:
-    """Both spectra of all laws, against the truth where it is known."""
+    """Both spectra of all laws, against the truth where it is known.
+
+    A law that is not linear has no spectra: its numbers stand in the tables alone.
+    """
     level = 100 * float(material.law.parameters.attrs["interval_level"])
+    tables = (_modes(material), _rest(material))
+    if rates(material.law) is None:
+        lead = f"Every number of the law with its {level:g} % interval."
+        return Section("spectra", "What was learned", lead, tables)
     lead = (
         f"Each mode is a pattern in space that decays at its rate λ and is kicked by noise of "
         f"variance q per unit of time. Bars are {level:g} % intervals; a missing bar means that "
         "the data do not determine the number."
     )
-    parts: list[Figure | Table] = [_figure(material), _modes(material)]
+    parts: list[Figure | Table] = [_figure(material), tables[0]]
     if "drift" in material.law.parameters:
         lead += (
             " Drift or noise couple these modes: the rates shown are those of the eigenmodes of "
             "the drift, patterns that decay on their own; some turn while they decay."
         )
         parts.append(_eigenmodes(material))
-    return Section("spectra", "What was learned", lead, (*parts, _rest(material)))
+    return Section("spectra", "What was learned", lead, (*parts, tables[1]))
 
 
 def _figure(material: Material) -> Figure:
+    found = {name: rates(law) for name, law in material.laws.items()}
+    known = {name: own for name, own in found.items() if own is not None}
+    unit, n_modes = next(iter(known.values())).unit, material.law.n_modes
     traces: list[dict[str, Any]] = []
     for panel, name in enumerate(PANELS):
         axes = {
@@ -55,35 +64,33 @@ def _figure(material: Material) -> Figure:
             "yaxis": f"y{panel + 1 if panel else ''}",
         }
         traces += [_truth(material, name, axes, panel == 0)] if material.truth else []
-        for i, (label, law) in enumerate(material.laws.items()):
-            traces.append(_estimates(law, label, name, i, len(material.laws), axes, panel == 0))
+        for i, (label, own) in enumerate(known.items()):
+            values = getattr(own, name)
+            traces.append(_estimates(values, label, i, len(known), axes, panel == 0))
     figure_layout = layout(
-        xaxis=axis(f"{rates(material.law).unit} n", domain=DOMAINS[0],
-                   dtick=_tick(material.law.n_modes)),
-        xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(material.law.n_modes), anchor="y2"),
-        yaxis=log_axis(_all(material, "decay")),
-        yaxis2=log_axis(_all(material, "noise"), anchor="x2"),
+        xaxis=axis(f"{unit} n", domain=DOMAINS[0], dtick=_tick(n_modes)),
+        xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(n_modes), anchor="y2"),
+        yaxis=log_axis(np.concatenate([own.decay[:, 0] for own in known.values()])),
+        yaxis2=log_axis(np.concatenate([own.noise[:, 0] for own in known.values()]), anchor="x2"),
         annotations=[
             panel_title(title, x) for title, (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
         ],
         margin={"l": 64, "r": 24, "t": 70, "b": 52},
-    )  # fmt: skip
+    )
     figure_layout["legend"] |= {"y": 1.1}
     return Figure(
         "spectra",
         "Eigenvalues (left) and noise variances (right) over the mode number, on logarithmic axes.",
-        traces, figure_layout, 400,
-    )  # fmt: skip
-
-
-def _all(material: Material, name: str) -> np.ndarray:
-    return np.concatenate([getattr(rates(law), name)[:, 0] for law in material.laws.values()])
+        traces,
+        figure_layout,
+        400,
+    )
 
 
 def _estimates(
-    law: Law, label: str, name: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
+    values: np.ndarray, label: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
 ) -> dict[str, Any]:
-    estimate, _, lower, upper = getattr(rates(law), name).T
+    estimate, _, lower, upper = values.T
     known = np.isfinite(lower) & np.isfinite(upper)
     shift = 0.16 * (i - 0.5 * (n_laws - 1))
     return {

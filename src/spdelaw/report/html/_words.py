@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spdelaw.domain import Interval, Line
+from spdelaw.equation import Linear
+from spdelaw.law import Law
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._rates import rates
 
@@ -39,15 +41,10 @@ def answers(material: Material) -> tuple[Answer, Answer, Answer]:
 
 def _learned(material: Material) -> Answer:
     law, sizes = material.law, material.description["sizes"]
-    lam, _, kind = rates(law)
-    slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
-    unit = _unit(material)
     sentences = [
-        f"From {_count(law.info.get('n_paths', 0), 'path')} of {law.info.get('n_times')} times at "
-        f"{law.info.get('n_points')} points, on {_where(material)}.",
-        f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
-        f"{_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
-        f"{_time(lam[fast], unit)}.",
+        f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
+        f"{law.info.n_points} points, on {_where(material)}.",
+        *_dynamics(material),
         _noise(material),
     ]
     steps = law.info.get("preparation", [])
@@ -63,38 +60,50 @@ def _learned(material: Material) -> Answer:
     return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
 
 
+def _dynamics(material: Material) -> list[str]:
+    """How fast the modes forget and which is kicked most, or the name of other dynamics."""
+    found = rates(material.law)
+    if found is None:
+        return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
+    lam, noise, kind = found
+    slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
+    unit = _unit(material)
+    return [
+        f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
+        f"{_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
+        f"{_time(lam[fast], unit)}.",
+        f"Forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
+    ]
+
+
 def _noise(material: Material) -> str:
     law = material.law
-    strongest = int(np.argmax(rates(law).noise[:, 0]))
-    total = float(law.equation.variance([law.times[-1]]).values[0].sum())
-    std = np.sqrt(np.mean(law.state.observation_variance))
-    size = np.sqrt(total / law.domain.volume)
+    std = np.sqrt(np.mean(law.observation_variance))
     if std == 0:
-        told = "No observation noise was found."
-    else:
-        told = (
-            f"An observation has noise of standard deviation {std:.3g}, beside {size:.3g} for the "
-            "field's own fluctuation."
-        )
-    return f"Forcing is strongest in mode {strongest + 1}. {told}"
+        return "No observation noise was found."
+    told = f"An observation has noise of standard deviation {std:.3g}"
+    if not isinstance(law.dynamics, Linear):
+        return f"{told}."
+    total = float(law.equation.variance([law.times[-1]]).values[0].sum())
+    size = np.sqrt(total / law.domain.volume)
+    return f"{told}, beside {size:.3g} for the field's own fluctuation."
 
 
 def _sure(material: Material) -> Answer:
     law = material.law
-    decay, noise, _ = rates(law)
-    parts = [0.5 * (t[:, 3] - t[:, 2]) / t[:, 0] for t in (decay, noise)]
-    widths = np.concatenate(parts)
+    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _tables(law).values()]
+    widths = np.concatenate([*parts, np.zeros(0)])
     lost = int((~np.isfinite(widths) | (widths > 3)).sum())
     level = 100 * float(law.parameters.attrs["interval_level"])
     known = widths[np.isfinite(widths)]
     middle = float(np.median(known)) if known.size else np.inf
-    half = [100 * float(np.median(w)) for w in parts]
-    sentences = [
-        f"The typical {level:g} % interval reaches ± {half[0]:.2g} % around an eigenvalue and "
-        f"± {half[1]:.2g} % around a noise variance."
+    half = [
+        f"± {100 * float(np.median(w)):.2g} % around {what}"
+        for what, w in zip(_tables(law), parts, strict=True)
     ]
+    sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
     if not lost:
-        sentences.append(f"All {len(widths)} numbers of the two spectra are determined.")
+        sentences.append(f"All {len(widths)} numbers of the modes are determined.")
     else:
         sentences.append(
             f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
@@ -105,6 +114,16 @@ def _sure(material: Material) -> Answer:
     if middle > SHARP or lost:
         return Answer("How sure", "Fairly", sentences, "fair")
     return Answer("How sure", "Sharply", sentences, "good")
+
+
+def _tables(law: Law) -> dict[str, Array]:
+    """Intervals (n, 4) of what is judged: the two spectra, or the numbers of other dynamics."""
+    found = rates(law)
+    if found is not None:
+        return {"an eigenvalue": found.decay, "a noise variance": found.noise}
+    own = {str(n).replace("_", " "): v.values.reshape(-1, 4) for n, v in law.parameters.items()}
+    known = {name: v[v[:, 1] > 0] for name, v in own.items()}
+    return {name: v for name, v in known.items() if len(v) and "initial" not in name}
 
 
 def _notes(notes: list[str]) -> list[str]:

@@ -1,0 +1,293 @@
+"""How far each costly step is from what its arithmetic or its data allow, one row each.
+
+Run it with ``python -m benchmarks.bench_limits``; ``--only NAME`` for some rows. Every row is
+timed beside its own yardstick in turn, so that the ratio carries over between machines and the
+times do not. The file says of each row whether its limit was met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from unittest import mock
+
+from benchmarks._timing import interleaved_medians, table, versions, write_results
+
+import numpy as np  # isort: skip
+
+import spdelaw as sl  # isort: skip
+from spdelaw.domain import Multiplied  # isort: skip
+from spdelaw.model import Parameters, collapse, evaluate_likelihood  # isort: skip
+
+COMMAND = "python -m benchmarks.bench_limits"
+REPEATS = 7
+SQUARE = sl.Box((0, np.pi), (0, np.pi))
+CHAIN_NOTE = (
+    "three quarters are the elimination, of which inverses of 30 x 30 are half; transitions and "
+    "sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri (nearly twice as "
+    "slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and covariances"
+)
+
+
+class Row(NamedTuple):
+    """What was timed, beside what, and the largest ratio that meets the limit."""
+
+    case: str
+    yardstick: str
+    task: Callable[[], object]
+    beside: Callable[[], object]
+    limit: float
+    note: str = ""
+
+
+def main() -> int:
+    """Time all rows, print and write the table; 1 where a limit was missed."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    names = [*ROWS, *SINGLE]
+    parser.add_argument("--only", nargs="*", choices=names, default=names)
+    asked = parser.parse_args().only
+    rows = [_timed(name, ROWS[name]()) for name in asked if name in ROWS]
+    rows += [SINGLE[name]() for name in asked if name in SINGLE]
+    document = {
+        "command": COMMAND, "threads": 1, "repeats": REPEATS, "rows": rows,
+        "versions": {"spdelaw": sl.__version__, **versions("numpy", "scipy", "numba")},
+    }  # fmt: skip
+    text = _markdown(document)
+    if asked == names:
+        write_results("limits", document, text)
+    print(text)
+    return 0 if all(row["met"] for row in rows) else 1
+
+
+def _timed(name: str, row: Row) -> dict[str, Any]:
+    tasks = {"task": row.task, "beside": row.beside}
+    found = interleaved_medians(tasks, REPEATS, time.process_time)
+    ratio = found["task"]["median"] / found["beside"]["median"]
+    print(f"{name}: {ratio:.3g} (limit {row.limit:g})", flush=True)
+    return {
+        "name": name, "case": row.case, "yardstick": row.yardstick, "seconds": found["task"],
+        "yardstick_seconds": found["beside"], "ratio": ratio, "limit": row.limit,
+        "met": bool(ratio <= row.limit), "note": row.note,
+    }  # fmt: skip
+
+
+# -- data --------------------------------------------------------------------------------
+
+
+def _record(n_modes: int, n_times: int = 3000, side: int = 40) -> tuple[np.ndarray, ...]:
+    """One path (1, T, M) with noise and 40 % missing, its times, points and parameters."""
+    rng, points = np.random.default_rng(0), SQUARE.grid(side)
+    equation = sl.catalogue.heat_on(SQUARE, n_modes, nu=0.05, noise=sl.PowerLaw(0.5))
+    times = np.linspace(0.0, 0.01 * n_times, n_times)
+    fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
+    values = fields.values.reshape(1, n_times, -1)
+    values[rng.uniform(size=values.shape) < 0.4] = np.nan
+    return values, times, points, equation
+
+
+def _parameters(equation: sl.SpectralSPDE) -> Parameters:
+    lam, q = np.asarray(equation.eigenvalues), np.asarray(equation.noise_variance)
+    return Parameters(lam, q, np.zeros(len(lam)), q / (2 * lam), np.asarray(0.01), "gaussian")
+
+
+# -- rows --------------------------------------------------------------------------------
+
+
+def _gram() -> Row:
+    """Masks with weights: looked up against multiplied."""
+    points, rng = SQUARE.grid(64), np.random.default_rng(0)
+    weights = (rng.random((8, len(points))) > 0.3) * rng.uniform(0.5, 2.0, len(points))
+    looked_up = SQUARE.products(points, 256)
+    plain = Multiplied(SQUARE.eigenfunctions(points, 256))
+    return Row(
+        "Gram matrices of 8 masks with weights, 64 x 64 points, 256 modes",
+        "the same by matrix products", lambda: looked_up.gram(weights),
+        lambda: [plain.gram(row[None]) for row in weights], 0.27 / 5.6,
+    )  # fmt: skip
+
+
+def _collapse() -> Row:
+    values, times, points, _ = _record(8)
+    phi = SQUARE.eigenfunctions(points, 8)
+    return Row(
+        "collapse, one path of 3000 maps of 40 x 40, 40 % missing, 8 modes",
+        "one pass: gaps to zero, times Phi",
+        lambda: collapse(values, times, phi, None, SQUARE.products(points, 8)),
+        lambda: np.where(np.isnan(values), 0.0, values) @ phi, 3.0,
+    )  # fmt: skip
+
+
+def _chain() -> Row:
+    n = 30
+    values, times, points, equation = _record(n)
+    phi = SQUARE.eigenfunctions(points, n)
+    collapsed = collapse(values, times, phi, None, SQUARE.products(points, n))
+    parameters = _parameters(equation)
+    stack = np.random.default_rng(0).standard_normal((len(times), n, n))
+    out, half = np.empty_like(stack), np.empty_like(stack[: len(times) // 2])
+
+    def flops() -> None:
+        """5 N^3 T operations, as two and a half products of all blocks."""
+        np.matmul(stack, stack, out=out)
+        np.matmul(stack, stack, out=out)
+        np.matmul(stack[: len(half)], stack[: len(half)], out=half)
+
+    return Row(
+        "likelihood with score, the same record, 30 modes", "5 N^3 T operations in products",
+        lambda: evaluate_likelihood(collapsed, parameters), flops, 3.0, CHAIN_NOTE,
+    )  # fmt: skip
+
+
+def _short_paths() -> Row:
+    domain, rng = sl.Interval(0, np.pi), np.random.default_rng(0)
+    equation, points = sl.catalogue.heat(8), sl.Interval(0, np.pi).grid(101)
+    times = np.linspace(0.0, 0.5, 51)
+    values = sl.simulate(equation, 700, times, points, seed=0, observation_std=0.1).values
+    values[rng.uniform(size=values.shape) < 0.3] = np.nan
+    collapsed = collapse(values, times, domain.eigenfunctions(points, 8))
+    parameters = _parameters(equation)
+
+    def plain() -> object:
+        with mock.patch("spdelaw.model._chain.COMPILED_SECONDS", np.inf):
+            return evaluate_likelihood(collapsed, parameters)
+
+    return Row(
+        "likelihood with score, 700 paths of 51 times with gaps of their own, 8 modes",
+        "the same without numba", lambda: evaluate_likelihood(collapsed, parameters), plain, 0.5,
+    )  # fmt: skip
+
+
+def _fitted(n_modes: int) -> tuple[sl.Law, Any]:
+    """A law of the record's equation, and the record as labelled fields with gaps."""
+    values, times, points, equation = _record(n_modes)
+    clean = sl.simulate(equation, 20, times[:100], points, seed=1)
+    law = sl.fit(clean, SQUARE, n_modes, initial="stationary")
+    fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
+    return law, fields.copy(data=values.reshape(fields.shape))
+
+
+def _reconstruct() -> Row:
+    n = 30
+    law, fields = _fitted(n)
+    phi, rng = SQUARE.eigenfunctions(SQUARE.grid(40), n), np.random.default_rng(0)
+    i, j = np.tril_indices(n)
+    states, pairs = rng.standard_normal((3000, n)), phi[:, i] * phi[:, j]
+    spread = rng.standard_normal((3000, len(i)))
+    return Row(
+        "reconstruct, the same record, 30 modes", "its products: means and variances of fields",
+        lambda: law.reconstruct(fields), lambda: (states @ phi.T, spread @ pairs.T), 5.0,
+    )  # fmt: skip
+
+
+def _memory_of_reconstruct() -> dict[str, Any]:
+    law, fields = _fitted(30)
+    law.reconstruct(fields)
+    tracemalloc.start()
+    result = law.reconstruct(fields)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = sum(part.nbytes for part in result.values())
+    return {
+        "name": "reconstruct_memory", "case": "the same, largest memory on the way",
+        "yardstick": f"its result, {size / 1e6:.0f} MB", "ratio": peak / size, "limit": 3.0,
+        "met": bool(peak <= 3.0 * size), "note": "",
+    }  # fmt: skip
+
+
+def _complete() -> Row:
+    domain = sl.Interval(0, np.pi)
+    fields = sl.simulate(
+        sl.catalogue.heat(8), 1000, np.linspace(0.0, 1.0, 201), domain.grid(101), seed=0
+    )
+    values = fields.values
+    return Row(
+        "complete fit with standard errors, 1000 x 201 x 101, 8 modes", "X.sum()",
+        lambda: sl.fit(fields, domain, 8), lambda: values.sum(), 6.0,
+        "X @ Phi alone is more than half of the limit; two further readings (are all values "
+        "finite, and the energy) and the search with its labels are the rest",
+    )  # fmt: skip
+
+
+#: What a new process does: a fit of few values with gaps, timed, and whether it compiled.
+SMALL_FIT = """
+import sys, time
+import numpy as np, spdelaw as sl
+domain = sl.Interval(0, np.pi)
+fields = sl.simulate(sl.catalogue.heat(4), 20, np.linspace(0, 1, 51), domain.grid(33), seed=0,
+                     observation_std=0.05)
+fields.values[np.random.default_rng(0).uniform(size=fields.shape) < 0.3] = np.nan
+clock = [time.perf_counter()]
+for _ in range(2):
+    sl.fit(fields, domain, 4)
+    clock.append(time.perf_counter())
+print(clock[1] - clock[0], clock[2] - clock[1], "numba" in sys.modules)
+"""
+
+
+def _first_small_fit() -> dict[str, Any]:
+    """The first fit of a new process against the second; small data must not wait for numba."""
+    done = subprocess.run([sys.executable, "-c", SMALL_FIT], capture_output=True, text=True)
+    first, second, compiled = done.stdout.split()[-3:]
+    ratio = float(first) / float(second)
+    return {
+        "name": "first_fit", "case": "first fit of small data with gaps in a new process",
+        "yardstick": "the second one", "ratio": ratio, "limit": 2.0,
+        "met": ratio <= 2.0 and compiled == "False",
+        "note": f"numba loaded: {compiled}", "seconds": {"median": float(first)},
+        "yardstick_seconds": {"median": float(second)},
+    }  # fmt: skip
+
+
+ROWS: dict[str, Callable[[], Row]] = {
+    "gram": _gram, "collapse": _collapse, "chain": _chain, "short_paths": _short_paths,
+    "reconstruct": _reconstruct, "complete": _complete,
+}  # fmt: skip
+#: Rows that are measured once.
+SINGLE: dict[str, Callable[[], dict[str, Any]]] = {
+    "reconstruct_memory": _memory_of_reconstruct, "first_fit": _first_small_fit,
+}  # fmt: skip
+
+
+def _range(seconds: dict[str, float] | None) -> str:
+    if not seconds:
+        return ""
+    middle = f"{1e3 * seconds['median']:.3g}"
+    if "min" not in seconds:
+        return middle
+    return f"{middle} ({1e3 * seconds['min']:.3g} to {1e3 * seconds['max']:.3g})"
+
+
+def _markdown(d: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["case"], row["yardstick"], _range(row.get("seconds")),
+            _range(row.get("yardstick_seconds")), f"{row['ratio']:.3g}", f"{row['limit']:.3g}",
+            "met" if row["met"] else "**missed**", row["note"],
+        ]
+        for row in d["rows"]
+    ]  # fmt: skip
+    head = ["case", "beside", "ms (range)", "beside, ms (range)", "ratio", "limit", "", "note"]
+    return "\n".join(
+        [
+            "# How far from the limit",
+            "",
+            "Each row is timed beside its own yardstick in turn; the limit is the largest ratio of "
+            "the two that was set for it.",
+            "",
+            table(head, rows),
+            "",
+            f"Command: `{d['command']}`. {d['repeats']} interleaved repeats, time of the process, "
+            "one thread.",
+            f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

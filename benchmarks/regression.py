@@ -1,0 +1,316 @@
+"""What version 0.1 learns and says, kept, and whether the present code still does.
+
+``python -m benchmarks.regression`` compares and ends with 1 where something differs;
+``--only NAME`` takes some cases. ``python -m benchmarks.regression --write`` made the reference,
+``results/regression_0_1.json`` with the laws in ``results/regression_0_1_laws.zip``: run it on
+version 0.1 alone.
+
+Three groups of numbers, each with its tolerance:
+
+* At fixed parameters: each law that 0.1 saved is loaded and asked about new data for its
+  log-likelihood, reconstruction, forecast, samples and innovations; cases ``score_*`` are the
+  likelihoods inside with their exact scores. They agree to 1e-10 of the largest number of a kind.
+* Fits: the same data are fitted again. Estimates, standard errors and intervals agree to 1e-8, or,
+  where a search took another way, to 0.02 standard errors with no lower likelihood.
+* Trainings: parameters and curves agree bit for bit or to 1e-6; the table says which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks._regression_cases import CASES, SCORES, Case, ScoreCase
+from benchmarks._regression_compare import HEAD, Array, Record, Row, failed, judge
+from benchmarks._timing import RESULTS, versions
+
+import numpy as np  # isort: skip
+
+import spdelaw as sl  # isort: skip
+
+COMMAND = "python -m benchmarks.regression --write"
+REFERENCE = RESULTS / "regression_0_1.json"
+LAWS = RESULTS / "regression_0_1_laws.zip"
+
+#: Cases in which the log-likelihood of a fit became that of other numbers on purpose, with the
+#: reason: it is not compared. That the new one is right is shown against the joint Gaussian in
+#: ``tests/law/test_likelihood.py``.
+_ALL = "density of all values, those outside the modes included"
+_COEFFICIENTS = "density of coefficients: values without noise have none"
+NAMED_CHANGES: dict[str, str] = {
+    **dict.fromkeys(("complete_further_modes", "noisy_further_modes", "empirical"), _ALL),
+    **dict.fromkeys(("nuisance_none", "prepare"), _ALL),
+    **dict.fromkeys(("gaps_noise_free", "noise_none", "season"), _COEFFICIENTS),
+}
+#: The same for ``law.log_likelihood`` of laws that 0.1 saved without any noise: it took a floor of
+#: 1e-10 of the variance for the noise.
+NAMED_ON_FILE = dict.fromkeys(
+    (
+        "complete", "complete_uneven_times", "complete_scattered", "one_path",
+        "modes_auto_noise_free", "nuisance_number_noise_free", "initial_gaussian",
+        "initial_stationary", "priors", "bootstrap", "update", "update_dense", "drift_parametric",
+        "drift_parametric_many_paths", "drift_normal", "drift_dense", "noise_low_rank",
+        "noise_dense", "forcing", "interval_neumann", "interval_periodic", "box",
+    ),
+    _COEFFICIENTS,
+)  # fmt: skip
+
+#: Numbers kept of a large array, beside two means over all of it.
+KEPT = 6
+#: What a training reports, one number an epoch.
+CURVES = ("loss", "validation_loss", "validation_relative_l2")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the reference, or compare with it; 1 where something differs."""
+    options = _options(arguments)
+    names = [n for n in (*CASES, *SCORES) if not options.only or n in options.only]
+    print(f"spdelaw {sl.__version__} of {Path(sl.__file__).parent}")
+    # Complaints about what the data cannot tell belong to some cases.
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        if LAWS.exists():
+            with zipfile.ZipFile(LAWS) as archive:
+                archive.extractall(folder)
+        return (_write if options.write else _compare)(names, Path(folder))
+
+
+def _write(names: list[str], laws: Path) -> int:
+    """Run the cases and keep them; those not asked for stay as they are."""
+    old = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {"seconds": {}, "cases": {}}
+    known, seconds = old["cases"], old["seconds"]
+    for name in names:
+        clock = time.perf_counter()
+        known[name] = _score_record(name) if name in SCORES else _law_record(name, laws, save=True)
+        seconds[name] = round(time.perf_counter() - clock, 3)
+        print(f"{name:36} {seconds[name]:7.2f} s", flush=True)
+    order = [name for name in (*CASES, *SCORES) if name in known]
+    document = {
+        "command": COMMAND,
+        "versions": _versions(),
+        "seconds": {name: seconds[name] for name in order},
+        "cases": {name: known[name] for name in order},
+    }
+    _pack(laws, [name for name in order if name in CASES])
+    _replace(REFERENCE, _json(document).encode())
+    print(f"{len(order)} cases, {sum(document['seconds'].values()):.0f} s: {REFERENCE}, {LAWS}")
+    return 0
+
+
+def _compare(names: list[str], laws: Path) -> int:
+    """Run the cases and print how far they are from the reference."""
+    reference = json.loads(REFERENCE.read_text())
+    if reference["versions"] != (present := _versions()):
+        print(f"reference of {reference['versions']}\npresent code {present}")
+    print(HEAD)
+    different = []
+    for name in names:
+        row = _row(name, reference["cases"].get(name), laws)
+        print(row, flush=True)
+        different += [] if row.is_same else [name]
+    print(f"{len(names)} cases, {len(different)} differ", *different)
+    return 1 if different else 0
+
+
+def _row(name: str, old: Record | None, laws: Path) -> Row:
+    if old is None:
+        return failed(name, old, "not in the reference")
+    try:
+        new = _score_record(name) if name in SCORES else _law_record(name, laws)
+    except Exception as error:  # a case that raises is one that differs, and the rest goes on
+        return failed(name, old, f"{type(error).__name__}: {error}")
+    return judge(name, old, new, NAMED_CHANGES.get(name, ""), NAMED_ON_FILE.get(name, ""))
+
+
+# -- what is kept of a case ----------------------------------------------------------------
+
+
+def _law_record(name: str, laws: Path, *, save: bool = False) -> Record:
+    """All that is kept of a fit; what is said at fixed parameters comes from the law on file."""
+    case = CASES[name]()
+    law = case.learn()
+    if save:
+        law.save(laws / name)
+    record = {
+        "sha256": case.data.sha256,
+        "route": law.info["route"],
+        "decisions": _decisions(law),
+        "log_likelihood": float(law.info["log_likelihood"]),
+        "parameters": _parameters(law),
+        "fixed": _digests(_said(sl.load(laws / name), case)),
+    }
+    return record | ({"training": _training(law)} if case.is_training else {})
+
+
+def _score_record(name: str) -> Record:
+    case = SCORES[name]()
+    return {"sha256": case.data.sha256, "fixed": _digests(_score(case))}
+
+
+def _decisions(law: sl.Law) -> Record:
+    """What a fit decided by itself, which has to be the same."""
+    kept = ("n_nuisance", "n_parameters", "initial_state")
+    return {"n_modes": law.n_modes, **{key: law.info[key] for key in kept}}
+
+
+def _parameters(law: sl.Law) -> Record:
+    """Estimates, standard errors and intervals by name, (..., 4)."""
+    rest = float(law.unresolved_variance)
+    tables = {str(name): table.values.tolist() for name, table in law.parameters.data_vars.items()}
+    # It has no standard error; its own size stands in for one.
+    return tables | {"unresolved_variance": [rest] * 4}
+
+
+def _training(law: sl.Law) -> dict[str, list[float]]:
+    curve = law.info["training"]["curve"]
+    return {"elbo": [float(law.info["elbo"])], **{key: curve[key] for key in CURVES}}
+
+
+def _said(law: sl.Law, case: Case) -> dict[str, Array]:
+    """What a law says of new data, and of itself."""
+    new = case.data.new
+    smooth = law.reconstruct(new)
+    ahead = law.forecast(new, np.asarray(case.forecast), n_samples=2, seed=5, grid=case.grid)
+    return {
+        "log_likelihood": law.log_likelihood(new).values,
+        "reconstruct_mean": smooth["mean"].values,
+        "reconstruct_std": smooth["std"].values,
+        "forecast_mean": ahead["mean"].values,
+        "forecast_std": ahead["std"].values,
+        "forecast_sample": ahead["sample"].values,
+        "sample": law.sample(2, seed=7).values,
+        "sample_noisy": law.sample(2, seed=7, observation_noise=True).values,
+        "innovations": sl.evaluate(law, new, tiers=()).check.innovations,
+        "stationary_covariance": law.stationary_covariance().values,
+        "decay_rate": law.eigenmodes()["decay_rate"].values,
+    }
+
+
+def _digests(arrays: dict[str, Any]) -> dict[str, list[float]]:
+    return {name: _digest(np.asarray(values, float)) for name, values in arrays.items()}
+
+
+def _digest(values: Array) -> list[float]:
+    """All of a small array; of a large one some numbers, their root mean square and a mean.
+
+    The mean has a weight of its own for each place, so that no number and no order is free. What
+    is missing or infinite counts as zero.
+    """
+    flat = np.where(np.isfinite(values), values, 0.0).ravel()
+    if len(flat) <= KEPT + 2:
+        return flat.tolist()
+    some = flat[(len(flat) * (np.arange(KEPT) + 0.5) / KEPT).astype(int)]  # not the ends: often 0
+    weights = np.cos(np.arange(len(flat)))
+    return [*some.tolist(), float(np.sqrt(np.mean(flat**2))), float(np.mean(weights * flat))]
+
+
+# -- files and machine ---------------------------------------------------------------------
+
+
+def _pack(folder: Path, names: list[str]) -> None:
+    """All laws in one archive."""
+    work = LAWS.with_name(f".{LAWS.name}.{os.getpid()}")
+    with zipfile.ZipFile(work, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in names:
+            for file in sorted((folder / name).iterdir()):
+                archive.write(file, f"{name}/{file.name}")
+    work.replace(LAWS)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    work = path.with_name(f".{path.name}.{os.getpid()}")
+    work.write_bytes(content)
+    work.replace(path)
+
+
+def _json(document: Record) -> str:
+    """JSON with one line for each entry of a case; Python writes all digits of a number."""
+    head = json.dumps({k: v for k, v in document.items() if k != "cases"}, indent=2)
+    cases = []
+    for name, case in document["cases"].items():
+        lines = [f"      {json.dumps(key)}: {json.dumps(value)}" for key, value in case.items()]
+        cases.append(f"    {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n    }")
+    return head[:-2] + ',\n  "cases": {\n' + ",\n".join(cases) + "\n  }\n}\n"
+
+
+def _versions() -> dict[str, str]:
+    packages = ("numpy", "scipy", "xarray", "torch", "numba")
+    return {"spdelaw": sl.__version__, **versions(*packages), "machine": platform.machine()}
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="make the reference")
+    parser.add_argument("--only", nargs="+", choices=[*CASES, *SCORES], metavar="NAME")
+    return parser.parse_args(arguments)
+
+
+# -- the inside of the package -------------------------------------------------------------
+
+
+def _score(case: ScoreCase) -> dict[str, Any]:
+    """Log-likelihood and exact score at given parameters.
+
+    No public function gives them: this one, and no other here, knows names from the inside.
+    """
+    from spdelaw import model
+    from spdelaw.equation import InitialState, Linear
+    from spdelaw.model._collapse import decoupled_block
+
+    data, n = case.data, case.n_modes
+    phi = data.domain.eigenfunctions(data.points, n)
+    (drift, noise), r = case.spectra, np.asarray(0.012)
+    mean, spread = 0.9 / np.arange(1, n + 1), np.full(n, 0.2 * (case.initial == "gaussian"))
+    forcing = case.forcing if case.is_forced else None
+    dynamics = Linear(drift, noise, case.season, forcing, float(np.min(data.times)))
+    spread = np.diag(spread) if case.is_coupled else spread
+    space = model.StateSpace(dynamics, InitialState(case.initial, mean, spread), r)
+    if case.way == "statistics":
+        back = np.linalg.pinv(phi)
+        s = model.collect([data.values], data.times, back, phi, pairs=case.is_coupled)
+        found = _by_name(model.evaluate_statistics(s, space), case)
+        # Of a state that is known, sums over complete paths say nothing.
+        void = {"initial_information"} if case.initial == "deterministic" else set()
+        return {key: value for key, value in found.items() if key not in void}
+    weights = 0.5 + 0.1 * np.arange(len(phi)) if case.has_weights else None
+    seen = model.collapse(data.values, data.times, phi, weights)
+    if case.way in ("chaos", "latents"):
+        chaos = model.ChaosModel(6, float(np.max(data.times)), case.tail)
+        if case.way == "latents":
+            return model.chaos_latents(seen, space, chaos)[0]._asdict()
+        return _by_name(model.evaluate_chaos(seen, space, chaos), case)
+    if case.way == "rotated":
+        seen = model.rotate(seen)
+    if case.way == "decoupled":
+        paths = np.arange(len(data.values))
+        block = decoupled_block(data.values, data.times, phi, np.ones(len(phi)), paths)
+        seen = model.Collapsed((block,), len(paths), n, True)
+    return _by_name(model.evaluate_likelihood(seen, space, use_misfit=case.use_misfit), case)
+
+
+#: Gradients of version 0.1, by its names: of modes apart, and of coupled ones.
+APART = {"by_drift": "by_eigenvalue", "by_noise": "by_noise_variance",
+         "by_initial_covariance": "by_initial_variance"}  # fmt: skip
+COUPLED = {"by_noise": "by_noise_covariance"}
+
+
+def _by_name(found: Any, case: ScoreCase) -> dict[str, Any]:
+    """An evaluation under the names that the reference has."""
+    names = COUPLED if case.is_coupled else APART
+    named = {names.get(key, key): value for key, value in found._asdict().items()}
+    if case.is_coupled:  # seasons of coupled modes are new
+        del named["by_season"]
+    return named
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Checks of single arguments that every door shares: the value comes back, or `InputError`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from spdelaw.errors import InputError
+
+__all__ = ["instance", "one_of", "positive", "probability", "whole"]
+
+T = TypeVar("T")
+
+
+def whole(what: str, value: Any, least: int) -> int:
+    """An integer of at least ``least``; no bool, no float.
+
+    Example:
+        >>> whole("n_modes", 8, 1)
+        8
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        expected = f"an integer of at least {least}"
+        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={least}")
+    return int(value)
+
+
+def positive(what: str, value: Any) -> float:
+    """A finite number above zero."""
+    if not _is_number(value) or value <= 0:
+        expected = "a finite number above 0"
+        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=1.0")
+    return float(value)
+
+
+def probability(what: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    if not _is_number(value) or not 0 < value < 1:
+        expected = "a probability between 0 and 1"
+        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.95")
+    return float(value)
+
+
+def one_of(what: str, value: Any, words: Sequence[str]) -> str:
+    """One of the words, the first of which the message proposes."""
+    if not isinstance(value, str) or value not in words:
+        expected = f"one of {tuple(words)}"
+        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={words[0]!r}")
+    return value
+
+
+def instance(what: str, value: Any, kind: type[T], fix: str) -> T:
+    """An object of ``kind``; ``fix`` says how to make one."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        expected = f"{article} {kind.__name__}"
+        raise InputError(what, expected=expected, got=type(value).__name__, fix=fix)
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return math.isfinite(float(value))

@@ -1,0 +1,175 @@
+"""Values and coordinates that look like a mistake, with its name and the line that mends it."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data._clock import unit_step
+from spdelaw.data._recognise import RADIANS, is_latitude, is_longitude
+from spdelaw.errors import DataError
+
+#: Numbers that programs write where there is nothing, exact or as single precision.
+FILLS = (
+    1e20, 9.96920996838687e36, 1e30, 1e35, 1e36, 9.999e20, -1e34, -9999.0, -99999.0, -999.0,
+    -99.99, -999.9, -9999.9, 99999.0, 9999.0, 999.9, -32768.0, -32767.0, 32767.0, -2147483647.0,
+)  # fmt: skip
+#: A fill lies farther from everything else than this many ranges of the rest.
+FAR = 5.0
+#: Mean of a field in its standard deviations above which it was hardly meant to be zero.
+FAR_FROM_ZERO = 3.0
+#: Numbers in kelvin: what a mean of so much in units of K is.
+KELVIN = (150.0, 400.0)
+#: Share of the variance in time from which a cycle is named, and the length of a year in days.
+CYCLE, YEAR = 0.3, 365.2425
+#: Points that are looked at for means and cycles.
+SOME_POINTS = 500
+
+
+def check_plausible(fields: xr.DataArray) -> None:
+    """Refuse undeclared fills among the values: a law of them would be about them alone."""
+    for value, count in suspect_fills(np.asarray(fields.values)):
+        raise DataError(
+            "values", expected="numbers, and NaN where there is none",
+            got=f"{count} times {value:g}, far from all others: a fill that the file does not "
+            "declare",
+            fix=f"pass --missing {value:g}, or in Python data.where(data != {value!r})",
+        )  # fmt: skip
+
+
+def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:
+    """Fills among the values, with how many there are."""
+    known = values[np.isfinite(values)]
+    if known.size < 2:
+        return []
+    found = []
+    for end in (known.min(), known.max()):
+        near = [f for f in FILLS if np.isclose(end, f, rtol=1e-6, atol=0.0)]
+        rest = known[~np.isclose(known, end, rtol=1e-6, atol=0.0)]
+        if not near or not rest.size:
+            continue
+        gap = np.abs(rest - end).min()
+        if gap > FAR * max(np.ptp(rest), np.abs(rest).max() * 1e-3):
+            found.append((float(near[0]), int(known.size - rest.size)))
+    return found
+
+
+def hints(fields: xr.DataArray, prepared: bool = False) -> list[str]:
+    """Sentences about what looks unintended in canonical fields.
+
+    Args:
+        fields: in memory.
+        prepared: whether means were taken off already.
+    """
+    about_means = [] if prepared else [*_far_from_zero(fields), *_cycles(fields)]
+    return [*about_means, *_radians(fields), *_same_meridian(fields)]
+
+
+def _far_from_zero(fields: xr.DataArray) -> list[str]:
+    """A mean over time that is large beside the deviations from it, root mean squares of points."""
+    values = _by_point(fields)
+    seen = ~np.isnan(values)
+    n = np.maximum(seen.sum(0), 1)
+    mean = np.where(seen, values, 0.0).sum(0) / n
+    spread = np.where(seen, values - mean, 0.0)
+    weight = n / n.sum()
+    size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ ((spread**2).sum(0) / n))
+    if size <= FAR_FROM_ZERO * std:
+        return []
+    units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
+    kelvin = units.lower() in ("k", "kelvin", "degk") or (
+        not units and KELVIN[0] < middle < KELVIN[1]
+    )
+    told = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
+    return [
+        f"the field has {told} and deviations of {std:.3g} from it in time: a law is about "
+        "deviations from zero, so take the mean off, with --anomalies mean (or month), in Python "
+        "prepare=sl.Preparation(anomalies='mean')"
+    ]
+
+
+def _by_point(fields: xr.DataArray) -> np.ndarray:
+    """Values (paths and times, points), of not more than some points."""
+    lead = fields.sizes["path"] * fields.sizes["time"]
+    values = np.asarray(fields.values).reshape(lead, -1)
+    seen = np.flatnonzero(~np.isnan(values).all(0))
+    return values[:, seen[:: max(1, len(seen) // SOME_POINTS)]]
+
+
+def _cycles(fields: xr.DataArray) -> list[str]:
+    """Seasons and hours of the day that make much of the variance, where there are dates."""
+    clock = dict(fields["time"].attrs)
+    if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
+        return []
+    day = float(np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0]))
+    days = fields["time"].values / day
+    step = float(np.median(np.diff(days))) if len(days) > 1 else np.inf
+    values = _by_point(fields).reshape(fields.sizes["path"], len(days), -1)
+    found = []
+    if np.ptp(days) >= 2 * YEAR and step <= 62:
+        found.append(("month" if step > 20 else "dayofyear", "year", _share(days / YEAR, values)))
+    if np.ptp(days) >= 5 and step <= 0.25:
+        found.append(("hour", "day", _share(days, values)))
+    strong = [(word, name, share) for word, name, share in found if share > CYCLE]
+    words = "+".join(w for w, _, _ in strong).replace("dayofyear+hour", "month+hour")
+    return [
+        f"{100 * share:.0f} % of the variance in time is a cycle of the {name}: take it off with "
+        f"--anomalies {words}"
+        for _, name, share in strong
+    ]
+
+
+def _share(turns: np.ndarray, values: np.ndarray) -> float:
+    """Part of the variance in time that two harmonics explain, over all points."""
+    angle = 2 * np.pi * turns
+    waves = np.stack([f(k * angle) for k in (1, 2) for f in (np.cos, np.sin)], axis=1)
+    design = np.column_stack([np.ones(len(turns)), waves])
+    mean = _mean_of_paths(values)
+    known = ~np.isnan(mean).any(1)
+    if known.sum() < 2 * design.shape[1]:
+        return 0.0
+    x = mean[known]
+    left = x - design[known] @ np.linalg.lstsq(design[known], x, rcond=None)[0]
+    total = float(((x - x.mean(0)) ** 2).sum())
+    return 1.0 - float((left**2).sum()) / total if total > 0 else 0.0
+
+
+def _mean_of_paths(values: np.ndarray) -> np.ndarray:
+    """Mean over paths at points that are mostly seen, gaps filled by the mean of their point."""
+    seen = ~np.isnan(values)
+    mean = np.where(seen, values, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    known = seen.any(0)
+    kept = known.mean(0) > 0.5
+    mean, known = mean[:, kept], known[:, kept]
+    filled = (mean * known).sum(0) / np.maximum(known.sum(0), 1)
+    return np.where(known, mean, filled)
+
+
+def _radians(fields: xr.DataArray) -> list[str]:
+    """Latitudes and longitudes that are in radians, where degrees are meant."""
+    names = [str(n) for n in fields.coords if is_latitude(fields, str(n))]
+    names += [str(n) for n in fields.coords if is_longitude(fields, str(n))]
+    if len(names) != 2:
+        return []
+    lat, lon = (np.asarray(fields[n].values, float) for n in names)
+    units = {str(fields[n].attrs.get("units", "")).lower() for n in names}
+    stated = bool(units & set(RADIANS))
+    small = np.abs(lat).max() <= np.pi / 2 + 1e-6 and np.abs(lon).max() <= 2 * np.pi + 1e-6
+    wide = np.ptp(lat) > 0.5 and np.ptp(lon) > 0.5
+    if not (stated or (small and wide and not any(u.startswith("degree") for u in units))):
+        return []
+    mend = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
+    return [f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({mend})"]
+
+
+def _same_meridian(fields: xr.DataArray) -> list[str]:
+    for name in fields.dims:
+        if name not in fields.coords or not is_longitude(fields, str(name)):
+            continue
+        x = np.sort(np.asarray(fields[name].values, float))
+        if x.size > 2 and abs(x[-1] - x[0] - 360.0) < 1e-6:
+            return [
+                f"{name} {x[0]:g} and {x[-1]:g} are one meridian, which now counts twice: "
+                f"data.isel({name}=slice(-1)) has each once"
+            ]
+    return []

@@ -1,0 +1,104 @@
+"""Files of tables: CSV, also compressed, and Parquet, through pandas."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+
+from spdelaw.errors import FileError
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
+#: Words by which columns are known, for a suggestion.
+USUAL = {
+    "time": ("time", "date", "datetime", "timestamp", "day", "month", "year", "hour", "utc"),
+    "station": ("station", "station_id", "id", "site", "sensor", "name", "stid", "buoy"),
+    "lon": ("lon", "longitude", "long", "lng"),
+    "lat": ("lat", "latitude"),
+    "x": ("x", "easting"),
+    "y": ("y", "northing"),
+}
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def read_frame(path: str | Path, station: str | None = None) -> pd.DataFrame:
+    """The rows of a file; names of stations stay text."""
+    source = Path(path)
+    if not source.is_file():
+        got = "a directory" if source.is_dir() else "nothing of this name"
+        raise FileError(
+            str(source), expected="a table", got=got,
+            fix=f"check the name; the folder is {source.absolute().parent}",
+        )  # fmt: skip
+    if not is_table(source):
+        raise FileError(
+            str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=repr(source.suffix),
+            fix="rename it after what it holds, such as stations.csv",
+        )  # fmt: skip
+    try:
+        frame = _parsed(source, station)
+    except ImportError as error:
+        raise FileError(
+            str(source), expected="a package that reads Parquet", got="none",
+            fix="pip install pyarrow, or write it as CSV",
+        ) from error  # fmt: skip
+    except (ValueError, OSError, EOFError, pd.errors.ParserError) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FileError(
+            str(source), expected="a table with a line of column names", got=line[:200],
+            fix="open it in an editor: is it complete, and what it is named after?",
+        ) from error  # fmt: skip
+    return frame.rename(columns=lambda name: str(name).strip())
+
+
+def _parsed(source: Path, station: str | None) -> pd.DataFrame:
+    if source.suffix.lower() in (".parquet", ".pq"):
+        return pd.read_parquet(source)
+    separator = _separator(source)
+    text = {station: str} if station is not None else {}
+    return pd.read_csv(source, sep=separator, dtype=text, skipinitialspace=True)
+
+
+def _separator(source: Path) -> str:
+    """The separator that most divides the line of names."""
+    head = pd.read_csv(source, sep="\x01", header=None, nrows=1, dtype=str, engine="python")
+    line = str(head.iloc[0, 0])
+    return max((",", ";", "\t", "|"), key=line.count)
+
+
+def suggested(frame: pd.DataFrame) -> dict[str, str]:
+    """Columns by role as their names suggest, for an example; what is unclear is left out."""
+    left = [str(name) for name in frame.columns]
+    found: dict[str, str] = {}
+    for role, words in USUAL.items():
+        near = [name for name in left if name.lower() in words]
+        near = near or [n for n in left if difflib.get_close_matches(n.lower(), words, 1, 0.8)]
+        if near:
+            found[role] = near[0]
+            left.remove(near[0])
+    if "lon" in found and "lat" in found:
+        found = {role: name for role, name in found.items() if role not in ("x", "y")}
+    numbers = [n for n in left if pd.api.types.is_numeric_dtype(frame[n])]
+    return found | ({"value": numbers[-1]} if numbers else {})
+
+
+def columns_missing(path: str | Path, command: str) -> FileError:
+    """That a table needs its columns named, with the line that names them."""
+    frame = read_frame(path)
+    roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
+    guess: dict[str, Any] = suggested(frame)
+    if "x" in guess:
+        roles = {"time": "TIME", "value": "VALUE", "x": "X"} | ({"y": "Y"} if "y" in guess else {})
+        roles |= {"station": guess["station"]} if "station" in guess else {}
+    options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
+    return FileError(
+        str(path), expected="to be told which column is what",
+        got=f"the columns {', '.join(map(str, frame.columns))}",
+        fix=f"{command} {options}",
+    )  # fmt: skip

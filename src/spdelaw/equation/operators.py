@@ -1,0 +1,125 @@
+"""Operators on the modes and their verbs: one algebra for diagonal ones and for matrices.
+
+A drift ``Lambda``, a noise covariance ``Q`` or an initial covariance ``V0`` is an array: (N,) where
+it is diagonal in the modes, (N, N) where it couples them. Results are diagonal wherever all
+operators that enter are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+
+#: Eigenvalues of a covariance below this share of the largest are rounding of the others.
+ROUNDING = 1e-14
+
+
+def is_diagonal(a: Array) -> bool:
+    """Whether an operator leaves the modes apart."""
+    return a.ndim == 1
+
+
+def as_matrix(a: Array) -> Array:
+    """The same operator as a matrix (N, N)."""
+    return np.diag(a) if a.ndim == 1 else a
+
+
+def diagonal(a: Array) -> Array:
+    """Diagonal (N,)."""
+    return a if a.ndim == 1 else np.diagonal(a)
+
+
+def like(a: Array, by: Array) -> Array:
+    """Gradient ``by`` in the shape of the operator it belongs to."""
+    return by if by.ndim == a.ndim else diagonal(by)
+
+
+def leading(a: Array, n: int) -> Array:
+    """The part that acts on the first ``n`` modes."""
+    return a[:n] if a.ndim == 1 else a[:n, :n]
+
+
+def block_diagonal(a: Array, b: Array) -> Array:
+    """Both operators side by side, on modes of their own."""
+    if a.ndim == b.ndim == 1:
+        return np.concatenate([a, b])
+    out = np.zeros((len(a) + len(b),) * 2)
+    out[: len(a), : len(a)], out[len(a) :, len(a) :] = as_matrix(a), as_matrix(b)
+    return out
+
+
+def apply(a: Array, x: Array) -> Array:
+    """``a x`` for vectors (..., N)."""
+    return a * x if a.ndim == 1 else x @ a.T
+
+
+def embed(stack: Array) -> Array:
+    """A stack of diagonals (..., N) as matrices (..., N, N)."""
+    return stack[..., None] * np.eye(stack.shape[-1])
+
+
+def apply_each(stack: Array, x: Array) -> Array:
+    """``a_t x_t`` for a stack (T, N) or (T, N, N) of operators and vectors (P, T, N)."""
+    return stack * x if stack.ndim == 2 else np.einsum("tij,ptj->pti", stack, x)
+
+
+def quadratic_form(h: Array, a: Array) -> Array:
+    """``h_m' a h_m`` of each row of ``h`` (M, N); (M,)."""
+    return h**2 @ a if a.ndim == 1 else np.einsum("mi,ij,mj->m", h, a, h, optimize=True)
+
+
+def eigenvalues(a: Array) -> Array:
+    """In the order of the modes, or slowest first where the operator couples them."""
+    if a.ndim == 1:
+        return a
+    found = np.linalg.eigvals(a)
+    return found[np.lexsort([found.imag, found.real])]
+
+
+def decay_rates(a: Array) -> Array:
+    """Real parts of the eigenvalues, in their order."""
+    return eigenvalues(a).real
+
+
+def root(covariance: Array) -> Array:
+    """Symmetric ``S`` with ``S S' = covariance``; singular covariances have one as well."""
+    return roots(covariance)[0]
+
+
+def roots(covariance: Array) -> tuple[Array, Array]:
+    """Symmetric root and its pseudo-inverse, of one matrix or a stack (..., N, N)."""
+    if covariance.ndim == 1:
+        s = np.sqrt(np.maximum(covariance, 0.0))
+        return s, np.divide(1.0, s, out=np.zeros_like(s), where=s > 0)
+    values, vectors = np.linalg.eigh(covariance)
+    s = np.sqrt(np.maximum(values, 0.0))
+    usable = (values > ROUNDING * values[..., -1:]) & (s > 0)
+    inverse = np.divide(1.0, s, out=np.zeros_like(s), where=usable)
+    turned = np.swapaxes(vectors, -1, -2)
+    return (vectors * s[..., None, :]) @ turned, (vectors * inverse[..., None, :]) @ turned
+
+
+def stationary_covariance(drift: Array, noise: Array) -> Array:
+    """``P`` with ``Lambda P + P Lambda' = Q``."""
+    if drift.ndim == noise.ndim == 1:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return noise / (2.0 * drift)
+    from scipy import linalg
+
+    p = linalg.solve_continuous_lyapunov(as_matrix(drift), as_matrix(noise))
+    return 0.5 * (p + p.T)
+
+
+def stationary_pull_back(
+    drift: Array, noise: Array, covariance: Array, by: Array
+) -> tuple[Array, Array]:
+    """Gradient by ``Lambda`` and ``Q`` from a symmetric one by the stationary ``P``.
+
+    With ``Lambda' Y + Y Lambda = by``, it is ``-2 Y P`` and ``Y``.
+    """
+    if drift.ndim == noise.ndim == 1:
+        y = by / (2.0 * drift)
+        return -2.0 * y * covariance, y
+    y = stationary_covariance(as_matrix(drift).T, as_matrix(by))
+    return like(drift, -2.0 * y @ as_matrix(covariance)), like(noise, y)

@@ -1,0 +1,226 @@
+"""What the filter is shown: fields, or their principal components, and the modes behind them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.domain import Products
+from spdelaw.errors import DataError
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
+from spdelaw.infer._estimate import Decision, Estimate
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates, of_components
+from spdelaw.infer._nuisance import (
+    MOST_SHARED,
+    likeliest_total,
+    modes_hold,
+    needed_nuisance,
+    principal_components,
+)
+from spdelaw.infer._observed import Observed
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._posterior import estimate, log_posterior
+from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
+
+Array = np.ndarray
+
+#: Paths, and every how many-th time, that the choice of nuisance modes looks at.
+SAMPLE_PATHS, THIN = 40, 4
+
+
+class Design(NamedTuple):
+    """Observations as a regression on the modes.
+
+    Attributes:
+        values: fields (P, T, M), or their principal components.
+        times: (T,) or (P, T).
+        basis: eigenfunctions as the values see them, (M, N + nuisance).
+        n_nuisance: modes that are modelled and not reported.
+        known: observation variance where it is not estimated.
+        weights: relative precision of each point.
+        nuisance: how their number was decided.
+        first: drift and noise of all modes, where a first fit has been made.
+        keep: principal directions of the fields, (points, M), where the values are components.
+        products: of the modes at the points, where the values are fields.
+    """
+
+    values: Array
+    times: Array
+    basis: Array
+    n_nuisance: int
+    known: float | None
+    weights: Array | None
+    nuisance: Decision
+    first: tuple[Array, Array] | None = None
+    keep: Array | None = None
+    products: Products | None = None
+
+    def of(self, values: Array) -> Array:
+        """Other fields of the same points, as the filter sees them."""
+        return values if self.keep is None else values @ self.keep
+
+    def collapsed(self, paths: slice | Array = slice(None)) -> Collapsed:
+        """Some paths on the modes."""
+        values, times = self.values[paths], self.clock(paths)
+        return collapse(values, times, self.basis, self.weights, self.products)
+
+    def clock(self, paths: slice | Array) -> Array:
+        """Times of some paths."""
+        return self.times if self.times.ndim == 1 else self.times[paths]
+
+    def head(self, n_paths: int) -> Design:
+        """The first paths alone."""
+        some = slice(n_paths)
+        return self._replace(values=self.values[some], times=self.clock(some))
+
+    @property
+    def origin(self) -> float:
+        """First time of all."""
+        return float(self.times.min())
+
+    @property
+    def span(self) -> float:
+        """Longest time between the first and the last observation of a path."""
+        return float(np.ptp(self.times, axis=-1).max())
+
+    @property
+    def step(self) -> float:
+        """Typical time from one observation to the next."""
+        return float(np.median(np.diff(self.times, axis=-1)))
+
+
+def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
+    """Decide what the filter sees; reasons go to ``notes``."""
+    values, known, weights = observed.load(), model.known_variance, None
+    if isinstance(known, np.ndarray):
+        weights, known = point_weights(known, len(observed.points)), 1.0
+    extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
+    if model.nuisance != 0 and (grid_mixes(observed, n_modes) or _has_partial_rows(values)):
+        reduced = _reduced(observed, n_modes, model, notes)
+        if reduced is not None:
+            return reduced
+        if model.nuisance == "auto":
+            extra = needed_nuisance(observed, n_modes)
+            notes.extend(_in_words(extra, n_modes))
+    n = int(extra.answer)
+    basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
+    times = observed.times
+    return Design(values, times, basis, n, known, weights, extra, products=products)
+
+
+def _in_words(extra: Decision, n_modes: int) -> list[str]:
+    out, correlation = [], extra.compared["residual_correlation"]
+    if extra.answer:
+        out.append(f"{extra.answer} nuisance modes beyond the {n_modes} reported ones")
+    if correlation > 0.2:
+        out.append(
+            f"what {n_modes + int(extra.answer)} modes leave over is correlated over time "
+            f"({correlation:.2f}): finer modes are treated as noise"
+        )
+    return out
+
+
+def grid_mixes(observed: Observed, n_modes: int) -> bool:
+    """Whether reported modes overlap on the points with one another or with the next ones.
+
+    Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
+    than the points can tell apart.
+    """
+    phi = observed.basis(observed.domain.available(min(n_modes + 2, len(observed.points))))
+    phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
+    gram = phi.T @ phi
+    off = np.abs(gram - np.diag(np.diag(gram)))[:n_modes].max()
+    return bool(off > 1e-9 * np.diag(gram)[:n_modes].max())
+
+
+def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
+    """Principal components of complete, noise-free fields, with the modes behind them."""
+    values, times = observed.load(), observed.times
+    if times.ndim == 2 or model.noise_word not in ("auto", "none") or np.isnan(values).any():
+        return None
+    reduction = principal_components(values)
+    if reduction is None:
+        return None
+    if model.nuisance == "auto" and modes_hold(values, observed.basis(n_modes)):
+        return None
+    keep, variance = reduction
+    seen = observed._replace(values=values @ keep)
+    decision, first = _total_modes(seen, keep, variance, n_modes, model)
+    extra = int(decision.answer)
+    if extra == 0:
+        return None
+    notes.append(
+        f"the grid mixes modes: {keep.shape[1]} principal components of the fields are explained "
+        f"by {n_modes} reported and {extra} nuisance modes"
+    )
+    basis = keep.T @ observed.basis(n_modes + extra)
+    return Design(seen.values, times, basis, extra, variance, None, decision, first, keep)
+
+
+def _total_modes(
+    seen: Observed, keep: Array, variance: float, n_modes: int, model: Model
+) -> tuple[Decision, tuple[Array, Array]]:
+    """Number of nuisance modes by likelihood of a four-number law, and that law of all modes."""
+    domain, sample, times = seen.domain, seen.values[:SAMPLE_PATHS, ::THIN], seen.times[::THIN]
+    rough = of_components(sample, times)
+    found: dict[int, Estimate] = {}
+
+    def height(total: int) -> float:
+        collapsed = collapse(sample, times, keep.T @ seen.basis(total))
+        found[total] = _tied(collapsed, times, domain.eigenvalues(total), variance, rough)
+        return found[total].log_likelihood
+
+    if model.nuisance == "auto":
+        least = domain.available(max(n_modes, sample.shape[-1]))
+        total = likeliest_total(height, least, domain.available(max(least, MOST_SHARED)))
+    else:
+        total = n_modes + int(model.nuisance)
+        height(total)
+    compared = {f"log_likelihood of {n} modes": found[n].log_likelihood for n in sorted(found)}
+    law = found[total].state_space.linear
+    return Decision(total - n_modes, compared), (law.drift, law.noise)
+
+
+def _tied(
+    collapsed: Collapsed, times: Array, mu: Array, variance: float, rough: tuple[float, float]
+) -> Estimate:
+    """Likeliest ``kappa + nu mu`` with ``scale n^-exponent``, without standard errors."""
+    n, (rate, power) = len(mu), rough
+    parts = {
+        "drift": OperatorTied(tuple(mu)),
+        "noise": PowerTied(n),
+        "initial_mean": Unbounded("initial_mean", n),
+    }
+    tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
+    start = np.zeros(len(tied.names))
+    start[:3] = np.log([0.5 * rate, 0.5 * rate / max(mu[1], 1e-12), 1.0])
+    start[3:5] = [np.log(power), 2.0]
+    at, none = tied.values(start), np.zeros(n)
+    lam, q = at["drift"], at["noise"]
+    size = collapsed.n_paths, len(times) - 1, float(np.ptp(times))
+    guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none, *size)
+
+    def evaluate(p: StateSpace) -> Evaluation:
+        return evaluate_likelihood(collapsed, p)
+
+    held = Model(fixed={"s": 1.0})
+    return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
+
+
+def _has_partial_rows(values: Array) -> bool:
+    missing = np.isnan(values).sum(-1)
+    return bool(((missing > 0) & (missing < values.shape[-1])).any())
+
+
+def point_weights(variance: Array, n_points: int) -> Array:
+    """Relative precision of each point from known variances."""
+    if len(variance) != n_points:
+        raise DataError(
+            "observation_noise",
+            expected=f"one standard deviation per point ({n_points})",
+            got=str(len(variance)),
+            fix="pass one number, or one per point of the grid",
+        )
+    return 1.0 / variance

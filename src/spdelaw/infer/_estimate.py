@@ -1,0 +1,101 @@
+"""What an estimation finds: numbers with their covariance, and what they rest on."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.infer._optimise import Optimum
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.law import Density
+from spdelaw.model import StateSpace, Statistics
+
+Array = np.ndarray
+
+
+class Estimate(NamedTuple):
+    """Maximum-likelihood estimate with the covariance of its coordinates.
+
+    Attributes:
+        parametrisation: of the full vector.
+        state_space: the model at the estimate.
+        full: coordinates, (p,).
+        columns: directions of unit variance, (p, free): ``columns columns'`` is the covariance.
+            The last ones move the initial mean alone.
+        n_plain: number of columns before those.
+        log_likelihood: at the estimate, without priors.
+        optimum: the maximiser's own report.
+    """
+
+    parametrisation: Parametrisation
+    state_space: StateSpace
+    full: Array
+    columns: Array
+    n_plain: int
+    log_likelihood: float
+    optimum: Optimum
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the coordinates, zero where fixed; (p, p)."""
+        return self.columns @ self.columns.T
+
+    @property
+    def n_free(self) -> int:
+        """Number of free coordinates."""
+        return self.columns.shape[1]
+
+    def errors(self, part: str) -> Array:
+        """Standard errors of a part's coordinates."""
+        return np.sqrt((self.columns[self.parametrisation.slices[part]] ** 2).sum(-1))
+
+    def roots(self, part: str) -> Array:
+        """Columns of a root of the covariance of a part's numbers: their shape and (free,).
+
+        A coordinate that ran off to infinity has no slope there and counts as known.
+        """
+        jacobian = np.nan_to_num(self.parametrisation.jacobian(part, self.full))
+        return np.tensordot(jacobian, self.columns[self.parametrisation.slices[part]], 1)
+
+
+class Decision(NamedTuple):
+    """What was decided about the data, and the numbers it was decided by."""
+
+    answer: str | int
+    compared: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """An estimate and what it rests on, ready to be turned into a `Law`.
+
+    Attributes:
+        estimate: the numbers.
+        n_modes: reported ones, without nuisance.
+        route: the way the likelihood was computed.
+        n_observed: values that it is a density of.
+        outside_variance: mean square outside the modes that is not noise.
+        density: log density of the data, and of which numbers; None where that follows from
+            ``statistics``.
+        statistics: sufficient ones, where the route has them.
+        notes: reasons in words.
+        decisions: by what they are about.
+        seconds: by stage.
+        point_variance, point_error: observation variance of each point and the error of its root,
+            where each has its own.
+    """
+
+    estimate: Estimate
+    n_modes: int
+    route: str
+    n_observed: float
+    outside_variance: float
+    density: Density | None = None
+    statistics: Statistics | None = None
+    notes: tuple[str, ...] = ()
+    decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
+    point_variance: Any = None
+    point_error: Any = None

@@ -1,0 +1,159 @@
+"""What is assumed about a law before data are seen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spdelaw.checks import instance, one_of, whole
+from spdelaw.equation import Season
+from spdelaw.errors import InputError
+
+INITIALS = ("auto", "deterministic", "gaussian", "stationary")
+OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
+DRIFTS = ("diagonal", "parametric", "normal", "dense")
+NOISES = ("diagonal", "parametric", "low_rank", "dense")
+
+
+@dataclasses.dataclass(frozen=True)
+class LowRank:
+    """Noise of each mode's own and ``rank`` patterns that all modes share.
+
+    Example:
+        >>> LowRank(3)
+        LowRank(rank=3)
+    """
+
+    rank: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the rank."""
+        whole("noise_rank", self.rank, 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+
+    Args:
+        drift: "diagonal" (one eigenvalue per mode), "parametric" (``kappa + nu mu^s``), "normal"
+            (pairs of modes that decay and turn, as transport around a ring, a disk or a sphere
+            makes them) or "dense" (any stable matrix).
+        noise: of the equation: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" or
+            `spdelaw.LowRank` (each mode its own, and a few patterns they share) or "dense" (any
+            covariance).
+        noise_rank: number of patterns of ``noise="low_rank"``.
+        initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
+        observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
+            standard deviation (one number, or one per point).
+        nuisance: modes that are modelled but not reported; "auto" adds them where the grid would
+            otherwise mix them into the reported ones.
+        fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
+        priors: such as ``{"eigenvalue": sl.LogNormal(5.0, 1.0)}``; the estimate is then MAP.
+        forcing: known ``F`` in ``dX = A X dt + F dt + dW``, as fields (time, x) in the units and
+            on the clock of the data, or `spdelaw.Forcing`; linear between its times. Forecasts
+            need it up to their last time.
+        season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
+            its strength in each part of the period is learned. For seasonal means see
+            `spdelaw.Preparation`.
+
+    Example:
+        >>> Model(drift="dense", noise=LowRank(2)).noise_rank
+        2
+    """
+
+    drift: str = "diagonal"
+    noise: str | LowRank = "diagonal"
+    noise_rank: int = 1
+    initial: str = "auto"
+    observation_noise: Any = "auto"
+    nuisance: int | str = "auto"
+    fixed: Mapping[str, Any] | None = None
+    priors: Mapping[str, Any] | None = None
+    forcing: Any = None
+    season: Season | None = None
+
+    def __post_init__(self) -> None:
+        """Check every word before any work."""
+        if isinstance(self.noise, LowRank):
+            object.__setattr__(self, "noise_rank", self.noise.rank)
+            object.__setattr__(self, "noise", "low_rank")
+        one_of("initial", self.initial, INITIALS)
+        one_of("drift", self.drift, DRIFTS)
+        one_of("noise", self.noise, NOISES)
+        whole("noise_rank", self.noise_rank, 1)
+        if isinstance(self.observation_noise, str):
+            one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
+        else:
+            _check_known_noise(self.observation_noise)
+        for what in ("fixed", "priors"):
+            fix = f"pass {what}={{'eigenvalue[1]': ...}}, by name of parameter"
+            instance(what, getattr(self, what) or {}, Mapping, fix)  # type: ignore[type-abstract]
+        if self.nuisance != "auto":
+            whole("nuisance", self.nuisance, 0)
+        if self.season is not None:
+            self._check_season()
+
+    def _check_season(self) -> None:
+        fix = "pass season=sl.Season(period, 4), the period in the unit of time of the data"
+        instance("season", self.season, Season, fix)
+        if self.initial == "stationary":
+            raise InputError(
+                "initial",
+                expected="a state to start from, where the noise has seasons",
+                got="'stationary'",
+                fix="pass initial='auto'",
+            )
+
+    @property
+    def couples_drift(self) -> bool:
+        """Whether the drift is a matrix."""
+        return self.drift in ("normal", "dense")
+
+    @property
+    def couples(self) -> bool:
+        """Whether drift or noise are matrices."""
+        return self.couples_drift or self.noise in ("low_rank", "dense")
+
+    @property
+    def noise_word(self) -> str | None:
+        """The word for the observation noise, None where its standard deviation is given."""
+        return self.observation_noise if isinstance(self.observation_noise, str) else None
+
+    @property
+    def known_variance(self) -> float | np.ndarray | None:
+        """Observation variance where it is given, 0 for "none", None where unknown."""
+        if isinstance(self.observation_noise, str):
+            return 0.0 if self.observation_noise == "none" else None
+        variance = np.asarray(self.observation_noise, float) ** 2
+        return float(variance) if variance.ndim == 0 else variance
+
+    def said(self) -> dict[str, Any]:
+        """Words that differ from their defaults."""
+        return {name: value for name, value in vars(self).items() if value is not WORDS[name]}
+
+    def __repr__(self) -> str:
+        """Words that differ from their defaults."""
+        return f"Model({', '.join(f'{name}={value!r}' for name, value in self.said().items())})"
+
+
+#: Every word of a model with its default; the shell and `spdelaw.fit` take these.
+WORDS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Model)}
+
+
+def _check_known_noise(value: Any) -> None:
+    try:
+        std = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        std = np.array(np.nan)
+    is_bad = std.ndim > 1 or not np.isfinite(std).all() or (std < 0).any()
+    if is_bad or (std.ndim and (std == 0).any()):
+        raise InputError(
+            "observation_noise",
+            expected=f"one of {OBSERVATION_NOISES}, a standard deviation, or one per point",
+            got=repr(value),
+            fix="pass observation_noise='auto'",
+        )

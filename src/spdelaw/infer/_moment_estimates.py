@@ -1,0 +1,162 @@
+"""Starting values from moments, good enough to be near the maximum on any kind of data.
+
+For an Ornstein-Uhlenbeck mode seen with white noise of variance rho,
+
+    E (c(t + h) - c(t))^2 ~ q h + 2 rho               for small h,
+    d/dt E c^2 = -2 lambda E c^2 + q                  for any initial state,
+
+so a line through squared increments over a few lags gives q and rho, and the second identity
+integrated over time gives lambda.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.infer._first_states import first_states
+from spdelaw.model import Block, Collapsed, Statistics
+
+Array = np.ndarray
+
+#: Lags, in steps, whose squared increments the line is fitted to.
+LAGS = (1, 2, 3, 4)
+
+
+class MomentEstimates(NamedTuple):
+    """Method-of-moments estimates.
+
+    Attributes:
+        drift: operator, (N,), or (N, N) from lag covariances.
+        noise: covariance of the driving noise, likewise.
+        error: variance of white noise in the coefficients, (N,).
+        energy: mean square of the coefficients without it, (N,).
+        mean, spread: of the first states; the spread an operator.
+        n_paths, n_steps, span: size of the sample: paths, their steps, their longest duration.
+        observation_variance: of the values.
+        n_values: values that speak about it.
+    """
+
+    drift: Array
+    noise: Array
+    error: Array
+    energy: Array
+    mean: Array
+    spread: Array
+    n_paths: int
+    n_steps: int
+    span: float
+    observation_variance: float = 0.0
+    n_values: float = 1.0
+
+
+def from_statistics(s: Statistics) -> MomentEstimates:
+    """Estimates of noise-free paths from their sums."""
+    t, n = s.times, s.n_paths
+    increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
+    q = increments.sum(0) / (n * (t[-1] - t[0]))
+    lam, energy = _decay(t, s.square / n, q)
+    mean, spread = s.first[0] / n, s.start_spread / n
+    size = n, len(t) - 1, float(t[-1] - t[0])
+    found = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
+    return MomentEstimates(*found, *size, 0.0, s.n_values)
+
+
+def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
+    """Estimates from the least-squares coefficients of each observed row.
+
+    ``variance`` is a first guess of the observation variance; rows that do not determine all
+    modes are left out.
+    """
+    n = collapsed.n_modes
+    slopes, energies, times = [], [], []
+    for block in collapsed.blocks:
+        if not (gram_diagonal(block) > 0).any():
+            continue
+        good = determined_rows(block)
+        c = np.where(good[:, None], block.estimate, np.nan)
+        t = np.broadcast_to(block.times, good.shape)
+        slopes.append(_increments(c, t))
+        energies.append(np.where(np.isnan(c), 0.0, c**2).sum((0, 2)) / max(good.sum(), 1))
+        times.append(float(np.ptp(block.times, axis=0).max()))
+    span = max(times)
+    pairs = np.concatenate(slopes, axis=1) if slopes else np.zeros((n, 0, 3))
+    rho0 = variance / mean_gram(collapsed)
+    q, rho = _line(pairs, rho0, span)
+    energy = np.maximum(np.mean(energies, axis=0) - rho, 1e-3 * np.mean(energies, axis=0))
+    energy = np.maximum(energy, 1e-300)
+    lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
+    n_steps = max(len(block.times) for block in collapsed.blocks) - 1
+    found = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
+    return MomentEstimates(*found, variance, collapsed.n_values)
+
+
+def of_components(values: Array, times: Array) -> tuple[float, float]:
+    """Slowest decay rate and largest noise variance of principal components (P, T, r)."""
+    energy = (values**2).mean(0)
+    increments = ((values[:, 1:] - values[:, :-1]) ** 2).mean(0)
+    span = times[-1] - times[0]
+    q = increments.sum(0) / span
+    return float(np.median(_decay(times, energy, q)[0])), float(q.max() / values.shape[-1])
+
+
+def gram_diagonal(block: Block) -> Array:
+    """Diagonal of the Gram matrix of each row; (T, N, B) or (T, N, 1)."""
+    return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
+
+
+def determined_rows(block: Block) -> Array:
+    """Rows that determine every mode about as well as most rows do; (T, B)."""
+    gram = gram_diagonal(block)
+    least = 0.2 * np.median(gram[gram > 0]) if (gram > 0).any() else np.inf
+    return np.broadcast_to((gram > least).all(1), block.estimate[:, 0].shape)
+
+
+def mean_gram(collapsed: Collapsed) -> Array:
+    """Mean diagonal of G over all rows; (N,)."""
+    total, rows = np.zeros(collapsed.n_modes), 0
+    for block in collapsed.blocks:
+        gram = gram_diagonal(block)
+        total += gram.sum((0, 2))
+        rows += gram.shape[0] * gram.shape[2]
+    return np.maximum(total / max(rows, 1), 1e-300)
+
+
+def _increments(c: Array, t: Array) -> Array:
+    """(lag time, mean squared increment, number) for each mode and lag; (N, lags, 3)."""
+    out = []
+    for lag in LAGS:
+        if len(c) <= lag:
+            continue
+        square = (c[lag:] - c[:-lag]) ** 2
+        seen = ~np.isnan(square[:, 0])
+        h = (t[lag:] - t[:-lag])[seen]
+        if not h.size:
+            continue
+        total = np.where(seen[:, None], square, 0.0).sum((0, 2)) / seen.sum()
+        row = np.stack([np.full(len(total), h.mean()), total, np.full(len(total), seen.sum())], 1)
+        out.append(row)
+    return np.stack(out, axis=1) if out else np.zeros((c.shape[1], 0, 3))
+
+
+def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
+    """Weighted line ``q h + 2 rho`` through squared increments, with positive q and rho."""
+    n = len(rho0)
+    q, rho = np.empty(n), np.empty(n)
+    for i in range(n):
+        h, s, w = pairs[i].T if pairs.shape[1] else (np.ones(1), 2 * rho0[i : i + 1], np.ones(1))
+        design = np.stack([h, np.full_like(h, 2.0)], axis=1)
+        solution = np.linalg.lstsq(design * np.sqrt(w)[:, None], s * np.sqrt(w), rcond=None)[0]
+        slope = max(solution[0], 0.05 * float(np.average(s, weights=w)) / max(h.mean(), 1e-300))
+        q[i] = max(slope, 1e-300)
+        rho[i] = max(solution[1], 1e-3 * rho0[i], 0.0)
+    return q, rho
+
+
+def _decay(t: Array, energy: Array, q: Array) -> tuple[Array, Array]:
+    """``lambda = (q T - [E c^2]_0^T) / (2 int E c^2 dt)``, kept positive, and the mean energy."""
+    span = t[-1] - t[0]
+    integral = np.maximum(np.trapezoid(energy, t, axis=0), 1e-300)
+    lam = (q * span - (energy[-1] - energy[0])) / (2.0 * integral)
+    return np.maximum(lam, 0.05 / span), integral / span

@@ -1,0 +1,124 @@
+"""From the words of a model to the coordinates of a fit."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import InitialKind, operators, rotating_pairs
+from spdelaw.errors import InputError
+from spdelaw.infer._coordinates import (
+    AbstractCoordinates,
+    Contrasts,
+    Free,
+    Joined,
+    LogDeviation,
+    OperatorTied,
+    PowerTied,
+    Unbounded,
+)
+from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
+from spdelaw.infer._drift_coordinates import Rotating, Stable
+from spdelaw.infer._estimate import Decision
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._parametrisation import Parametrisation
+
+Array = np.ndarray
+
+
+def drift_coordinates(
+    model: Model, domain: AbstractDomain, n_modes: int, units: Array
+) -> AbstractCoordinates:
+    """Coordinates of the drift of the reported modes; ``units`` are those of matrices, (N,)."""
+    if model.drift == "dense":
+        return Stable(tuple(map(float, units[:n_modes])))
+    if model.drift == "normal":
+        return Rotating(n_modes, rotating_pairs(domain, n_modes))
+    if model.drift == "parametric":
+        return OperatorTied(tuple(domain.eigenvalues(n_modes)))
+    return Free("eigenvalue", n_modes)
+
+
+def noise_coordinates(model: Model, n_modes: int, units: Array) -> AbstractCoordinates:
+    """Coordinates of the noise of the reported modes."""
+    scale = tuple(map(float, units[:n_modes]))
+    if model.noise == "dense":
+        return Covariance("noise_root", scale)
+    if model.noise == "low_rank":
+        return LowRankCovariance(scale, _checked_rank(model.noise_rank, n_modes))
+    if model.noise == "parametric":
+        return PowerTied(n_modes)
+    return Free("noise_variance", n_modes)
+
+
+def _checked_rank(rank: int, n_modes: int) -> int:
+    """A rank that leaves fewer numbers than a full covariance has (Ledermann's bound)."""
+    if rank >= n_modes or (n_modes - rank) ** 2 < n_modes + rank:
+        expected = f"a rank that spares numbers with {n_modes} modes"
+        fix = "pass a smaller noise_rank, or noise='dense'"
+        raise InputError("noise_rank", expected=expected, got=str(rank), fix=fix)
+    return rank
+
+
+def parametrise(
+    model: Model,
+    domain: AbstractDomain,
+    n_modes: int,
+    initial: Decision,
+    moments: MomentEstimates,
+    *,
+    known_variance: float | None,
+    known_mean: Array | None = None,
+    origin: float = 0.0,
+) -> Parametrisation:
+    """Coordinates of everything that a fit estimates.
+
+    Args:
+        model: what is assumed.
+        domain: of the modes.
+        n_modes: reported ones.
+        initial: kind of the initial state.
+        moments: of all modes, nuisance included; the deviations of the noise are units.
+        known_variance: of the observations, None where it is estimated.
+        known_mean: of the initial state, None where it is estimated.
+        origin: when a forcing begins to act.
+    """
+    units, kind = np.sqrt(operators.diagonal(moments.noise)), cast(InitialKind, initial.answer)
+    n, extra = len(units), len(units) - n_modes
+    drift = drift_coordinates(model, domain, n_modes, units)
+    noise = noise_coordinates(model, n_modes, units)
+    if extra:
+        beyond = tuple(domain.eigenvalues(n)[n_modes:])
+        drift = Joined(drift, OperatorTied(beyond, "nuisance_"), n_modes)
+        noise = Joined(noise, PowerTied(extra, n_modes + 1, "nuisance_"), n_modes)
+    parts: dict[str, AbstractCoordinates] = {"drift": drift, "noise": noise}
+    if model.season is not None:
+        parts["season"] = Contrasts(model.season.n_parts)
+    if known_variance is None:
+        parts["observation"] = LogDeviation()
+    if kind == "gaussian":
+        parts["initial_variance"] = _initial_coordinates(model, n, moments.n_paths)
+    if known_mean is None and kind != "stationary":
+        parts["initial_mean"] = Unbounded("initial_mean", n)
+    return Parametrisation(
+        parts,
+        kind,
+        np.zeros(n) if known_mean is None else known_mean,
+        known_variance or 0.0,
+        model.season,
+        model.forcing,
+        origin,
+    )
+
+
+def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordinates:
+    """A variance per mode, or a full covariance of modes that drift or noise couple.
+
+    With hardly more paths than modes that covariance would have no maximum.
+    """
+    if model.couples and n_paths >= 2 * n:
+        return Covariance("initial_root", (1.0,) * n)
+    return Free("initial_variance", n)

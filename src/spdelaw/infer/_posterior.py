@@ -1,0 +1,227 @@
+"""The log-posterior as a function of free coordinates, and its maximum.
+
+The free vector ``x`` maps to the full vector of coordinates by ``full = base + A x``. Fixed
+coordinates have no column in ``A``; the initial mean, in which the log-likelihood is exactly
+quadratic, enters through the eigenvectors of its information, so that directions the data
+cannot see drop out instead of breaking the conditioning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from spdelaw.infer._constraints import fixed_values, prior_terms
+from spdelaw.infer._curvature import SHARED
+from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._optimise import maximise
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._start import starting_scale, starting_vector
+from spdelaw.model import Evaluation, StateSpace
+
+Array = np.ndarray
+Evaluate = Callable[[StateSpace], Evaluation]
+
+#: Directions of the initial mean with less than this share of the largest information drop out.
+INITIAL_TOLERANCE = 1e-9
+#: Groups of coordinates that have one for each mode.
+PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
+#: Variance, in squared rough standard errors, of a direction without information.
+UNSEEN = 1e8
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogPosterior:
+    """Log-likelihood plus log-prior in the coordinates that a maximisation moves.
+
+    Attributes:
+        parametrisation: from full vectors to state-space models.
+        evaluate: likelihood and score of a model.
+        priors: positions in the full vector with their prior.
+        base: full vector at ``x = 0``, (p,).
+        columns: ``A``, (p, free).
+        scale: rough standard errors of ``x``, (free,).
+        n_plain: entries of ``x`` before those that move the initial mean.
+        separable: whether modes do not meet in the likelihood but through shared coordinates.
+    """
+
+    parametrisation: Parametrisation
+    evaluate: Evaluate
+    priors: list[tuple[int, Any]]
+    base: Array
+    columns: Array
+    scale: Array
+    n_plain: int
+    separable: bool = False
+
+    def full(self, x: Array) -> Array:
+        """Full vector at ``x``."""
+        return self.base + self.columns @ x
+
+    def at(self, x: Array) -> tuple[float, Array, Array]:
+        """Value, gradient, and the information on the initial mean."""
+        full = self.full(x)
+        model = self.parametrisation.state_space(full)
+        found = self.evaluate(model)
+        value = float(found.log_likelihood.sum()) + self.log_prior(full)
+        gradient = self.parametrisation.score(full, model, found)
+        for position, prior in self.priors:
+            gradient[position] += prior.log_density(full[position], self._is_log(position))[1]
+        return value, self.columns.T @ gradient, found.initial_information
+
+    def log_prior(self, full: Array) -> float:
+        """Log density of the priors at a full vector, up to a constant."""
+        return sum(prior.log_density(full[i], self._is_log(i))[0] for i, prior in self.priors)
+
+    def _is_log(self, position: int) -> bool:
+        return bool(self.parametrisation.is_log[position])
+
+    def start_value(self) -> float:
+        """Value at the start; minus infinity where there is none."""
+        value = self.at(np.zeros(self.columns.shape[1]))[0]
+        return value if np.isfinite(value) else -np.inf
+
+    def moved(self, x: Array) -> LogPosterior:
+        """The same with ``x`` as the start."""
+        return dataclasses.replace(self, base=self.full(x))
+
+    def from_estimate(self, estimate: Estimate, share: float) -> LogPosterior:
+        """Start at an estimate from a ``share`` of the data, in the metric of its covariance."""
+        columns = estimate.columns * np.sqrt(share)
+        scale = np.ones(columns.shape[1])
+        return dataclasses.replace(
+            self, base=estimate.full, columns=columns, scale=scale, n_plain=estimate.n_plain
+        )
+
+    def initial_information(self, x: Array) -> Array:
+        """Curvature in the initial mean: exact, so that it needs no differences."""
+        where = self.parametrisation.slices.get("initial_mean", slice(0, 0))
+        mean = self.columns[where, self.n_plain :]
+        block = mean.T @ self.at(x)[2] @ mean
+        for position, prior in self.priors:
+            row = self.columns[position, self.n_plain :]
+            if row.any():
+                block = block + np.outer(row, row) / prior.std**2
+        return block
+
+    def owners(self) -> Array | None:
+        """Mode that each free coordinate belongs to, where the modes are separable."""
+        if not self.separable or ((self.columns != 0.0).sum(0) != 1).any():
+            return None
+        names = np.array(self.parametrisation.names)[np.abs(self.columns).argmax(0)]
+        return np.array([owner_of(str(name)) for name in names])
+
+
+def owner_of(name: str) -> int:
+    """Mode that a coordinate such as ``eigenvalue[3]`` belongs to, `SHARED` for others."""
+    group, _, index = name.partition("[")
+    return int(index[:-1]) if group in PER_MODE and index else SHARED
+
+
+def log_posterior(
+    parametrisation: Parametrisation,
+    evaluate: Evaluate,
+    moments: MomentEstimates,
+    model: Model,
+    start: Array | None = None,
+    *,
+    separable: bool = False,
+) -> LogPosterior:
+    """Log-posterior around moment estimates; the initial mean takes one Newton step.
+
+    Args:
+        parametrisation: what is estimated.
+        evaluate: likelihood and score.
+        moments: to start from and to scale by.
+        model: what is held and believed.
+        start: full vector to start from instead.
+        separable: whether the data leave modes apart that the law leaves apart.
+    """
+    start = starting_vector(parametrisation, moments) if start is None else start
+    separable = separable and parametrisation.state_space(start).is_diagonal
+    scale = starting_scale(parametrisation, start, moments)
+    fixed = fixed_values(parametrisation, model.fixed)
+    priors = prior_terms(parametrisation, model.priors)
+    base, identity = start.copy(), np.eye(len(start))
+    base[list(fixed)] = list(fixed.values())
+    where = parametrisation.slices.get("initial_mean", slice(len(start), len(start)))
+    plain = [i for i in range(where.start) if i not in fixed]
+    mean = [i for i in range(where.start, where.stop) if i not in fixed]
+    columns, scales = identity[:, plain], scale[plain]
+    if mean:
+        found = evaluate(parametrisation.state_space(base))
+        step, directions = _initial_directions(found, base, np.array(mean), where.start, priors)
+        base[mean] += step
+        columns = np.hstack([columns, identity[:, mean] @ directions])
+        scales = np.concatenate([scales, np.ones(directions.shape[1])])
+    return LogPosterior(
+        parametrisation, evaluate, priors, base, columns, scales, len(plain), separable
+    )
+
+
+def _initial_directions(
+    found: Evaluation, base: Array, mean: Array, first: int, priors: list[tuple[int, Any]]
+) -> tuple[Array, Array]:
+    """One exact Newton step in the initial mean, and directions of unit information."""
+    at = mean - first
+    information = found.initial_information[np.ix_(at, at)].copy()
+    gradient = found.by_initial_mean[at].copy()
+    for position, prior in priors:
+        for i in np.flatnonzero(mean == position):
+            information[i, i] += 1.0 / prior.std**2
+            gradient[i] += prior.log_density(base[position], False)[1]
+    values, vectors = np.linalg.eigh(information)
+    seen = values > INITIAL_TOLERANCE * values.max()
+    directions = vectors[:, seen] / np.sqrt(values[seen])
+    return directions @ (directions.T @ gradient), directions
+
+
+def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = True) -> Estimate:
+    """Maximum of a log-posterior, with the covariance that its curvature gives.
+
+    Args:
+        posterior: what to maximise.
+        polish: False leaves out curvature and the check of convergence.
+        search: False takes the start as close to the maximum: Newton steps alone.
+    """
+    optimum = maximise(
+        lambda x: posterior.at(x)[:2],
+        posterior.scale,
+        posterior.n_plain,
+        posterior.initial_information,
+        polish=polish,
+        search=search,
+        owners=posterior.owners(),
+    )
+    full = posterior.full(optimum.x)
+    columns = posterior.columns @ _root_of_inverse(optimum.information, posterior.scale)
+    return Estimate(
+        posterior.parametrisation,
+        posterior.parametrisation.state_space(full),
+        full,
+        columns,
+        posterior.n_plain,
+        optimum.value - posterior.log_prior(full),
+        optimum,
+    )
+
+
+def _root_of_inverse(information: Array, scale: Array) -> Array:
+    """Lower triangular ``R`` with ``R R' = information^-1``.
+
+    Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
+    still move the last coordinates only.
+    """
+    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    # A direction without information is known to six digits from a differenced score. With a
+    # larger variance its small share in other coordinates would drown their standard errors.
+    floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
+    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
+    # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
+    upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
+    return scale[:, None] * upper.T

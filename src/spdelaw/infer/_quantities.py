@@ -1,0 +1,93 @@
+"""Parameters people know, with delta-method standard errors.
+
+A number ``f(phi)`` of coordinates with covariance ``C C'`` has the variance ``|J C|^2``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.infer._estimate import Estimate, Fit
+from spdelaw.law import Quantity
+
+Array = np.ndarray
+
+#: Names of the operators: of spectra, and of matrices.
+NAMES = {
+    "drift": ("eigenvalue", "drift"),
+    "noise": ("noise_variance", "noise_covariance"),
+    "initial_variance": ("initial_variance", "initial_covariance"),
+}
+
+
+def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
+    """Every reported parameter by name.
+
+    Variances and eigenvalues have intervals on the log scale, everything else symmetric ones. Where
+    drift or noise couple the modes, all operators are matrices.
+    """
+    found, n = fit.estimate, fit.n_modes
+    coupled = not found.state_space.linear.is_diagonal
+    values = found.parametrisation.values(found.full)
+    parts = [part for part in NAMES if part in values]
+    out = {NAMES[part][coupled]: _operator(found, part, values[part], n) for part in parts}
+    if coupled:
+        out = {name: _as_matrices(name, quantity) for name, quantity in out.items()}
+    if "season" in values:
+        out["season"] = Quantity(values["season"], _norm(found.roots("season")), True)
+    mean = _errors(found, "initial_mean", n)
+    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], mean, False)
+    std = np.sqrt(observation_variance)
+    error = fit.point_error
+    if error is None:
+        error = std * _errors(found, "observation", 1)[0]
+    out["observation_std"] = Quantity(std, error, True)
+    return out | _tied(found)
+
+
+def _operator(found: Estimate, part: str, values: Array, n: int) -> Quantity:
+    error = _norm(found.roots(part))
+    return Quantity(operators.leading(values, n), operators.leading(error, n), True)
+
+
+def _as_matrices(name: str, quantity: Quantity) -> Quantity:
+    """Operator as a matrix; only variances are positive, so not the entries of a drift."""
+    value, error = map(operators.as_matrix, quantity[:2])
+    return Quantity(value, error, np.eye(len(value), dtype=bool) & (name != "drift"))
+
+
+def _norm(roots: Array) -> Array:
+    return np.sqrt((roots**2).sum(-1))
+
+
+def _errors(found: Estimate, part: str, n: int) -> Array:
+    """Standard errors of a part's coordinates; zero where it has none."""
+    if part not in found.parametrisation.parts:
+        return np.zeros(n)
+    return found.errors(part)[:n]
+
+
+def _tied(found: Estimate) -> dict[str, Quantity]:
+    """The few numbers of a parametric law, nuisance modes included."""
+    names, is_log = found.parametrisation.names, found.parametrisation.is_log
+    errors, out = _norm(found.columns), {}
+    for i, name in enumerate(names):
+        if "[" in name or name == "observation_std":
+            continue
+        value = np.exp(found.full[i]) if is_log[i] else found.full[i]
+        error = errors[i] * (value if is_log[i] else 1.0)
+        out[name] = Quantity(np.asarray(value), np.asarray(error), bool(is_log[i]))
+    return out
+
+
+def operators_jacobian(found: Estimate) -> Array:
+    """Derivative of drift and noise, each flattened, by the coordinates; (K, p)."""
+    rows = []
+    for part in ("drift", "noise"):
+        jacobian = np.nan_to_num(found.parametrisation.jacobian(part, found.full))
+        flat = jacobian.reshape(-1, jacobian.shape[-1])
+        wide = np.zeros((len(flat), len(found.full)))
+        wide[:, found.parametrisation.slices[part]] = flat
+        rows.append(wide)
+    return np.concatenate(rows)

@@ -1,0 +1,206 @@
+"""One meaning of a log-likelihood: the log density of a named set of numbers.
+
+The numbers are all observed values. In a row with n values whose modes ``Phi`` have rank k, the
+values are k coordinates in the span of the modes and n - k outside it,
+
+    log p(y) = log p(y in the span)  -  1/2 [ (n - k) log(2 pi s) + |y outside|^2 / s ],
+
+where s is the variance of what the modes leave over: the observation noise and, outside only, what
+finer modes add. In the coefficients ``c_hat`` of the modes, ``y = Phi c_hat`` in the span, so that
+``log p(c_hat) = log p(y in the span) + 1/2 log |Phi' Phi|``.
+
+Fields that lie in their modes without any noise have no density. Then the numbers are the
+coefficients, and a start that is one known point, the same in all paths, is not among them. With
+noise, however small, the coordinates of such a start are numbers like those outside the modes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import fingerprint
+from spdelaw.equation import InitialState, Linear
+from spdelaw.model import (
+    Block,
+    Collapsed,
+    StateSpace,
+    Statistics,
+    evaluate_likelihood,
+    filter_log_likelihood,
+)
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+Array = np.ndarray
+Kind = Literal["values", "coefficients", "components"]
+
+#: Eigenvalues of a Gram matrix below this share of the largest are zero.
+RANK_TOLERANCE = 1e-13
+#: Share of the floor under the noise that is enough where each row determines all modes or none.
+WHOLE_ROWS = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """What a log-likelihood is the log density of.
+
+    Attributes:
+        kind: "values" for all observed values after preparation, "coefficients" of the modes where
+            values have no density, "components" for principal components of the fields.
+        count: how many numbers.
+        fingerprint: of the data, see `spdelaw.data.fingerprint`; empty where nobody asked.
+    """
+
+    kind: Kind
+    count: int
+    fingerprint: str = ""
+
+
+class Density(NamedTuple):
+    """Log density per path (P,), or one number for all of them, and of what."""
+
+    log_likelihood: Any
+    of: Numbers
+
+
+def log_density(
+    blocks: Iterable[Block], n_paths: int, space: StateSpace, unresolved: float, floor: float
+) -> Density:
+    """Log density of collapsed observations, path by path.
+
+    Args:
+        blocks: the observations; ``paths`` index all of them.
+        n_paths: how many there are.
+        space: the law; its observation variance is that inside the modes, one number.
+        unresolved: what finer modes add to the variance outside them.
+        floor: least observation variance with which the filter keeps its digits.
+    """
+    parts = [(block.paths, _parts(block, space, unresolved, floor)) for block in blocks]
+    left_over = float(space.observation_variance) + unresolved
+    has_density = left_over > 0 or not any(part.n_outside.any() for _, part in parts)
+    out, count = np.empty(n_paths), 0
+    for paths, part in parts:
+        out[paths] = part.values(left_over) if has_density else part.coefficients
+        count += int((part.n_inside + part.n_outside * has_density).sum())
+    return Density(out, Numbers("values" if has_density else "coefficients", count))
+
+
+def statistics_density(
+    statistics: Statistics,
+    of_coefficients: float,
+    initial: InitialState,
+    gram: Array,
+    unresolved: float,
+) -> Density:
+    """The same for complete fields without noise inside the modes, from their statistics.
+
+    Args:
+        statistics: of the coefficients.
+        of_coefficients: their log density, of all paths together, after a start that is known.
+        initial: the start.
+        gram: ``Phi' Phi``, (N, N).
+        unresolved: variance of what the modes leave over.
+    """
+    s = statistics
+    known_start = initial.kind == "deterministic"
+    rows = s.n_paths * (len(s.times) - known_start)
+    inside = rows * s.n_modes
+    outside = int(s.n_values) - inside
+    if unresolved <= 0 and outside:
+        return Density(of_coefficients, Numbers("coefficients", inside))
+    misfit = s.outside
+    if known_start:
+        gap = s.first[0] / s.n_paths - initial.mean
+        misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
+    in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
+    return Density(
+        in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
+    )
+
+
+def with_density(law: Law, found: Density, fields: xr.DataArray) -> Law:
+    """The law with the log density of the data it was learned from in its provenance."""
+    of = dataclasses.replace(found.of, fingerprint=fingerprint(fields))
+    total = float(np.sum(found.log_likelihood))
+    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+
+
+class _Parts(NamedTuple):
+    """Log density per path in the span of the modes, and what lies outside; each (P,)."""
+
+    in_span: Array
+    log_gram: Array
+    n_inside: Array
+    n_outside: Array
+    misfit: Array
+    log_weight: Array
+
+    def values(self, variance: float) -> Array:
+        return self.in_span + _white(self.n_outside, self.misfit, variance)
+
+    @property
+    def coefficients(self) -> Array:
+        return self.in_span + 0.5 * (self.log_gram - self.log_weight)
+
+
+def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> _Parts:
+    n_paths, r = len(block.paths), float(space.observation_variance)
+    if r >= floor and unresolved == 0:
+        # One variance everywhere: what lies outside the modes needs no account of its own.
+        none = np.zeros(n_paths)
+        return _Parts(_filtered(block, space), none, block.n_values, none, none, none)
+    misfit = block.misfit
+    if r < floor and space.initial.kind == "deterministic":
+        block, at_start = _without_start(block, space.initial.mean)
+        misfit = misfit + at_start
+    ranks, log_gram = _ranks(block)
+    is_whole = np.isin(ranks, (0, space.n_modes)).all()
+    noise = max(r, floor * (WHOLE_ROWS if is_whole else 1.0))
+    inside = np.broadcast_to(ranks.sum(0), n_paths).astype(float)
+    outside = block.n_values - inside
+    part = block._replace(misfit=np.zeros(n_paths))
+    filtered = _filtered(part, space._replace(observation_variance=np.asarray(noise)))
+    in_span = filtered - _white(outside, 0.0, noise)
+    log_gram = np.broadcast_to(log_gram, n_paths)
+    return _Parts(in_span, log_gram, inside, outside, misfit, block.log_weight)
+
+
+def _filtered(block: Block, space: StateSpace) -> Array:
+    """Log density of the values of a block with one observation variance; (P,)."""
+    own = block._replace(paths=np.arange(len(block.paths)))
+    if isinstance(space.dynamics, Linear):
+        alone = Collapsed((own,), len(own.paths), space.n_modes)
+        return evaluate_likelihood(alone, space).log_likelihood
+    return filter_log_likelihood(own, space)
+
+
+def _white(count: Any, misfit: Any, variance: float) -> Any:
+    """Log density of white noise with ``count`` values and a sum of squares; 0 without values."""
+    if not np.any(count):
+        return np.zeros(np.shape(count))
+    return -0.5 * (count * np.log(2 * np.pi * variance) + misfit / variance)
+
+
+def _without_start(block: Block, mean: Array) -> tuple[Block, Array]:
+    """Block whose first row is not observed, and the misfit of that row to a known start (P,)."""
+    gap = block.estimate[0] - mean[:, None]
+    gram = block.gram[0]
+    pull = gram * gap if block.is_diagonal else np.einsum("ijb,jb->ib", gram, gap)
+    gram, vector = block.gram.copy(), block.vector.copy()
+    gram[0], vector[0] = 0.0, 0.0
+    return block._replace(gram=gram, vector=vector), (gap * pull).sum(0)
+
+
+def _ranks(block: Block) -> tuple[Array, Array]:
+    """Ranks of the Gram matrices (T, B), and sums of the logs of their eigenvalues but 0; (B,)."""
+    values = block.gram
+    if not block.is_diagonal:
+        values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
+    kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
+    return kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))

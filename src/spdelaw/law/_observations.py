@@ -1,0 +1,116 @@
+"""Observations under a law as arrays, and results as labelled fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.domain import Places
+from spdelaw.errors import DataError
+from spdelaw.law._clock import own_clock, shared_clock
+from spdelaw.law._states import FieldMoments
+from spdelaw.model import StateSpace
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+Array = np.ndarray
+
+#: Observation variance, relative to the field's, below which the filter does not go.
+VARIANCE_FLOOR = 1e-10
+
+
+class Observations(NamedTuple):
+    """Data under a law as arrays, less the response to its forcing.
+
+    Attributes:
+        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
+        values: (P, T, M).
+        times: (T,) or (P, T).
+        basis: all modes at the points, (M, N).
+        places: points and labels of the data as they came.
+        weights: precision per point where the noise was learned point by point, else None.
+    """
+
+    fields: xr.DataArray
+    values: Array
+    times: Array
+    basis: Array
+    places: Places
+    weights: Array | None
+
+    @property
+    def variance_floor(self) -> float:
+        """Least observation variance with which the filter keeps its digits; weights have it."""
+        known = self.weights is not None
+        return 0.0 if known else VARIANCE_FLOOR * float(np.nanmean(self.values**2))
+
+
+def observe(law: Law, data: Any) -> Observations:
+    """Data prepared, on the law's clock and from its first time on."""
+    labelled = law.prepared(data)
+    places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
+    # The initial state belongs to the first time of the law, not to that of the data.
+    clock = own_clock if "path_time" in fields.coords else shared_clock
+    values, times = clock(fields, float(law.times[0]))
+    if times.shape[-1] < 2:
+        fix = "pass the history from its first time on"
+        raise DataError("time", expected="at least two times", got=f"{times.shape[-1]}", fix=fix)
+    precision = point_weights(law, len(places.points))
+    return Observations(fields, values, times, modes_at(law, places), places, precision)
+
+
+def target(law: Law, data: Observations, grid: Any) -> tuple[Places, Array]:
+    """Where results are wanted, and the modes there; by default where the data are."""
+    if grid is None:
+        return data.places, data.basis
+    places = law.domain.places(grid)
+    return places, modes_at(law, places)
+
+
+def modes_at(law: Law, places: Places) -> Array:
+    """All modes of a law at some places; (M, N)."""
+    return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
+
+
+def noisy_state_space(law: Law, data: Observations) -> StateSpace:
+    """The law without its forcing; all that the modes leave over is observation noise."""
+    r: Any = 1.0
+    if data.weights is None:
+        r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+    return law.bare.state_space._replace(observation_variance=np.asarray(r))
+
+
+def point_weights(law: Law, n_points: int) -> Array | None:
+    """Precision per point, where the noise was learned point by point."""
+    r = law.observation_variance
+    if r.ndim == 0:
+        return None
+    if len(r) != n_points:
+        expected = f"the {len(r)} points the noise was learned at"
+        fix = "use the same grid, or fit one noise for all points"
+        raise DataError("points", expected=expected, got=f"{n_points} points", fix=fix)
+    return 1.0 / (r + law.unresolved_variance)
+
+
+def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
+    """Paths and times of the data, as coordinates of a result."""
+    coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
+    if "path_time" in fields.coords:
+        coords["path_time"] = fields["path_time"]
+    return coords
+
+
+def moments_dataset(
+    law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
+) -> xr.Dataset:
+    """``mean`` and ``std``; what the modes leave over adds to the deviation."""
+    dims = ("path", "time", *places.dims)
+    std = np.sqrt(moments.variance + law.unresolved_variance)
+    return xr.Dataset(
+        {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
+        coords={**coords, **places.coords},
+        attrs={"observation_std": float(np.sqrt(np.mean(law.observation_variance)))},
+    )

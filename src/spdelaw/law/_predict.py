@@ -1,0 +1,125 @@
+"""New paths of a law, paths reconstructed through gaps and noise, and forecasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.equation import Linear, check_times
+from spdelaw.errors import InputError
+from spdelaw.law._clock import extended_clocks, own_rows
+from spdelaw.law._observations import (
+    clock_coords,
+    modes_at,
+    moments_dataset,
+    noisy_state_space,
+    observe,
+    point_weights,
+    target,
+)
+from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
+from spdelaw.law._user_units import to_clock, to_user, wanted_times
+from spdelaw.simulation import simulate
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+Array = np.ndarray
+
+
+def sample(
+    law: Law, n_paths: int, times: Any, grid: Any, seed: int, observation_noise: bool
+) -> xr.DataArray:
+    """New paths in the user's units; see `spdelaw.Law.sample`."""
+    points = law.points if grid is None else grid
+    given, times = times, to_clock(law, times)
+    std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
+    bare = law.bare  # the response to a forcing is added on the way out
+    if isinstance(law.dynamics, Linear) and std.ndim == 0:
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=float(std)
+        )
+    else:
+        paths = _linear_paths if isinstance(law.dynamics, Linear) else _other_paths
+        result = _with_noise(law, paths(bare, n_paths, times, points, seed), points, std, seed)
+    named = to_user(law, result.to_dataset(name="field"), given)["field"]
+    return named.rename(law.info.get("labels", {}).get("name", "field"))
+
+
+def _linear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
+    return simulate(law.equation, n_paths, times, points, seed=seed)
+
+
+def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
+    if not std.any():
+        return fields
+    places = law.domain.places(points)
+    point_weights(law, len(places.points))  # noise per point: only where it was learned
+    own = places.unflatten(np.broadcast_to(std, len(places.points)))
+    return fields + own * np.random.default_rng([seed, 1]).standard_normal(fields.shape)
+
+
+def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
+    t = law.times if times is None else check_times(times)
+    _check_not_before(law, t)
+    places = law.domain.places(points)
+    states = draw_paths(
+        law.state_space,
+        float(law.times[0]),
+        t,
+        whole("n_paths", n_paths, 1),
+        whole("seed", seed, 0),
+    )
+    values = places.unflatten(states @ modes_at(law, places).T)
+    coords = {"path": np.arange(n_paths), "time": t, **places.coords}
+    return xr.DataArray(values, coords, ("path", "time", *places.dims))
+
+
+def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
+    """Smoothed fields; see `spdelaw.Law.reconstruct`."""
+    own = observe(law, data)
+    places, out_basis = target(law, own, grid)
+    space = noisy_state_space(law, own)
+    moments = smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
+    rows = own_rows(own.fields, own.times)[:, :, None]
+    shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
+    result = moments_dataset(law, shown, places, clock_coords(own.fields))
+    return to_user(law, result, data, own.fields if grid is None else None)
+
+
+def forecast(
+    law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
+) -> xr.Dataset:
+    """Fields at further times; see `spdelaw.Law.forecast`."""
+    own = observe(law, history)
+    wanted = check_times(wanted_times(law, own.fields, times, steps))
+    _check_not_before(law, wanted, float(own.times.min()))
+    n_samples = whole("n_samples", n_samples, 0)
+    places, out_basis = target(law, own, grid)
+    space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
+    means, variances, draws = [], [], []
+    for clock, values, at in extended_clocks(own.times, wanted, own.values):
+        given = (values, clock, own.basis, space, out_basis, own.weights)
+        moments = smooth_fields(*given)
+        means.append(moments.mean[:, at])
+        variances.append(moments.variance[:, at])
+        if n_samples:
+            draws.append(draw_fields(*given, n_samples, generator)[:, :, at])
+    coords = {"path": own.fields["path"].values, "time": wanted}
+    moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
+    result = moments_dataset(law, moments, places, coords)
+    if n_samples:
+        dims = ("draw", "path", "time", *places.dims)
+        result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
+    like = history if times is None else times
+    return to_user(law, result, like, own.fields if grid is None else None)
+
+
+def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:
+    first = float(law.times[0]) if first is None else first
+    if times[0] < first:
+        expected, fix = f"times from the law's first, {first:g}, on", "it does not run backwards"
+        raise InputError("times", expected=expected, got=f"{times[0]:g}", fix=fix)

@@ -1,0 +1,136 @@
+"""Where a law comes from: a typed record that reads like a mapping.
+
+``law.info.engine`` and ``law.info["engine"]`` are the same. What an engine of its own has to say
+beyond the typed fields is kept in ``extra`` and reads the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_origin, get_type_hints
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Provenance(Mapping[str, Any]):
+    """How a law was found; what was not reported is None, and not there as an entry.
+
+    Attributes:
+        engine: "exact", "chaos", "amortized", or the name of a plug-in.
+        n_paths, n_times, n_points: size of the data.
+        log_likelihood: log density of the numbers that ``log_likelihood_of`` names.
+        log_likelihood_of: kind, count and fingerprint of those numbers; see `spdelaw.law.Numbers`.
+        route: how the engine found the maximum.
+        n_observed: observed values.
+        n_parameters, n_law_parameters: free numbers in all, and those of the law alone.
+        n_nuisance: modes that are modelled and not reported.
+        initial_state, drift, noise: words of the model.
+        n_time, tail, horizon: of the chaos expansion.
+        version, versions: of this package and of those below it.
+        warnings: what the law has to say about itself.
+        preparation: steps that were applied to the data.
+        seconds, convergence, identifiability: of the fit.
+        time: unit and calendar of the clock.
+        labels: names and attributes of the data, which results carry again.
+        data: file and fingerprint of what was learned from.
+        extra: whatever else an engine reports.
+    """
+
+    engine: str = ""
+    n_paths: int = 0
+    log_likelihood: float = math.nan
+    log_likelihood_of: dict[str, Any] | None = None
+    route: str | None = None
+    n_times: int | None = None
+    n_points: int | None = None
+    n_observed: float | None = None
+    n_parameters: float | None = None
+    n_law_parameters: float | None = None
+    n_nuisance: int | None = None
+    initial_state: str | None = None
+    drift: str | None = None
+    noise: str | None = None
+    n_time: int | None = None
+    tail: str | None = None
+    horizon: float | None = None
+    version: str | None = None
+    versions: dict[str, str] | None = None
+    warnings: list[str] | None = None
+    preparation: list[str] | None = None
+    seconds: dict[str, float] | None = None
+    convergence: dict[str, float] | None = None
+    identifiability: dict[str, Any] | None = None
+    time: dict[str, str] | None = None
+    labels: dict[str, Any] | None = None
+    data: dict[str, str] | None = None
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> Provenance:
+        """Record of plain entries; those without a field of their own go to ``extra``."""
+        if isinstance(entries, cls):
+            return entries
+        own = {key: value for key, value in entries.items() if key in FIELDS}
+        return cls(**own, extra={key: entries[key] for key in entries if key not in FIELDS})
+
+    def __getitem__(self, key: str) -> Any:
+        """The entry, or KeyError where none was reported."""
+        if key not in FIELDS:
+            return self.extra[key]
+        value = getattr(self, key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of what was reported."""
+        yield from (key for key in FIELDS if getattr(self, key) is not None)
+        yield from self.extra
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        """As a dict."""
+        return repr(dict(self))
+
+
+#: Names of the typed fields.
+FIELDS = tuple(f.name for f in dataclasses.fields(Provenance) if f.name != "extra")
+#: Entries without which a file is no law.
+NEEDED = ("engine", "n_paths", "log_likelihood")
+
+
+def check_entries(entries: Any) -> None:
+    """Raise ValueError with the first entry of a file that is not of the type of its field."""
+    if not isinstance(entries, dict) or any(name not in entries for name in NEEDED):
+        raise ValueError(f"expected info about {', '.join(NEEDED)}")
+    hints = get_type_hints(Provenance)
+    for name in FIELDS:
+        if name in entries and not _is(entries[name], hints[name]):
+            raise ValueError(f"expected info about {name} of another type")
+    _check_labels(entries.get("labels", {}))
+
+
+def _check_labels(labels: dict[str, Any]) -> None:
+    parts = {"name": str, "attrs": dict[str, Any], "coords": dict[str, dict[str, Any]]}
+    for name, value in labels.items():
+        if name not in parts or not _is(value, parts[name]):
+            raise ValueError(f"expected labels of the data, not {name} of this type")
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value of a file is what a type says; whole numbers are numbers, truths are not."""
+    kind, of = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if kind is dict:
+        return isinstance(value, dict) and all(_is(part, of[1]) for part in value.values())
+    if kind is list:
+        return isinstance(value, list) and all(_is(part, of[0]) for part in value)
+    if of:  # a union with None
+        return any(_is(value, each) for each in of)
+    wanted = (int, float) if hint is float else hint
+    return isinstance(value, wanted) and not isinstance(value, bool)

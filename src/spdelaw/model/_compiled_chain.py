@@ -1,0 +1,237 @@
+"""Block tridiagonal systems of one chain as machine code; `model._tridiagonal` has the formulas.
+
+Everything costly is a product of matrices, and those go to the BLAS that SciPy brings, called by
+address without the interpreter: numba keeps compiled code on disk only if no address is part of
+it, so the address is an argument. Blocks are inverted by symmetric sweeps over `WIDTH` rows at
+a time, which are products too; LAPACK's ``dpotrf`` and ``dpotri`` take nearly twice as long with 30
+modes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import get_cython_function_address, intrinsic
+
+from spdelaw.model._compiler import compiled
+
+Array = np.ndarray
+
+#: Rows that one sweep of an inversion takes together.
+WIDTH = 8
+#: Address of ``dgemm``.
+GEMM = get_cython_function_address("scipy.linalg.cython_blas", "dgemm")
+
+
+@intrinsic
+def _call(_: Any, address: Any, pointers: Any) -> Any:
+    """Call the routine at ``address`` with a tuple of pointers, as Fortran takes its arguments."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        parts = cgutils.unpack_tuple(builder, arguments[1])
+        word = context.get_value_type(types.intp)
+        routine = ir.FunctionType(ir.VoidType(), [word] * len(parts))
+        builder.call(builder.inttoptr(arguments[0], routine.as_pointer()), parts)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, pointers), generate
+
+
+@compiled
+def _product(
+    gemm: int, work: tuple, a: Array, turned: int, b: Array, flipped: int, c: Array,
+    alpha: float, beta: float,
+) -> None:  # fmt: skip
+    """``c = alpha a b + beta c``, a or b transposed where asked.
+
+    Fortran sees each matrix transposed, so it is asked for ``c' = b' a'``.
+    """
+    letters, sizes, factors = work
+    rows, columns = c.shape
+    inner = a.shape[0] if turned else a.shape[1]
+    sizes[0], sizes[1], sizes[2] = columns, rows, inner
+    sizes[3], sizes[4] = b.shape[1], a.shape[1]
+    factors[0], factors[1] = alpha, beta
+    size, factor, letter = sizes.ctypes.data, factors.ctypes.data, letters.ctypes.data
+    _call(  # type: ignore[call-arg]
+        gemm,
+        (
+            letter + flipped, letter + turned, size, size + 8, size + 16, factor,
+            b.ctypes.data, size + 24, a.ctypes.data, size + 32, factor + 8,
+            c.ctypes.data, size,
+        ),
+    )  # fmt: skip
+
+
+@compiled
+def _work() -> tuple:
+    """Letters N and T, sizes and factors of a call.
+
+    Sizes are read as 32 bits or as 64 by the BLAS at hand; both find them in 64 (little end first).
+    """
+    return np.array([78, 84], np.uint8), np.zeros(5, np.int64), np.zeros(2)
+
+
+@compiled
+def _sweep_corner(p: Array, row: Array) -> float:
+    """``p`` becomes its inverse; returns its log-determinant, NaN where not positive.
+
+    Sweep k:  ``p_ij -= p_ik p_kj / p_kk``, ``p_ik /= p_kk``, ``p_kk = -1 / p_kk``, then a change
+    of sign. The pivots are Schur complements of a positive definite matrix: no exchange of rows.
+    """
+    n, logs = len(p), 0.0
+    for k in range(n):
+        pivot = p[k, k]
+        if not pivot > 0.0:
+            return np.nan
+        logs += np.log(pivot)
+        for j in range(n):
+            row[j] = p[k, j] / pivot
+        for i in range(n):
+            entry = p[i, k]
+            for j in range(n):
+                p[i, j] -= entry * row[j]
+            p[i, k] = row[i]
+        for j in range(n):
+            p[k, j] = row[j]
+        p[k, k] = -1.0 / pivot
+    for i in range(n):
+        for j in range(n):
+            p[i, j] = -p[i, j]
+    return logs
+
+
+@compiled
+def _invert(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
+    """``a`` becomes minus its inverse; returns its log-determinant, NaN where not positive.
+
+    The sweep of `_sweep_corner` with blocks ``P = a[K, K]`` for pivots:
+    ``a -= a[:, K] P^-1 a[K, :]``, ``a[K, :] = P^-1 a[K, :]``, ``a[K, K] = -P^-1``.
+    """
+    n, logs = len(a), 0.0
+    for first in range(0, n, WIDTH):
+        width = min(WIDTH, n - first)
+        corner = buffers[0][: width * width].reshape(width, width)
+        rows, swept = buffers[1][:width], buffers[2][:width]
+        for k in range(width):
+            for j in range(n):
+                rows[k, j] = a[first + k, j]
+            for j in range(width):
+                corner[k, j] = a[first + k, first + j]
+        logs += _sweep_corner(corner, buffers[3])
+        _product(gemm, work, corner, 0, rows, 0, swept, 1.0, 0.0)
+        _product(gemm, work, rows, 1, swept, 0, a, -1.0, 1.0)
+        for i in range(n):
+            for k in range(width):
+                a[i, first + k] = swept[k, i]
+        for k in range(width):
+            for j in range(n):
+                a[first + k, j] = swept[k, j]
+            for j in range(width):
+                a[first + k, first + j] = -corner[k, j]
+    return logs
+
+
+@compiled
+def _forward(
+    gemm: int, blocks: Array, own: Array, coupling: Array, which: Array, inverse: Array,
+    vectors: Array, gains: Array,
+) -> float:  # fmt: skip
+    """Elimination; fills ``V_t``, ``b_t'`` and, for full couplings, ``D_t V_t``."""
+    n_times, n, _ = blocks.shape
+    work, a, carried = _work(), np.empty((n, n)), np.empty(vectors.shape[1:])
+    rows, swept = np.empty((WIDTH, n)), np.empty((WIDTH, n))
+    buffers = np.empty(WIDTH**2), rows, swept, np.empty(WIDTH)
+    logs, full = 0.0, coupling.shape[1] == n
+    for t in range(n_times):
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = blocks[t, i, j]
+            a[i, i] += own[t, i]
+        if t > 0:
+            d, v = coupling[which[t - 1]], inverse[t - 1]
+            if full:
+                _product(gemm, work, d, 0, v, 0, gains[t - 1], 1.0, 0.0)
+                _product(gemm, work, gains[t - 1], 0, d, 1, a, -1.0, 1.0)
+                _product(gemm, work, gains[t - 1], 0, vectors[t - 1], 0, vectors[t], 1.0, 1.0)
+            else:
+                _product(gemm, work, v, 0, vectors[t - 1], 0, carried, 1.0, 0.0)
+                for i in range(n):
+                    row = d[0, i]
+                    for j in range(n):
+                        a[i, j] -= row * d[0, j] * v[i, j]
+                    for p in range(vectors.shape[2]):
+                        vectors[t, i, p] += row * carried[i, p]
+        logs += _invert(gemm, work, a, buffers)
+        for i in range(n):
+            for j in range(n):
+                inverse[t, i, j] = -a[i, j]
+    return logs
+
+
+@compiled
+def _backward(
+    gemm: int, coupling: Array, which: Array, inverse: Array, mean: Array, crosses: Array,
+    lag: Array,
+) -> None:  # fmt: skip
+    """``b_t'`` becomes ``c_t`` and ``V_t`` becomes ``Cov_t``; crosses and their diagonals.
+
+    Full couplings have left ``K_t' = D_t V_t`` in ``crosses``; without blocks there it is not
+    asked for.
+    """
+    n_times, n, _ = inverse.shape
+    work, own = _work(), np.empty(mean.shape[1:])
+    gain, turned, cross = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    full, keep = coupling.shape[1] == n, len(crosses) > 0
+    for t in range(n_times - 1, -1, -1):
+        _product(gemm, work, inverse[t], 0, mean[t], 0, own, 1.0, 0.0)
+        if t < n_times - 1:
+            d, v = coupling[which[t]], inverse[t]
+            for i in range(n):
+                if full:
+                    for j in range(n):
+                        gain[i, j], turned[i, j] = crosses[t, j, i], crosses[t, i, j]
+                else:
+                    row = d[0, i]
+                    for j in range(n):
+                        gain[i, j] = v[i, j] * d[0, j]
+                        turned[i, j] = v[i, j] * row
+            _product(gemm, work, gain, 0, mean[t + 1], 0, own, 1.0, 1.0)
+            _product(gemm, work, gain, 0, inverse[t + 1], 0, cross, 1.0, 0.0)
+            _product(gemm, work, cross, 0, turned, 0, inverse[t], 1.0, 1.0)
+            for i in range(n):
+                lag[t, i] = cross[i, i]
+            if keep:
+                crosses[t] = cross
+        mean[t] = own
+
+
+@compiled
+def _solve(
+    gemm: int, blocks: Array, own: Array, coupling: Array, which: Array, vectors: Array,
+    inverse: Array, crosses: Array, lag: Array,
+) -> float:  # fmt: skip
+    logs = _forward(gemm, blocks, own, coupling, which, inverse, vectors, crosses)
+    _backward(gemm, coupling, which, inverse, vectors, crosses, lag)
+    return logs
+
+
+def solve(
+    blocks: Array, own: Array, coupling: Array, which: Array, vector: Array, crosses: bool
+) -> tuple[float, Array, Array, Array, Array]:
+    """The same as `spdelaw.model._tridiagonal.solve_with_numpy`, in compiled code."""
+    n_times, n, _ = blocks.shape
+    d = np.ascontiguousarray(coupling if coupling.ndim == 3 else coupling[:, None], float)
+    inverse, lag = np.empty(blocks.shape), np.empty((n_times - 1, n))
+    # Full couplings keep their gains on the way back in the place of the crosses.
+    kept = np.empty((n_times - 1 if crosses or d.shape[1] == n else 0, n, n))
+    mean = np.array(vector, float, order="C")
+    logs = _solve(
+        GEMM, np.ascontiguousarray(blocks, float), np.ascontiguousarray(own, float), d,
+        np.ascontiguousarray(which, np.int64), mean, inverse, kept, lag,
+    )  # fmt: skip
+    return logs, mean, inverse, kept, lag

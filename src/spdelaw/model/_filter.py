@@ -1,0 +1,137 @@
+"""Forward filter and backward smoother for any dynamics, on collapsed observations.
+
+The state before an observation is N(m, P), after it, with ``G`` and ``c_hat`` of the row,
+
+    P+ = (P^-1 + G / r)^-1 = P (1 + G P / r)^-1,    m+ = m + P+ G (c_hat - m) / r,
+
+and ``Dynamics.moments`` carries it to the next time. The log density of a row is
+
+    -1/2 [ n log(2 pi r) + log|1 + G P / r| + misfit / r + e' (G^-1 r + P)^-1 e ],   e = c_hat - m,
+
+whose last two terms need no inverse of G: ``e' G e / r - e' G P+ G e / r^2``. For linear dynamics
+this is the likelihood of `evaluate_likelihood` in another order of summation; for others it is that
+of the Gaussian closure which their moments are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import Step, operators
+from spdelaw.model._collapse import Block
+from spdelaw.model._smoother import Smoothed
+from spdelaw.model._state_space import StateSpace
+
+Array = np.ndarray
+
+
+class Filtered(NamedTuple):
+    """One path through the filter.
+
+    Attributes:
+        log_likelihood: one term per time, (T,).
+        mean, covariance: after each observation, (T, N) and (T, N, N).
+        predicted_mean, predicted_covariance: before it.
+        steps: the moments of each step, T - 1 of them.
+    """
+
+    log_likelihood: Array
+    mean: Array
+    covariance: Array
+    predicted_mean: Array
+    predicted_covariance: Array
+    steps: tuple[Step, ...]
+
+
+class Row(NamedTuple):
+    """Collapsed observations of one time of one path."""
+
+    gram: Array
+    estimate: Array
+    constant: float
+
+
+def rows_of_path(block: Block, path: int, r: float) -> list[Row]:
+    """Rows of one path; the part of the log density that no state enters goes to the first.
+
+    Args:
+        block: collapsed observations.
+        path: position in the block.
+        r: observation variance.
+    """
+    shared = block.gram.shape[-1] == 1
+    gram = block.gram[..., 0 if shared else path]
+    full = gram if gram.ndim == 3 else operators.embed(gram)
+    whole = -0.5 * (
+        block.n_values[path] * np.log(2 * np.pi * r)
+        + block.misfit[path] / r
+        - block.log_weight[path]
+    )
+    return [
+        Row(g, c, float(whole) if t == 0 else 0.0)
+        for t, (g, c) in enumerate(zip(full, block.estimate[..., path], strict=True))
+    ]
+
+
+def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filtered:
+    """Filter one path of a block."""
+    dynamics, r = state_space.dynamics, float(state_space.observation_variance)
+    times = block.times[:, 0 if block.times.shape[1] == 1 else path]
+    m = state_space.initial.mean + dynamics.response(times[:1])[0]
+    p = operators.as_matrix(state_space.initial.covariance)
+    logs, after, before, steps = [], [], [], []
+    for t, row in enumerate(rows_of_path(block, path, r)):
+        if t:
+            step = dynamics.moments(m, p, float(times[t - 1]), float(times[t] - times[t - 1]))
+            steps.append(step)
+            m, p = step.mean, step.covariance
+        before.append((m, p))
+        log, m, p = update(m, p, row, r)
+        logs.append(log)
+        after.append((m, p))
+    (means, covariances), (earlier, wider) = (zip(*x, strict=True) for x in (after, before))
+    stacks = (np.stack(x) for x in (means, covariances, earlier, wider))
+    mean, covariance, predicted_mean, predicted_covariance = stacks
+    return Filtered(
+        np.array(logs), mean, covariance, predicted_mean, predicted_covariance, tuple(steps)
+    )
+
+
+def update(m: Array, p: Array, row: Row, r: float) -> tuple[float, Array, Array]:
+    """Log density of a row given the past, and the moments of the state after it."""
+    if not row.gram.any():
+        return row.constant, m, p
+    inner = np.eye(len(m)) + row.gram @ p / r
+    after = p @ np.linalg.inv(inner)
+    after = 0.5 * (after + after.T)
+    error = row.estimate - m
+    pull = row.gram @ error / r
+    energy = error @ pull - pull @ after @ pull
+    log = row.constant - 0.5 * (np.linalg.slogdet(inner)[1] + energy)
+    return float(log), m + after @ pull, after
+
+
+def rts_smoother(filtered: Filtered) -> tuple[Array, Array]:
+    """Means (T, N) and covariances (T, N, N) given all data (Rauch, Tung and Striebel 1965)."""
+    mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
+    for t in range(len(mean) - 2, -1, -1):
+        step = filtered.steps[t]
+        gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
+        mean[t] += gain @ (mean[t + 1] - step.mean)
+        covariance[t] += gain @ (covariance[t + 1] - step.covariance) @ gain.T
+    return mean, covariance
+
+
+def filter_log_likelihood(block: Block, state_space: StateSpace) -> Array:
+    """Log-likelihood of each path of a block; (P,)."""
+    paths = range(len(block.paths))
+    return np.array([forward_filter(block, state_space, p).log_likelihood.sum() for p in paths])
+
+
+def smooth_block(block: Block, state_space: StateSpace) -> Smoothed:
+    """Smoothed means (T, N, P) and covariances (T, N, N, P) of every path of a block."""
+    parts = [rts_smoother(forward_filter(block, state_space, p)) for p in range(len(block.paths))]
+    means, covariances = zip(*parts, strict=True)
+    return Smoothed(np.stack(means, -1), np.stack(covariances, -1))

@@ -1,0 +1,100 @@
+"""Products of all pairs of modes, summed over paths and over steps of equal length."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import distinct_steps
+from spdelaw.model._step_sums import StepSums, grouped
+
+Array = np.ndarray
+
+
+class PairSums(NamedTuple):
+    """Sums over paths and over steps of equal length.
+
+    Attributes:
+        lengths: of the steps that occur, (U,).
+        n_steps, before, cross, after: as in `StepSums`.
+        two_lengths: indices into ``lengths`` of two steps in a row, (W, 2).
+        two_count: how often they occur, (W,).
+        early, late, middle, skip: sums of ``c_t c_{t+1}'``, ``c_{t+1} c_{t+2}'``,
+            ``c_{t+1} c_{t+1}'`` and ``c_t c_{t+2}'`` over them, (W, N, N).
+        first: ``sum_p (c_0 - mean)(c_0 - mean)'``, (N, N).
+    """
+
+    lengths: Array
+    n_steps: Array
+    before: Array
+    cross: Array
+    after: Array
+    two_lengths: Array
+    two_count: Array
+    early: Array
+    late: Array
+    middle: Array
+    skip: Array
+    first: Array
+
+    @property
+    def steps(self) -> StepSums:
+        """What the transition likelihood needs."""
+        return StepSums(self.n_steps, self.before, self.cross, self.after)
+
+    def joined(self, other: PairSums, between: Array) -> PairSums:
+        """Sums of both sets of paths; ``between`` is what their different first means add."""
+        constant = ("lengths", "two_lengths")
+        total = {k: getattr(self, k) + getattr(other, k) for k in self._fields if k not in constant}
+        total["first"] = total["first"] + between
+        return self._replace(**total)
+
+    def shifted(self, first: Array, n_paths: int, m: Array, times: Array) -> PairSums:
+        """Sums of ``c - m`` for a known ``m`` (T, N); ``first`` (T, N) are those of ``c``."""
+
+        def change(now: Array, then: Array, m_now: Array, m_then: Array) -> Array:
+            mixed = now[:, :, None] * m_then[:, None] + m_now[:, :, None] * then[:, None]
+            return n_paths * m_now[:, :, None] * m_then[:, None] - mixed
+
+        square, cross, skip = (
+            change(first[: len(m) - k], first[k:], m[: len(m) - k], m[k:]) for k in range(3)
+        )
+        moved = _by_steps(square, cross, skip, times)
+        return self._replace(**{k: getattr(self, k) + v for k, v in moved.items()})
+
+
+def pair_sums(c: Array, times: Array) -> PairSums:
+    """Sums of coefficients (N, P, T)."""
+    at = np.ascontiguousarray(np.moveaxis(c, -1, 0))
+    square, cross = at @ np.swapaxes(at, 1, 2), at[:-1] @ np.swapaxes(at[1:], 1, 2)
+    skip = at[:-2] @ np.swapaxes(at[2:], 1, 2)
+    start = c[..., 0] - c[..., 0].mean(1, keepdims=True)
+    lengths, which, two, which_two = _steps_in_a_row(times)
+    n_paths = c.shape[1]
+    return PairSums(
+        lengths=lengths,
+        n_steps=n_paths * np.bincount(which, minlength=len(lengths)).astype(float),
+        two_lengths=two,
+        two_count=n_paths * np.bincount(which_two, minlength=len(two)).astype(float),
+        first=start @ start.T,
+        **_by_steps(square, cross, skip, times),
+    )
+
+
+def _steps_in_a_row(times: Array) -> tuple[Array, Array, Array, Array]:
+    """Lengths and which each step has; pairs of lengths in a row and which each pair is."""
+    lengths, which = distinct_steps(np.diff(times))
+    two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
+    return lengths, which, two, which_two.reshape(-1)
+
+
+def _by_steps(square: Array, cross: Array, skip: Array, times: Array) -> dict[str, Array]:
+    """Products at lags 0, 1 and 2 in time, (T - lag, N, N), summed over equal steps."""
+    lengths, which, two, which_two = _steps_in_a_row(times)
+    ones = {"before": square[:-1], "cross": cross, "after": square[1:]}
+    twos = {"early": cross[:-1], "late": cross[1:], "middle": square[1:-1], "skip": skip}
+    out = {name: grouped(values, which, len(lengths)) for name, values in ones.items()}
+    if len(two) == 0:
+        return out | {name: values[:0] for name, values in twos.items()}
+    return out | {name: grouped(values, which_two, len(two)) for name, values in twos.items()}

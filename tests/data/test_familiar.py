@@ -1,0 +1,236 @@
+"""Ensembles, hindcasts, stations and curvilinear grids: in by name, and back under it."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import spdelaw as sl
+from spdelaw.data import as_fields, guess_domain, guess_layout, labels_of, read_dataset
+from spdelaw.errors import DataError
+
+# The fields are white noise: what matters here are their names, and no parameter.
+pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+
+RNG = np.random.default_rng(0)
+X = np.linspace(0.0, 1.0, 5)
+
+
+def array(dims, coords, name="u"):
+    shape = [len(coords[d]) if d in coords else 3 for d in dims]
+    known = {d: coords[d] for d in dims if d in coords}
+    return xr.DataArray(RNG.standard_normal(shape), known, dims, name)
+
+
+# ------------------------------------------------------------------ paths
+
+
+@pytest.mark.parametrize("name", ["member", "realization", "number", "ensemble"])
+def test_members_are_paths_and_come_back_as_members(name):
+    labels = [1, 4, 7]
+    raw = array((name, "time", "x"), {name: labels, "time": np.arange(20.0), "x": X})
+    fields = as_fields(raw)
+    np.testing.assert_array_equal(fields.values, raw.values)
+    assert fields["path"].values.tolist() == labels
+    law = sl.fit(raw, sl.Interval(0, 1, "neumann"), 2, initial="stationary", nuisance=0)
+    result = law.reconstruct(raw)
+    assert result["mean"].dims == (name, "time", "x")
+    assert result[name].values.tolist() == labels
+
+
+def hindcast(leads, dims=("init", "lead", "x"), members=2):
+    starts = np.array(["2001-01-01", "2001-02-01", "2001-03-01"], "datetime64[ns]")
+    coords = {"init": starts, "time": starts, "lead": leads, "step": leads, "x": X,
+              "member": np.arange(members), "number": np.arange(members)}  # fmt: skip
+    return array(dims, coords)
+
+
+def test_starts_are_paths_on_a_clock_of_leads():
+    raw = hindcast(np.arange(6))
+    fields = as_fields(raw)
+    assert fields.dims == ("path", "time", "x")
+    np.testing.assert_array_equal(fields.values, raw.values)
+    assert fields["path"].values.tolist() == ["2001-01-01", "2001-02-01", "2001-03-01"]
+    np.testing.assert_array_equal(fields["init"].values, raw["init"].values)
+    law = sl.fit(raw, sl.Interval(0, 1, "neumann"), 2, initial="stationary", nuisance=0)
+    result = law.reconstruct(raw)
+    assert result["mean"].dims == ("init", "lead", "x")
+    np.testing.assert_array_equal(result["init"].values, raw["init"].values)
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [
+        ("member", "init", "lead", "x"),
+        ("number", "time", "step", "x"),
+        ("init", "lead", "member", "x"),
+    ],
+)
+def test_members_of_hindcasts_are_all_paths(dims):
+    raw = hindcast(np.arange(4) * np.timedelta64(24, "h"), dims)
+    fields = as_fields(raw)
+    assert dict(fields.sizes) == {"path": 6, "time": 4, "x": 5}
+    assert fields["time"].values.tolist() == [0.0, 1.0, 2.0, 3.0]
+    member = "number" if "number" in dims else "member"
+    one = fields.isel(path=4)
+    picked = {member: int(one[member]), dims[1] if member == "number" else "init": one["init"]}
+    np.testing.assert_array_equal(one.values, raw.sel(picked).values)
+
+
+def test_two_dimensional_valid_times_stand_aside():
+    raw = hindcast(np.arange(4))
+    valid = raw["init"] + raw["lead"] * np.timedelta64(1, "D")
+    fields = as_fields(raw.assign_coords(time=valid))
+    np.testing.assert_array_equal(fields["time"].values, np.arange(4.0))
+    assert fields["valid_time"].dims == ("path", "time")
+
+
+def test_layout_of_a_hindcast_is_said():
+    raw = hindcast(np.arange(4), ("init", "member", "lead", "x")).to_dataset()
+    guess = guess_layout(raw)
+    assert {"lead is time", "init x member are paths"} <= set(guess.reasons)
+    assert guess.dims == ("x",)
+    assert guess.time == "lead"
+
+
+# ------------------------------------------------------------------ space
+
+
+def test_latitudes_and_longitudes_by_any_name():
+    coords = {"time": np.arange(4.0), "latitude": [10.0, -10.0], "longitude": [0.0, 90.0, 180.0]}
+    raw = array(("time", "longitude", "latitude"), coords)
+    fields = as_fields(raw, dims=("lat", "lon"))
+    assert fields.dims == ("path", "time", "lat", "lon")
+    assert fields["lat"].attrs["original_name"] == "latitude"
+    np.testing.assert_array_equal(
+        fields.values[0], raw.sortby("latitude").transpose("time", "latitude", "longitude")
+    )
+    flat = as_fields(raw, dims=("x", "y"))
+    np.testing.assert_array_equal(flat["x"].values, coords["longitude"])
+    with pytest.raises(DataError, match="rename"):
+        as_fields(raw.rename(latitude="row", longitude="column"), dims=("lat", "lon"))
+
+
+def stations(transposed=False, as_variables=False):
+    """A file of featureType timeSeries."""
+    lat, lon = RNG.uniform(-60, 60, 6), RNG.uniform(-170, 170, 6)
+    names = np.array([f"site {k}" for k in range(6)])
+    values = RNG.standard_normal((8, 6))
+    dims = ("time", "station")
+    place = {"lat": ("station", lat, {"units": "degrees_north"}),
+             "lon": ("station", lon, {"units": "degrees_east"}),
+             "station_name": ("station", names, {"cf_role": "timeseries_id"})}  # fmt: skip
+    variable = ("station", "time"), values.T
+    temp = variable if transposed else (dims, values)
+    time = {"time": np.arange(8).astype("datetime64[D]").astype("datetime64[ns]")}
+    data = {"temp": temp} | (place if as_variables else {})
+    made = xr.Dataset(data, time | ({} if as_variables else place), {"featureType": "timeSeries"})
+    return made, values
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("as_variables", [False, True])
+def test_stations_of_a_cf_file(tmp_path, transposed, as_variables):
+    made, values = stations(transposed, as_variables)
+    made.to_netcdf(tmp_path / "s.nc", engine="h5netcdf")
+    raw = read_dataset(tmp_path / "s.nc")
+    fields = as_fields(raw, dims=("lat", "lon"))
+    assert fields.dims == ("path", "time", "point")
+    np.testing.assert_array_equal(fields.values[0], values)
+    np.testing.assert_array_equal(fields["lat"].values, made["lat"].values)
+    assert guess_domain(raw)[0] in ("sphere", "box")
+    assert "stations along station" in "; ".join(guess_layout(raw, dims=("lat", "lon")).reasons)
+
+
+@pytest.mark.parametrize("kind", ["contiguous", "indexed"])
+def test_ragged_files(tmp_path, kind):
+    made, values = stations()
+    seen = RNG.random(values.shape) > 0.4
+    which, when = np.nonzero(seen.T)
+    rows = {"temp": ("obs", values[when, which]), "time": ("obs", when.astype(float))}
+    coords = {name: made[name] for name in ("lat", "lon")}
+    if kind == "contiguous":
+        counts = ("station", seen.sum(0), {"sample_dimension": "obs"})
+        dataset = xr.Dataset(rows | {"row_size": counts}, coords)
+    else:
+        index = ("obs", which, {"instance_dimension": "station"})
+        dataset = xr.Dataset(rows | {"station_index": index}, coords)
+    dataset["time"].attrs = {"units": "days since 1970-01-01", "standard_name": "time"}
+    dataset.set_coords("time").to_netcdf(tmp_path / "r.nc", engine="h5netcdf")
+    got = read_dataset(tmp_path / "r.nc")
+    fields = as_fields(got, variable="temp", dims=("lat", "lon"))
+    known = seen.any(1)
+    np.testing.assert_array_equal(fields.values[0], np.where(seen, values, np.nan)[known])
+
+
+def curvilinear(ny=6, nx=8, names=("j", "i")):
+    """A turned grid."""
+    j, i = np.meshgrid(np.arange(ny), np.arange(nx), indexing="ij")
+    lat, lon = 40 + 1.0 * j + 0.2 * i, -30 + 1.0 * i - 0.2 * j
+    coords = {"time": np.arange(30.0), "lat": (names, lat, {"units": "degrees_north"}),
+              "lon": (names, lon, {"units": "degrees_east"})}  # fmt: skip
+    values = RNG.standard_normal((30, ny, nx))
+    return xr.DataArray(values, coords, ("time", *names), "ssh", {"units": "m"})
+
+
+@pytest.mark.parametrize("names", [("j", "i"), ("y", "x")])
+@pytest.mark.parametrize("domain", [sl.Sphere(), sl.Box((-32, -22), (40, 47), boundary="neumann")])
+def test_curvilinear_grids_are_points_and_come_back_as_grids(names, domain):
+    raw = curvilinear(names=names)
+    fields = as_fields(raw, dims=domain.dims)
+    assert fields.dims == ("path", "time", "point")
+    np.testing.assert_array_equal(fields.values[0], raw.values.reshape(30, -1))
+    law = sl.fit(raw, domain, 2, initial="stationary", nuisance=0)
+    result = law.reconstruct(raw)
+    assert dict(result.sizes) == {"path": 1, "time": 30, names[0]: 6, names[1]: 8}
+    np.testing.assert_allclose(result["lat"].transpose(*names), raw["lat"])
+    assert result["mean"].attrs["units"] == "m"
+
+
+def test_places_without_a_position_do_not_exist():
+    raw = curvilinear()
+    raw["lat"][0, :3] = np.nan
+    fields = as_fields(raw, dims=("lat", "lon"))
+    assert fields.sizes["point"] == 45
+
+
+def test_moving_observers_are_refused():
+    raw = curvilinear().rename(j="time_", time="j").rename(time_="time")
+    with pytest.raises(DataError, match="do not change with time"):
+        as_fields(raw.assign_coords(time=np.arange(6.0)).drop_vars("j"), dims=("lat", "lon"))
+
+
+def test_advice_never_deletes():
+    raw = array(("time", "station"), {"time": np.arange(4.0)})
+    with pytest.raises(DataError) as caught:
+        as_fields(raw.expand_dims(x=X))
+    assert "assign_coords" in caught.value.fix
+    for word in ("isel", "drop", "delete", "remove"):
+        assert word not in caught.value.fix
+
+
+# ------------------------------------------------------------------ names and attributes
+
+
+def test_labels_leave_out_what_is_about_stored_values():
+    raw = array(("time", "x"), {"time": np.arange(4.0), "x": X})
+    raw.attrs = {"units": "K", "valid_range": [0, 1], "odd": object(), "equation": "{}"}
+    raw["x"].attrs = {"long_name": "distance"}
+    labels = labels_of(as_fields(raw))
+    assert labels == {"name": "u", "attrs": {"units": "K"},
+                      "coords": {"x": {"long_name": "distance"}}}  # fmt: skip
+
+
+def test_results_describe_themselves_by_cf(tmp_path):
+    raw = array(("time", "x"), {"time": np.arange(40.0), "x": X}, "sst")
+    raw.attrs = {"units": "degC", "standard_name": "sea_surface_temperature", "long_name": "SST"}
+    law = sl.fit(raw, sl.Interval(0, 1, "neumann"), 2, initial="stationary", nuisance=0)
+    law.save(tmp_path / "a.law")
+    for one in (law, sl.load(tmp_path / "a.law")):
+        result = one.forecast(raw, steps=2, n_samples=1)
+        assert result["mean"].attrs == {
+            "units": "degC", "standard_name": "sea_surface_temperature",
+            "long_name": "mean of SST", "cell_methods": "realization: mean",
+        }  # fmt: skip
+        assert result["std"].attrs["cell_methods"] == "realization: standard_deviation"
+        assert one.sample(2).name == "sst"
+        assert one.sample(2).attrs["units"] == "degC"
