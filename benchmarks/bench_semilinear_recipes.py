@@ -125,12 +125,12 @@ def main(n_paths: int = 100, runs: int = 100) -> int:
             table(["recipe", "error", "published", "right support", "coverage [%]", "wall [s]",
                    "cpu [s]"], rows),
             "",
-            f"Command: `{COMMAND}`. Versions: "
+            f"Command: `{COMMAND} {n_paths} {runs}`. Versions: "
             f"{', '.join(f'{k} {v}' for k, v in versions('numpy', 'scipy').items())}.",
             "",
         ]
     )  # fmt: skip
-    write_results("semilinear_recipes", {"command": COMMAND, **found}, text)
+    write_results("semilinear_recipes", {"command": f"{COMMAND} {n_paths} {runs}", **found}, text)
     print(text)
     return 0
 
