@@ -144,16 +144,29 @@ class Problem:
 
 def _best(problem: Problem) -> Estimate:
     """The higher of the maxima that the starts lead to."""
-    starts = [*smooth_starts(problem), *formula_starts(problem)]
-    posteriors = [problem.posterior(), *map(problem.posterior, starts)]
+    posteriors = [problem.posterior(), *map(problem.posterior, smooth_starts(problem))]
     if len(posteriors) > 1:
         posteriors = [max(posteriors, key=LogPosterior.start_value)]
-    found = estimate(posteriors[0], polish=problem.polish)
+    posteriors += map(problem.posterior, formula_starts(problem))
+    found = _highest(posteriors, problem.polish)
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
     other = estimate(problem.posterior(again), polish=problem.polish)
     return max(found, other, key=lambda one: one.log_likelihood)
+
+
+def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
+    """The highest of their maxima; a start that leads nowhere counts only if all do."""
+    found, wrong = [], None
+    for posterior in posteriors:
+        try:
+            found.append(estimate(posterior, polish=polish))
+        except ConvergenceError as error:
+            wrong = error
+    if not found and wrong is not None:
+        raise wrong
+    return max(found, key=lambda one: one.log_likelihood)
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:
