@@ -95,6 +95,22 @@ def order_violations(root: Path) -> list[str]:
     return found
 
 
+def private_imports(root: Path) -> list[str]:
+    """Imports of a private module or name of another room, one line each."""
+    found = []
+    for path, parts, tree in modules(root):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+                continue
+            top, *rest = [*node.module.split("."), *(alias.name for alias in node.names)]
+            if top != PACKAGE or rest[0] == parts[0] or len(rest) < 2:
+                continue
+            if any(name.startswith("_") and not name.startswith("__") for name in rest[1:]):
+                where = f"{path.relative_to(root)}:{node.lineno}"
+                found.append(f"{where}: {node.module} is private to '{rest[0]}'")
+    return found
+
+
 def content_violations(root: Path) -> list[str]:
     """``assert`` outside testing, pickle, ``torch.load``: one line each."""
     found = []
@@ -133,6 +149,21 @@ def heavy_imports(statement: str) -> list[str]:
 
 def test_each_stage_imports_only_from_the_ones_above_it():
     assert order_violations(SOURCE) == []
+
+
+def test_no_room_imports_what_is_private_to_another():
+    assert private_imports(SOURCE) == []
+
+
+def test_private_imports_are_seen(tree):
+    root = tree(
+        {
+            "law/a.py": "from spdelaw.data._clock import now",
+            "law/b.py": "from spdelaw.data import _clock",
+            "law/c.py": "from spdelaw.law._a import thing\nfrom spdelaw.data import clock",
+        }
+    )
+    assert [line.split(":")[0] for line in private_imports(root)] == ["law/a.py", "law/b.py"]
 
 
 def test_no_assert_and_no_pickle_in_the_source():

@@ -25,7 +25,7 @@ from spdelaw.data._clock import on_clock
 from spdelaw.data._contract import as_fields
 from spdelaw.data._reduce import cell_areas, reduce_field
 from spdelaw.data._suspect import check_plausible
-from spdelaw.domain._places import places_of_fields
+from spdelaw.domain import places_of_fields
 from spdelaw.errors import DataError, InputError
 
 Array = np.ndarray
