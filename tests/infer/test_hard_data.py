@@ -51,3 +51,27 @@ def test_further_modes_are_no_noise():
     law = sl.fit(fields, HEAT.domain, 8)
     assert law.info["route"] == "statistics"
     assert law.parameters["observation_std"].values[0] == 0.0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("drift", ["diagonal", "dense"])
+def test_land_changes_nothing(drift, noise):
+    """A grid with points that are never seen has the law of the points that are, by one route."""
+    sea = sl.Box((0.0, 2.0), (0.0, 1.0), boundary="neumann")
+    equation = sl.catalogue.heat_on(sea, 4)
+    axes = np.linspace(0, 2, 8), np.linspace(0, 1, 5)
+    grid = sl.simulate(equation, 8, np.linspace(0, 1, 31), axes, seed=0, observation_std=noise)
+    land = np.zeros((8, 5), bool)
+    land[5:, :2] = land[0, 4] = True
+    masked = grid.where(~land)
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1)[~land]
+    values = masked.values[:, :, ~land]
+    one = sl.fit(masked, sea, 4, drift=drift)
+    other = sl.fit(values, sea, 4, drift=drift, times=grid["time"].values, points=points)
+    assert one.info["route"] == other.info["route"]
+    for name, table in one.parameters.data_vars.items():
+        expected = other.parameters[name].values
+        np.testing.assert_allclose(
+            table.values, expected, atol=1e-8 * np.nanmax(np.abs(expected)), err_msg=str(name)
+        )
+    assert one.sample(1).sizes == grid[:1].sizes

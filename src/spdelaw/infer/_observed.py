@@ -67,6 +67,15 @@ class Observed(NamedTuple):
         """All values in memory."""
         return np.asarray(self.values)
 
+    def where_seen(self) -> Observed:
+        """The same without points that no path ever sees, such as land: they do not exist."""
+        if not isinstance(self.values, np.ndarray):
+            return self
+        seen = ~np.isnan(self.values).all((0, 1))
+        if seen.all() or not seen.any():
+            return self
+        return self._replace(values=self.values[..., seen], points=self.points[seen])
+
 
 def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
     """Fields of the domain as arrays, or `DataError`."""
