@@ -58,7 +58,7 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     """Maximum-likelihood estimate by whichever way the data allow."""
     if model.noise_word == "per_point":
         return fit_per_point(observed, n_modes, model, threads)
-    if np.ndim(model.known_variance) == 0:
+    if not isinstance(model.known_variance, np.ndarray):
         observed = observed.where_seen()
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
