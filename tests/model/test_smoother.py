@@ -16,7 +16,10 @@ from tests.model.test_likelihood import FORCING, SEASON
 from spdelaw.model._blocks import diagonal
 from spdelaw.model._chain import chain_prior, covariances_backward, sweep
 
-EXACT = 1e-9
+EXACT = 1e-10
+#: The oracle takes differences of large matrices where modes are coupled, and an ODE solver makes
+#: its forced means.
+COUPLED = 1e-9
 FALSE_ALARM = 1e-4
 
 every_case = [
@@ -50,12 +53,13 @@ def test_mean_and_covariance(structure, kind, pattern, extra):
     case = make(kind, pattern, structure=structure, **extra)
     for block, j, _, mean, covariance in each_path(case):
         states = smooth_states(block, case.parameters)
-        np.testing.assert_allclose(states.mean[..., j], mean, atol=EXACT)
+        tolerance = EXACT if structure == "diagonal" and not extra else COUPLED
+        np.testing.assert_allclose(states.mean[..., j], mean, atol=tolerance)
         own = np.einsum("tntm->tnm", covariance)
         found = states.covariance[..., 0 if states.covariance.shape[-1] == 1 else j]
         if found.ndim == 2:
             own = np.einsum("tnn->tn", own)
-        np.testing.assert_allclose(found, own, atol=EXACT)
+        np.testing.assert_allclose(found, own, atol=tolerance)
 
 
 def lag_diagonals(block, p):
@@ -75,7 +79,9 @@ def test_lag_covariance(structure, kind, pattern):
     for block, j, _, _, covariance in each_path(case):
         lag = lag_diagonals(block, case.parameters)
         expected = [np.diag(covariance[t, :, t + 1]) for t in range(first, len(covariance) - 1)]
-        np.testing.assert_allclose(lag[..., 0 if lag.shape[-1] == 1 else j], expected, atol=EXACT)
+        tolerance = EXACT if structure == "diagonal" else COUPLED
+        at = 0 if lag.shape[-1] == 1 else j
+        np.testing.assert_allclose(lag[..., at], expected, atol=tolerance)
 
 
 @all_cases
@@ -88,7 +94,8 @@ def test_innovations(structure, kind, pattern, extra):
             expected = oracle.innovations(
                 case.parameters, case.values[path], case.clock(path), case.phi
             )
-            np.testing.assert_allclose(found[..., j], expected, atol=1e-6)
+            tolerance = 1e-9 if structure == "diagonal" and not extra else 1e-6
+            np.testing.assert_allclose(found[..., j], expected, atol=tolerance)
             some += np.isfinite(expected).sum()
     assert some > 0
 
