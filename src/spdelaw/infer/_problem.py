@@ -18,7 +18,14 @@ from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
 from spdelaw.infer._start import starting_vector
 from spdelaw.law import Density, Numbers, log_density
-from spdelaw.model import Collapsed, Evaluation, StateSpace, evaluate_likelihood, rotate
+from spdelaw.model import (
+    Collapsed,
+    Evaluation,
+    StateSpace,
+    evaluate_likelihood,
+    first_paths,
+    rotate,
+)
 
 Array = np.ndarray
 
@@ -74,8 +81,7 @@ class Problem:
 
     def head(self, n_paths: int) -> Problem:
         """The same of the first paths alone."""
-        few = self.design.head(n_paths)
-        part = few.collapsed()
+        few, part = self.design.head(n_paths), first_paths(self.collapsed, n_paths)
         count = self.count * part.n_paths / self.collapsed.n_paths
         return dataclasses.replace(self, design=few, collapsed=part, count=count)
 
