@@ -109,11 +109,22 @@ def _columns(found: Sweep, gram: Array, extra: Array | None) -> Array:
         gram if gram.ndim == 4 else operators.embed(np.moveaxis(gram, 1, -1)).transpose(0, 2, 3, 1)
     )
     full = _with_first(full, None if extra is None else as_matrix(extra))
-    n, batch = full.shape[1], found.inverse.shape[-1]
+    batch = found.inverse.shape[-1]
     if batch == 1:
         return _solved(found, full[..., 0])[..., None]
-    wide = np.broadcast_to(full, (*full.shape[:3], batch))
-    return np.stack([_solved(found, wide[:, :, k]) for k in range(n)], axis=2)
+    return _solved_wide(found, np.array(np.broadcast_to(full, (*full.shape[:3], batch))))
+
+
+def _solved_wide(found: Sweep, columns: Array) -> Array:
+    """``S^-1`` times columns (T, N, N, B), those of all paths at once."""
+    inverse = found.inverse
+    for t in range(1, len(columns)):
+        columns[t] += multiply(found.coupling(t - 1), multiply(inverse[t - 1], columns[t - 1]))
+    columns[-1] = multiply(inverse[-1], columns[-1])
+    for t in range(len(columns) - 2, -1, -1):
+        back = multiply(transpose(found.coupling(t)), columns[t + 1])
+        columns[t] = multiply(inverse[t], columns[t] + back)
+    return columns
 
 
 def _with_first(columns: Array, extra: Array | None) -> Array:
