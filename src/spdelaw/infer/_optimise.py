@@ -137,6 +137,8 @@ def _quasi_newton(
             return 1e300, np.zeros_like(u)
         return -value, -gradient * scale
 
+    if not len(start):  # everything is held
+        return start, objective(start)[0]
     options = {"gtol": 1e-4, "maxiter": max_iterations}
     origin = np.zeros(len(start))
     result = scipy.optimize.minimize(negative, origin, jac=True, method="BFGS", options=options)
