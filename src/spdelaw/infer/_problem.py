@@ -29,8 +29,9 @@ from spdelaw.model import (
 
 Array = np.ndarray
 
-#: A fit of many paths starts from a fit of this many, which costs little and lands close.
-WARM_PATHS = 100
+#: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
+#: little and lands close.
+WARM_PATHS, WARM_TIMES = 100, 600
 #: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
@@ -72,18 +73,23 @@ class Problem:
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
-        """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
-        n = self.collapsed.n_paths
-        if n < 2 * WARM_PATHS or self.collapsed.decoupled:
+        """Maximise; much data start from a fit of their head, runaway modes start again."""
+        head = self.head()
+        share = head.count / self.count
+        if share > 0.5 or self.collapsed.decoupled:
             return _best(self)
-        warm = _best(dataclasses.replace(self.head(WARM_PATHS), polish=True))
-        return estimate(self.posterior().from_estimate(warm, WARM_PATHS / n), polish=self.polish)
+        warm = _best(dataclasses.replace(head, polish=True))
+        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
 
-    def head(self, n_paths: int) -> Problem:
-        """The same of the first paths alone."""
-        few, part = self.design.head(n_paths), first_paths(self.collapsed, n_paths)
-        count = self.count * part.n_paths / self.collapsed.n_paths
-        return dataclasses.replace(self, design=few, collapsed=part, count=count)
+    def head(self) -> Problem:
+        """The same of the first paths, and of a long record its first times."""
+        n, n_times = self.collapsed.n_paths, self.design.times.shape[-1]
+        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.head(WARM_PATHS)
+        if n_times > 2 * WARM_TIMES:
+            design = design.first_times(WARM_TIMES)
+            part = design.collapsed()
+        count = self.count * part.n_paths / n * design.times.shape[-1] / n_times
+        return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior of the paths, around a full vector where one is given."""
