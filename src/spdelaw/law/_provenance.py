@@ -25,7 +25,7 @@ class Provenance(Mapping[str, Any]):
         n_observed: observed values.
         n_parameters, n_law_parameters: free numbers in all, and those of the law alone.
         n_nuisance: modes that are modelled and not reported.
-        initial_state, drift, noise: words of the model.
+        initial_state, drift, noise, mean: words of the model.
         n_time, tail, horizon: of the chaos expansion.
         version, versions: of this package and of those below it.
         warnings: what the law has to say about itself.
@@ -51,6 +51,7 @@ class Provenance(Mapping[str, Any]):
     initial_state: str | None = None
     drift: str | None = None
     noise: str | None = None
+    mean: str | None = None
     n_time: int | None = None
     tail: str | None = None
     horizon: float | None = None
