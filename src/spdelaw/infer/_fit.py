@@ -14,6 +14,7 @@ from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
 from spdelaw.infer._auto_modes import choose_modes
 from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
+from spdelaw.infer._door import clear_errors
 from spdelaw.infer._engine import Engine, make_engine
 from spdelaw.infer._forcing import with_forcing_on_clock
 from spdelaw.infer._model import WORDS, Model
@@ -80,12 +81,14 @@ def fit(
     observed = observe(fields, domain, **adapter)
     model = with_forcing_on_clock(model, observed)
     said = _said(observed, prepared)
-    n, notes = _number_of_modes(n_modes, observed, model)
-    law = engine.learn(observed, domain, n, model, **run)
+    with clear_errors():
+        n, notes = _number_of_modes(n_modes, observed, model)
+        law = engine.learn(observed, domain, n, model, **run)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
-        law = run_bootstrap(law, observed, engine, model, bootstrap, run)
+        with clear_errors():
+            law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     return _with_origin(law, observed, prepared)
 
 

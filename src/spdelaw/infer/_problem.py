@@ -247,13 +247,12 @@ def _best(problem: Problem) -> Estimate:
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
-    other = estimate(problem.posterior(again), polish=problem.polish)
-    return max(found, other, key=lambda one: one.log_likelihood)
+    return _highest([problem.posterior(again)], problem.polish, found)
 
 
-def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
     """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = [], None
+    found, wrong = list(known), None
     for posterior in posteriors:
         try:
             found.append(estimate(posterior, polish=polish))
@@ -261,7 +260,8 @@ def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
             wrong = error
     if not found and wrong is not None:
         raise wrong
-    return max(found, key=lambda one: one.log_likelihood)
+    # A likelihood that rises without end says nothing by its height.
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:
