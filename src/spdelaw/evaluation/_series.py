@@ -137,7 +137,9 @@ def make_series(
         root = np.asarray(np.linalg.qr(root[:, index].T, mode="r")).T
         grow = np.nan_to_num(growth[:, at]).T @ root
         log_error = float(2.0 * np.linalg.norm(grow.mean(0)))
-        floor = ROUNDING * float(np.linalg.norm(y[:, None] * grow))
+        # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
+        each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
+        floor = ROUNDING * float(np.linalg.norm(y * each))
     if known.seen:
         root, floor = FOLLOWED * root, FOLLOWED * floor
     own = allowance(np.nan_to_num(free[at]), x, root, floor)
