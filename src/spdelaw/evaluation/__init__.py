@@ -1,10 +1,11 @@
 """JUDGE: trajectories, the law, calibration, and whether the model fits."""
 
-from spdelaw.evaluation._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluation._checks import ModelCheck, check_model
 from spdelaw.evaluation._comparable import check_comparable
 from spdelaw.evaluation._decoder_floor import decoder_floor
 from spdelaw.evaluation._law_distance import law_distance, parameter_errors
 from spdelaw.evaluation._leave_future_out import leave_future_out
+from spdelaw.evaluation._one_step import standard_innovations
 from spdelaw.evaluation._scorecard import Scorecard, evaluate
 from spdelaw.evaluation._tiers import (
     TIERS,

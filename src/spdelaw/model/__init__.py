@@ -39,6 +39,7 @@ from spdelaw.model._semilinear_likelihood import (
 )
 from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
+    OneStep,
     Smoothed,
     component_innovations,
     innovations,
@@ -62,6 +63,7 @@ __all__ = [
     "FilterScores",
     "Filtered",
     "Latents",
+    "OneStep",
     "PairSums",
     "Prior",
     "Projected",
