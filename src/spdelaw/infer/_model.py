@@ -16,6 +16,7 @@ INITIALS = ("auto", "deterministic", "gaussian", "stationary")
 OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
 DRIFTS = ("diagonal", "parametric", "normal", "dense")
 NOISES = ("diagonal", "parametric", "low_rank", "dense")
+RESTS = ("white", "memory", "auto")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,9 @@ class Model:
         season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
             its strength in each part of the period is learned. For seasonal means see
             `spdelaw.Preparation`.
+        rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
+            learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
+            neighbours in time are clearly alike).
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -75,6 +79,7 @@ class Model:
     priors: Mapping[str, Any] | None = None
     forcing: Any = None
     season: Season | None = None
+    rest: str = "white"
 
     def __post_init__(self) -> None:
         """Check every word before any work."""
@@ -84,6 +89,7 @@ class Model:
         one_of("initial", self.initial, INITIALS)
         one_of("drift", self.drift, DRIFTS)
         one_of("noise", self.noise, NOISES)
+        one_of("rest", self.rest, RESTS)
         whole("noise_rank", self.noise_rank, 1)
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
