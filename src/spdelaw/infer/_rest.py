@@ -160,5 +160,8 @@ def _memory_and_share(correlations: Array, lags: Lags) -> tuple[Array, Array]:
 
 def _memory(correlations: Array, lags: Lags, share: Array) -> Array:
     """Index of the decay where the share of memory is known; neighbours alone decide."""
-    gap = correlations[0][:, None] - np.broadcast_to(share, correlations[0].shape)[:, None] * lags.decayed[0]
+    gap = (
+        correlations[0][:, None]
+        - np.broadcast_to(share, correlations[0].shape)[:, None] * lags.decayed[0]
+    )
     return np.abs(gap).argmin(-1)

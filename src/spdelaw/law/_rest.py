@@ -58,7 +58,9 @@ class Rest:
         share = float(np.sum(self.variance)) / total if total > 0 else 0.0
         decay = float(np.median(self.decay))
         time = f"{1.0 / decay:.3g} {unit}".strip() if decay > 0 else "without end"
-        return f"memory per point: e-folding time {time} (median), {100 * share:.3g} % of its variance"
+        return (
+            f"memory per point: e-folding time {time} (median), {100 * share:.3g} % of its variance"
+        )
 
 
 class RestMoments(NamedTuple):
@@ -102,7 +104,9 @@ def _smooth(residuals: Array, times: Array, rest: Rest) -> RestMoments:
         variance[:, t] += gain**2 * (variance[:, t + 1] - ahead)
     seen = ~np.isnan(residuals)
     # The posterior mean is ``P R^-1 y``: its slope in a value's own is p / w.
-    slope = np.divide(variance, w, out=np.ones_like(variance), where=np.broadcast_to(w > 0, variance.shape))
+    slope = np.divide(
+        variance, w, out=np.ones_like(variance), where=np.broadcast_to(w > 0, variance.shape)
+    )
     return RestMoments(mean, np.maximum(variance, 0.0), np.where(seen, slope, 0.0))
 
 
@@ -119,9 +123,7 @@ def _seen(m: Array, p: Array, value: Array, w: Array) -> tuple[Array, Array]:
     return m + gain * np.where(np.isnan(value), 0.0, value - m), (1.0 - gain) * p
 
 
-def draw_rest(
-    residuals: Array, times: Array, rest: Rest, generator: np.random.Generator
-) -> Array:
+def draw_rest(residuals: Array, times: Array, rest: Rest, generator: np.random.Generator) -> Array:
     """One joint draw of z per path given its residuals; (P, T, M).
 
     Conditioning by kriging: ``E(z | r) + z* - E(z | r*)`` with z* from the process and r* its
