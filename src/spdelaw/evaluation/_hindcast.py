@@ -99,14 +99,16 @@ def hindcast(
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Issued]:
     """Forecasts from every origin of a plan; canonical fields on one clock."""
-    law, seen, inverse = None, fields, None
+    law: Law | None = None
+    inverse: InverseModel | None = None
+    seen, past = fields, slice(0)
     for i, origin in enumerate(plan.origins):
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
             seen = law.domain.flatten(law.prepared(fields))
             if INVERSE in trial.rivals:
-                n = None if inverse is None else inverse.patterns.shape[1]
+                n = None if inverse is None else inverse.n_patterns
                 inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
         yield _issue(law, seen, plan, origin, past.start, trial.rivals, inverse)
         if progress is not None:

@@ -91,6 +91,11 @@ class InverseModel(NamedTuple):
     errors: Array
     leads: tuple[int, ...]
 
+    @property
+    def n_patterns(self) -> int:
+        """How many patterns."""
+        return len(self.propagator)
+
     def outlook(self, history: Array) -> Outlook:
         """Forecast from the last field."""
         now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]

@@ -202,5 +202,5 @@ def _about(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) -> dict
         "domain": str(law.domain),
         "drift": law.info.get("drift", law.dynamics.name),
         "rest": law.info.get("rest", {}).get("answer", "white"),
-        "patterns": 0 if last.inverse is None else last.inverse.patterns.shape[1],
+        "patterns": 0 if last.inverse is None else last.inverse.n_patterns,
     }

@@ -34,11 +34,9 @@ def forecasts_dataset(
     places = places if seen.all() else places.only(seen)
     space = ("lead", "origin", "path", *places.dims)
     methods = list(issued[0].outlooks)
-    mean = [[_raw(one, one.outlooks[m].mean) for one in issued] for m in methods]
-    std = [[one.outlooks[m].std * one.scale for one in issued] for m in methods]
-    truth = np.stack([_raw(one, one.truth) for one in issued], axis=1)
-    # (predictor, origin, lead, ...) so far; the clock of a forecast reads better lead first.
-    mean, std = (np.stack([np.stack(rows, axis=1) for rows in part]) for part in (mean, std))
+    mean = np.stack([_stacked([_raw(i, i.outlooks[m].mean) for i in issued]) for m in methods])
+    std = np.stack([_stacked([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
+    truth = _stacked([_raw(i, i.truth) for i in issued])
     result = xr.Dataset(
         {
             "mean": (("predictor", *space), places.unflatten(mean)),
@@ -56,6 +54,11 @@ def forecasts_dataset(
     named = restore_names(result, labels_of(fields), fields)
     named["std"].attrs["comment"] = "of a new value, noise included"
     return named
+
+
+def _stacked(each: list[Array]) -> Array:
+    """(lead, path, point) of each origin as (lead, origin, path, point)."""
+    return np.stack(each, axis=1)
 
 
 def _raw(one: Issued, values: Array) -> Array:

@@ -137,10 +137,9 @@ def _moments(
     mean, variance = smooth_fields(values, clock, own.basis, space, both, own.weights)
     found = smooth_rest(values - mean[..., here], clock, law.rest.at(law.points, own.places.points))
     there = law.rest.at(law.points, places.points).variance
-    z, p, weight = (
-        on_points(part, own.places.points, places.points, other)
-        for part, other in zip(found, (0.0, there, 0.0), strict=True)
-    )
+    between = (own.places.points, places.points)
+    z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
+    p = on_points(found.variance, *between, there)
     return FieldMoments(mean[..., out] + z, variance[..., out] * (1.0 - weight) ** 2 + p)
 
 
