@@ -20,6 +20,7 @@ from spdelaw.infer._forcing import with_forcing_on_clock
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
+from spdelaw.infer._rest import with_rest
 from spdelaw.law import Law
 
 
@@ -75,6 +76,7 @@ def fit(
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
+    wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
     engine.check(model, whole("bootstrap", bootstrap, 0))
     prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
     fields = data if prepared is None else prepared.apply(data, domain.dims)
@@ -89,7 +91,7 @@ def fit(
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    return _with_origin(law, observed, prepared)
+    return _with_origin(with_rest(law, observed, wanted), observed, prepared)
 
 
 def _check_domain(domain: Any) -> None:

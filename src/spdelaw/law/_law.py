@@ -27,6 +27,7 @@ from spdelaw.law._document import to_document
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
+from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text
@@ -60,6 +61,8 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: what was estimated, with its covariance.
         statistics: sums over the data, with which `spdelaw.update` goes on.
+        rest: memory of what the modes leave over, where ``rest="memory"`` found it; used by
+            `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
     """
@@ -77,6 +80,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    rest: Rest | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
