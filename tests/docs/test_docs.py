@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import collect_paper
 
 import spdelaw
-from benchmarks import collect_paper
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FROM_NETWORK = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')

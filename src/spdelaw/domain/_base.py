@@ -104,10 +104,10 @@ class AbstractDomain(abc.ABC):
         table = as_points(points, self.dims)
         outside = ~self.contains(table)
         if outside.any():
+            first = np.atleast_1d(table[outside][0])
             raise DomainError(
-                "points", expected=f"points in {self}", got=str(tuple(table[outside][0].tolist())),
-                fix=fix,
-            )  # fmt: skip
+                "points", expected=f"points in {self}", got=str(tuple(first.tolist())), fix=fix
+            )
         return table
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
