@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
+from spdelaw.domain._notebook import domain_html
 from spdelaw.domain._places import (
     POINT,
     Places,
@@ -54,6 +55,10 @@ class AbstractDomain(abc.ABC):
     def most_modes(self) -> int | None:
         """How many modes there are; None for as many as you like."""
         return None
+
+    def _repr_html_(self) -> str:
+        """Size and first eigenvalues, for notebooks."""
+        return domain_html(self)
 
     # -- the basis ------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from spdelaw.law._parameters_table import Quantity, parameters_dataset
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._text import table_html
 from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "rmse",
     "smooth_fields",
     "statistics_density",
-    "table_html",
     "to_clock",
     "to_user",
     "wanted_times",
