@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdelaw import datasets, report
+from spdelaw import datasets, errors, report
 from spdelaw.data import (
     Preparation,
     as_fields,
@@ -94,6 +94,7 @@ __all__ = [
     "datasets",
     "describe",
     "discover",
+    "errors",
     "evaluate",
     "fit",
     "from_table",

@@ -12,6 +12,11 @@ from spdelaw.errors import InputError
 
 __all__ = ["NAMES", "equatorial_pacific", "file_of"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: Names under which the shell knows them, and their files.
 NAMES = {"equatorial-pacific": "equatorial_pacific.nc"}
 

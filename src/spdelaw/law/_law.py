@@ -324,3 +324,7 @@ class Law:
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
         return as_html(self)
+
+    def __dir__(self) -> list[str]:
+        """What completion shows: public names alone."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
