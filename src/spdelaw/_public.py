@@ -38,7 +38,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
+from spdelaw.evaluation import Scorecard, evaluate, fill, leave_future_out
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -94,6 +94,7 @@ __all__ = [
     "describe",
     "discover",
     "evaluate",
+    "fill",
     "fit",
     "from_table",
     "leave_future_out",
