@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.data import read_dataset
 from spdelaw.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["NAMES", "about", "equatorial_pacific", "file_of", "pacific_sst", "station_tmax"]
 
@@ -87,8 +84,6 @@ def station_tmax() -> pd.DataFrame:
         >>> list(rows.columns), rows.station.nunique()
         (['station', 'lon', 'lat', 'date', 'tmax'], 36)
     """
-    import pandas as pd
-
     return pd.read_csv(file_of("station-tmax"), parse_dates=["date"])
 
 
