@@ -38,7 +38,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
+from spdelaw.evaluation import Scorecard, Skill, evaluate, leave_future_out, skill
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -85,6 +85,7 @@ __all__ = [
     "Scorecard",
     "Season",
     "Semilinear",
+    "Skill",
     "SpectralSPDE",
     "Sphere",
     "White",
@@ -103,6 +104,7 @@ __all__ = [
     "read",
     "report",
     "simulate",
+    "skill",
     "split",
     "stack",
     "update",

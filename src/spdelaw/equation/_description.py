@@ -43,6 +43,8 @@ def describe(e: SpectralSPDE) -> dict[str, Any]:
     for name, part in (("forcing", e.forcing), ("season", e.season)):
         if part is not None:
             out[name] = part.to_dict()
+    if e.centre is not None:
+        out["centre"] = e.centre.tolist()
     return out
 
 
@@ -73,6 +75,7 @@ def in_words(e: SpectralSPDE) -> str:
         f"  q       {_shorten(e.noise_variance)}  {_formula(e.noise)}",
         *(["  modes coupled; see drift_matrix and noise_covariance"] * e.is_coupled),
         f"  X(0)    {e.initial_kind}, mean {_shorten(e.initial_mean)}",
+        *([] if e.centre is None else [f"  centre  {_shorten(e.centre)}"]),
         *(["  forced; see forcing"] * (e.forcing is not None)),
         *(["  noise with seasons; see season"] * (e.season is not None)),
     ]

@@ -61,6 +61,9 @@ def summary(law: Law) -> Summary:
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
         notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if law.rest is not None:
+        unit = str(info.get("time", {}).get("units", "")).split(" since ")[0]
+        notes.append(f"rest: {law.rest.in_words(unit)}")
     if "coefficient" in p:
         terms = zip(p["term"].values, p.coefficient.values, strict=True)
         notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.law import noise_at
 from spdelaw.report._forecast import BANDS
 from spdelaw.report._one_path import moments_of
 from spdelaw.report.html._figure import Bind, Cursor, Figure, axis, layout, packed, thinned
@@ -40,7 +41,7 @@ def _figure(material: Material, n: int) -> Figure:
     result = material.law.forecast(history, when)
     mean, std = (part.values for part in moments_of("forecast", result, 0))
     x, place = spots(material, path.values, POINTS)
-    noise = np.broadcast_to(material.law.observation_variance, mean.shape[1:])
+    noise = np.broadcast_to(noise_at(material.law, material.points), mean.shape[1:])
     then, scale = material.raw(when, material.points[x])
     now, _ = material.raw(path["time"].values, material.points[x])
     std = (scale * np.sqrt(std**2 + noise)[:, x]).T
