@@ -18,6 +18,7 @@ from spdelaw.law import Law, load
 COLUMNS = {
     "eigenvalue": "lambda",
     "noise_variance": "q",
+    "mean": "mean",
     "initial_mean": "initial mean",
     "initial_variance": "initial variance",
 }

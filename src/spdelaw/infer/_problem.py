@@ -147,23 +147,37 @@ class Problem:
         """Duration and steps of a path, and number of paths."""
         return self.design.span, self.design.times.shape[-1] - 1, self.n_paths
 
-    def around_mean(self) -> Problem:
-        """The same with a mean, from moments of the data less a rough one."""
-        n = self.collapsed.n_modes
-        rough, count = np.zeros(n), 0
-        for block in self.collapsed.blocks:
-            good = determined_rows(block)
-            rough += np.where(good[:, None], block.estimate, 0.0).sum((0, 2))
-            count += int(good.sum())
-        rough /= max(count, 1)
-        own = Linear(self.moments.drift, self.moments.noise, mean=rough)
+    @functools.cached_property
+    def rough(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients of well observed rows; (N,) each."""
+        rows = [
+            np.moveaxis(block.estimate, 1, -1)[determined_rows(block)]
+            for block in self.collapsed.blocks
+        ]
+        found = np.concatenate(rows)
+        if not len(found):
+            return np.zeros(self.collapsed.n_modes), np.ones(self.collapsed.n_modes)
+        return found.mean(0), found.std(0)
+
+    def shifted(self, by: Array, *, has_mean: bool) -> Problem:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        own = Linear(self.moments.drift, self.moments.noise, mean=by)
         blocks = tuple(without_response(block, own) for block in self.collapsed.blocks)
-        data, variance = self.collapsed._replace(blocks=blocks), self.moments.observation_variance
-        moments = from_coefficients(data, variance)
+        data = self.collapsed._replace(blocks=blocks)
+        moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
-        moments = moments._replace(mean=moments.mean + rough, n_values=self.count)
-        return dataclasses.replace(self, has_mean=True, polish=False, moments=moments)
+        design = self.design._replace(values=self.design.values - self.design.basis @ by)
+        centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
+        return dataclasses.replace(
+            self,
+            design=design,
+            collapsed=data,
+            moments=moments._replace(n_values=self.count),
+            centre=centre,
+            has_mean=has_mean,
+            polish=False,
+        )
 
     @property
     def anchored(self) -> bool:
