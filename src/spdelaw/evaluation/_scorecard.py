@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of
+from spdelaw.domain import table_html
 from spdelaw.equation import SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
@@ -19,7 +20,7 @@ from spdelaw.evaluation._tiers import (
     projection_floor,
     score_tier,
 )
-from spdelaw.law import Law, table_html
+from spdelaw.law import Law
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
