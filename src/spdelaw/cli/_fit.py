@@ -32,7 +32,7 @@ from spdelaw.cli._target import check_law_target
 from spdelaw.data import Columns, fingerprint, read
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
+from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, RESTS, engine_names, fit
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
@@ -128,6 +128,9 @@ def command(
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    rest: Annotated[
+        str, typer.Option(help="What the modes leave over: white, memory (per point) or auto.")
+    ] = RESTS[0],
     forcing: Annotated[
         Path | None,
         typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
@@ -214,7 +217,7 @@ def command(
             "observation_noise": _observation_noise(observation_noise),
             "initial": one_of("--initial", initial, INITIALS),
             "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
-            "noise_rank": noise_rank,
+            "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
             "level": level, "bootstrap": bootstrap, "seed": seed,
             "engine": one_of("--engine", engine, engine_names()),
