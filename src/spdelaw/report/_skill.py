@@ -25,7 +25,7 @@ LOOKS = {
 #: Names of the panels.
 NAMES = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score [nats]"}
 #: Half the width that the predictors of a lead take, relative to the smallest gap of leads.
-ROOM = 0.18
+ROOM = 0.08
 
 
 def plot_skill(found: Skill, score: str | None = None) -> Figure:
