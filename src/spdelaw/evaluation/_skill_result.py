@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import one_of
+from spdelaw.domain import table_html
 from spdelaw.evaluation._skill_scores import LEVELS, SCORES
-from spdelaw.law import table_html
 
 #: Scores that the text shows lead by lead.
 SHOWN = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score"}

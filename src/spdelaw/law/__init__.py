@@ -14,7 +14,6 @@ from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._text import table_html
 from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
@@ -45,7 +44,6 @@ __all__ = [
     "smooth_fields",
     "smooth_rest",
     "statistics_density",
-    "table_html",
     "to_clock",
     "to_user",
     "wanted_times",

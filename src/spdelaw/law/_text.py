@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from spdelaw.domain import table_html
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 12
 #: Widths of the columns of intervals.
 WIDTHS = (28, 30)
-#: Plain look of a table, the same in light and dark notebooks.
-CELL = "padding:2px 10px;text-align:right"
 
 
 class Summary(NamedTuple):
@@ -45,26 +44,6 @@ def as_html(law: Law) -> str:
     """The same as a compact table."""
     s = summary(law)
     return table_html(s.title, [*s.facts, s.level], s.header, s.rows, s.notes)
-
-
-def table_html(
-    title: str, facts: list[str], header: list[str], rows: list[list[str]], notes: list[str]
-) -> str:
-    """Title, lines of text, a table and more lines; no styles from elsewhere."""
-
-    def row(cells: list[str], tag: str) -> str:
-        inside = "".join(f'<{tag} style="{CELL}">{html.escape(c)}</{tag}>' for c in cells)
-        return f"<tr>{inside}</tr>"
-
-    def lines(found: list[str]) -> str:
-        return "".join(f"<div>{html.escape(line)}</div>" for line in found)
-
-    body = "".join(row(cells, "td") for cells in rows)
-    return (
-        f"<div><strong>{html.escape(title)}</strong>{lines(facts)}"
-        f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>"
-        f"{lines(notes)}</div>"
-    )
 
 
 def summary(law: Law) -> Summary:
