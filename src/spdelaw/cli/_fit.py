@@ -38,6 +38,7 @@ from spdelaw.infer import (
     MEANS,
     NOISES,
     OBSERVATION_NOISES,
+    RESTS,
     engine_names,
     fit,
 )
@@ -138,6 +139,9 @@ def command(
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    rest: Annotated[
+        str, typer.Option(help="What the modes leave over: white, memory (per point) or auto.")
+    ] = RESTS[0],
     forcing: Annotated[
         Path | None,
         typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
@@ -231,7 +235,7 @@ def command(
             "observation_noise": _observation_noise(observation_noise),
             "initial": one_of("--initial", initial, INITIALS),
             "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
-            "noise_rank": noise_rank,
+            "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
             "mean": _mean(mean),
             "level": level, "bootstrap": bootstrap, "seed": seed,

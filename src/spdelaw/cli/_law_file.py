@@ -131,6 +131,10 @@ def _time_dependence(law: Law) -> dict[str, str]:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
     season = getattr(law.dynamics, "season", None)
+    if law.rest is not None:
+        facts["rest"] = law.rest.in_words(
+            str((law.info.time or {}).get("units", "")).split(" since ")[0]
+        )
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
