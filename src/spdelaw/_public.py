@@ -38,7 +38,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, Skill, evaluate, leave_future_out, skill
+from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -96,6 +96,7 @@ __all__ = [
     "discover",
     "errors",
     "evaluate",
+    "fill",
     "fit",
     "from_table",
     "leave_future_out",
