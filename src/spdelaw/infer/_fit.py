@@ -19,6 +19,7 @@ from spdelaw.infer._forcing import with_forcing_on_clock
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
+from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
 from spdelaw.law import Law
 
 
@@ -66,11 +67,13 @@ def fit(
         >>> bool(row.sel(statistic="lower") < 9.0 < row.sel(statistic="upper"))
         True
     """
-    _check_domain(domain)
+    check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
-    model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+    own = {name: words.pop(name) for name in WORDS if name in words}
+    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model(model, ASSUMED | own if bends and model is None else own)
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
@@ -79,7 +82,7 @@ def fit(
     fields = data if prepared is None else prepared.apply(data, domain.dims)
     observed = observe(fields, domain, **adapter)
     model = with_forcing_on_clock(model, observed)
-    said = _said(observed, prepared)
+    said = _said(observed, prepared, bends)
     n, notes = _number_of_modes(n_modes, observed, model)
     law = engine.learn(observed, domain, n, model, **run)
     if said or notes:
@@ -89,7 +92,8 @@ def fit(
     return _with_origin(law, observed, prepared)
 
 
-def _check_domain(domain: Any) -> None:
+def check_domain(domain: Any) -> None:
+    """Refuse what is no domain."""
     if not isinstance(domain, AbstractDomain):
         expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
@@ -130,14 +134,20 @@ def _prepared(
     return prepare.learn(data, domain.dims)
 
 
-def _said(observed: Observed, prepared: Prepared | None) -> list[str]:
-    """What looks unintended in the data, where they are in memory; `DataError` for fill values."""
+def _said(observed: Observed, prepared: Prepared | None, bends: bool) -> list[str]:
+    """What looks unintended in the data, where they are in memory; `DataError` for fill values.
+
+    A law that bends is about the field itself: its mean is no mistake.
+    """
     known = [] if prepared is None else prepared.notes
     if not isinstance(observed.values, np.ndarray):
         return known
     if prepared is None:
         check_plausible(observed.fields)
-    return [*known, *hints(observed.fields, prepared is not None and prepared.how.is_affine)]
+    return [
+        *known,
+        *hints(observed.fields, bends or (prepared is not None and prepared.how.is_affine)),
+    ]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
