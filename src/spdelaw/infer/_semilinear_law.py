@@ -160,7 +160,10 @@ def _info(
         "drift": "parametric",
         "noise": fit.layout.noise,
         "log_likelihood": fit.log_likelihood,
-        "convergence": {"evaluations": float(d["n_evaluations"])},
+        "convergence": {
+            "evaluations": round(float(d["n_evaluations"]), 1),
+            "remaining_gain": float(d["remaining_gain"]),
+        },
         "closure": {key: d[key] for key in kept if key in d},
         "estimates": fit.values,
         "standard_errors": fit.standard_errors,

@@ -121,6 +121,17 @@ def test_a_law_through_the_filter_is_a_whole_law(tmp_path):
     assert sl.evaluate(found, data).check.fits
 
 
+def test_forecast_from_a_start_that_is_zero():
+    """Nothing but zeros was seen: no scale for the digits of a filter but that of the law."""
+    e = sl.catalogue.allen_cahn(3, times=0.1 * np.arange(31))
+    data = sl.simulate(e, 6, seed=0)
+    found = sl.fit(data, e.domain, 3, terms=("u", "u^3"))
+    seen = data.where(data.time < 0.05)
+    later = found.reconstruct(seen)
+    assert np.isfinite(later["std"]).all()
+    assert float(np.abs(later["mean"]).max()) < 0.05
+
+
 def test_bands_of_closure_and_of_an_ensemble():
     """Both ways to forecast from one law: means within 5 standard errors, deviations within 12 %.
 

@@ -141,7 +141,7 @@ def _finish(
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
             "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": used,
-            "n_transitions": len(data.dt),
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
 

@@ -128,10 +128,10 @@ def _refit(
     """Fits of the best subset, of those close to it, and of the best linear law."""
     least = next(iter(ranked.values()))
     close = [s for s, value in ranked.items() if value <= least + CLOSE][:FITTED]
-    out = {}
-    for subset in dict.fromkeys([*close, _best_linear(names, ranked)]):
-        terms = tuple(names[k] for k in subset)
-        out[subset] = whole if len(terms) == len(names) else fit(terms)
+    out = {tuple(range(len(names))): whole}
+    for subset in (*close, _best_linear(names, ranked)):
+        if subset not in out:
+            out[subset] = fit(tuple(names[k] for k in subset))
     return out
 
 

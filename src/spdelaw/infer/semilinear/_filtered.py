@@ -206,7 +206,7 @@ def _finish(
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
             "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
             "n_paths": collapsed.n_paths, "n_transitions": _n_transitions(collapsed),
-            "prior": prior,
+            "prior": prior, "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from spdelaw.report.html import (
     _field_view,
     _moments_view,
     _provenance,
+    _reaction,
     _samples,
     _spectra,
 )
@@ -27,6 +28,7 @@ from spdelaw.report.html._words import answers
 #: In the order of the page. A section is a module with ``section(material)``.
 SECTIONS = (
     _spectra,
+    _reaction,
     _field_view,
     _samples,
     _fan,
