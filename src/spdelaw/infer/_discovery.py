@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import one_of, whole
 from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
+from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
 from spdelaw.infer._semilinear_sight import look
@@ -170,6 +170,8 @@ def discover(
         ('u', 'u^3')
     """
     whole("bootstrap", bootstrap, 0)
+    for name in words:
+        one_of("keyword", name, ADAPTER)
     if library is not None:
         check_term_names("library", library)
     check_domain(domain)

@@ -94,6 +94,8 @@ def test_refusals():
     e, data = fields()
     with pytest.raises(InputError, match="names in a tuple"):
         sl.discover(data, e.domain, 5, library="u^3")
+    with pytest.raises(InputError, match="keyword"):
+        sl.discover(data, e.domain, 5, librari=LIBRARY)
     with pytest.raises(InputError, match="1 to 12 terms"):
         sl.discover(data, e.domain, 5, library=())
     with pytest.raises(DataError, match="at least 30 transitions to choose from 3 terms"):

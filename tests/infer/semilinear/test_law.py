@@ -121,6 +121,19 @@ def test_a_law_through_the_filter_is_a_whole_law(tmp_path):
     assert sl.evaluate(found, data).check.fits
 
 
+def test_other_doors():
+    """The learner of scikit-learn's kind, and the table for pandas."""
+    e, data = fields()
+    learner = sl.Learner(e.domain, 5, terms=("u", "u^3")).fit(data)
+    found = learner.law_.parameters.coefficient
+    np.testing.assert_array_equal(found, law().parameters.coefficient)
+    table = law().to_pandas()
+    row = table[table.term == "u^3"]
+    assert list(row.parameter) == ["coefficient"]
+    assert row["mode"].isna().all()
+    assert float(row.estimate.iloc[0]) == float(found.sel(term="u^3", statistic="estimate"))
+
+
 def test_forecast_from_a_start_that_is_zero():
     """Nothing but zeros was seen: no scale for the digits of a filter but that of the law."""
     e = sl.catalogue.allen_cahn(3, times=0.1 * np.arange(31))

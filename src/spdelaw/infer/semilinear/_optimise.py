@@ -174,6 +174,7 @@ def invert_information(curvature: Array) -> Array:
         raise ConvergenceError(
             "fit", expected="a likelihood with a maximum in every direction",
             got="parameters that these data cannot tell apart",
-            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
+            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
+            "noise that is given",
         )  # fmt: skip
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
