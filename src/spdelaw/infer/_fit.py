@@ -22,6 +22,7 @@ from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
+from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
 from spdelaw.law import Law
 
 
@@ -65,11 +66,13 @@ def fit(
         >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
         array([ 1.,  4.,  9., 16.])
     """
-    _check_domain(domain)
+    check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
-    model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+    own = {name: words.pop(name) for name in WORDS if name in words}
+    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model(model, ASSUMED | own if bends and model is None else own)
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
@@ -86,7 +89,7 @@ def fit(
     with clear_errors():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
-    said = _said(observed, prepared, "mean" in law.parameters)
+    said = _said(observed, prepared, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
@@ -97,7 +100,8 @@ def fit(
     return _with_origin(law, observed, prepared)
 
 
-def _check_domain(domain: Any) -> None:
+def check_domain(domain: Any) -> None:
+    """Refuse what is no domain."""
     if not isinstance(domain, AbstractDomain):
         expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
@@ -139,7 +143,10 @@ def _prepared(
 
 
 def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
-    """What looks unintended in the data, where they are in memory."""
+    """What looks unintended in the data, where they are in memory.
+
+    A law that bends is about the field itself: its mean is no mistake.
+    """
     known = [] if prepared is None else prepared.notes
     if not isinstance(observed.values, np.ndarray):
         return known

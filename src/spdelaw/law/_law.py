@@ -322,7 +322,8 @@ class Law:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
         ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``.
+        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
+        ones a column ``term``.
         """
         return _export.to_pandas(self.parameters)
 
