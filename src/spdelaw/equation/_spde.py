@@ -11,7 +11,7 @@ import xarray as xr
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.equation._checks import check_part, check_times, frozen
-from spdelaw.equation._description import arguments, describe, in_words
+from spdelaw.equation._description import arguments, describe, in_html, in_words
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._given import resolve_drift, resolve_noise
 from spdelaw.equation._initial import Gaussian, InitialState, resolve_initial
@@ -337,8 +337,12 @@ class SpectralSPDE:
         return hash((self.domain, self.n_modes, self.label))
 
     def __repr__(self) -> str:
-        """One line a part."""
+        """One line per part."""
         return in_words(self)
+
+    def _repr_html_(self) -> str:
+        """The same with a table, for notebooks."""
+        return in_html(self, repr(self))
 
 
 def _checked_centre(centre: Any, n: int) -> Array:

@@ -2,6 +2,7 @@
 
 from spdelaw.infer._amortized_engine import Amortized
 from spdelaw.infer._chaos_engine import TAILS, Chaos
+from spdelaw.infer._discovery import Discovery, discover
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
@@ -12,6 +13,7 @@ from spdelaw.infer._model import (
     MEANS,
     NOISES,
     OBSERVATION_NOISES,
+    RESTS,
     WORDS,
     LowRank,
     Model,
@@ -19,7 +21,7 @@ from spdelaw.infer._model import (
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.infer._semilinear_engine import SemilinearEngine, discover
+from spdelaw.infer._semilinear_engine import SemilinearEngine
 from spdelaw.infer._update import update
 
 __all__ = [
@@ -28,10 +30,12 @@ __all__ = [
     "MEANS",
     "NOISES",
     "OBSERVATION_NOISES",
+    "RESTS",
     "TAILS",
     "WORDS",
     "Amortized",
     "Chaos",
+    "Discovery",
     "Engine",
     "Exact",
     "Learner",

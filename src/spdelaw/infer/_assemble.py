@@ -117,9 +117,11 @@ def _info(fit: Fit, observed: Observed, model: Model) -> dict[str, Any]:
         "mean": "zero" if found.mean is None else "constant",
         **({"noise_rank": model.noise_rank} if model.noise == "low_rank" else {}),
         "decisions": _decisions(fit),
+        "converged": found.optimum.converged,
         "convergence": {
             "evaluations": found.optimum.n_evaluations,
             "remaining_gain": float(found.optimum.decrement),
+            "slope_without_end": float(found.optimum.uphill),
         },
         "seconds": {k: round(v, 4) for k, v in fit.seconds.items()},
         "version": __version__,

@@ -17,6 +17,7 @@ OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
 DRIFTS = ("diagonal", "parametric", "normal", "dense")
 NOISES = ("diagonal", "parametric", "low_rank", "dense")
 MEANS = ("auto", "zero", "constant")
+RESTS = ("white", "memory", "auto")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +64,9 @@ class Model:
         mean: ``m`` in ``dc = -Lambda (c - m) dt + dW``, the state that the field returns to:
             "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %),
             or the known mean as a field over the points.
+        rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
+            learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
+            neighbours in time are clearly alike).
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -80,6 +84,7 @@ class Model:
     forcing: Any = None
     season: Season | None = None
     mean: Any = "auto"
+    rest: str = "white"
 
     def __post_init__(self) -> None:
         """Check every word before any work."""
@@ -89,6 +94,7 @@ class Model:
         one_of("initial", self.initial, INITIALS)
         one_of("drift", self.drift, DRIFTS)
         one_of("noise", self.noise, NOISES)
+        one_of("rest", self.rest, RESTS)
         whole("noise_rank", self.noise_rank, 1)
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)

@@ -39,12 +39,15 @@ from spdelaw.model import (
 
 Array = np.ndarray
 
-#: A fit of many paths starts from a fit of this many, which costs little and lands close.
-WARM_PATHS = 100
+#: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
+#: little and lands close.
+WARM_PATHS, WARM_TIMES = 100, 600
 #: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
 SMOOTH_STARTS = 4
+#: Shares of the mean square that are tried as noise where rows do not determine the modes.
+NOISE_SHARES = (0.5, 0.1, 0.01)
 #: Modes from which on a formula has fewer numbers than they have.
 FORMULA_MODES = 3
 
@@ -86,24 +89,29 @@ class Problem:
     centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> Estimate:
-        """Maximise; many paths start from a fit of the first ones, runaway modes start again.
+        """Maximise; much data start from a fit of their head, runaway modes start again.
 
         A law with a mean starts from one without; ``centre`` is off the data.
         """
         if self.has_mean:  # the data are centred: without a mean the search ends close by
             near = dataclasses.replace(self, has_mean=False, polish=False).run()
             return estimate(self.posterior(near.full), polish=self.polish)
-        n = self.collapsed.n_paths
-        if n < 2 * WARM_PATHS or self.collapsed.decoupled:
+        head = self.head()
+        share = head.count / self.count
+        if share > 0.5 or self.collapsed.decoupled:
             return _best(self)
-        warm = _best(dataclasses.replace(self.head(WARM_PATHS), polish=True))
-        return estimate(self.posterior().from_estimate(warm, WARM_PATHS / n), polish=self.polish)
+        warm = _best(dataclasses.replace(head, polish=True))
+        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
 
-    def head(self, n_paths: int) -> Problem:
-        """The same of the first paths alone."""
-        few, part = self.design.head(n_paths), first_paths(self.collapsed, n_paths)
-        count = self.count * part.n_paths / self.collapsed.n_paths
-        return dataclasses.replace(self, design=few, collapsed=part, count=count)
+    def head(self) -> Problem:
+        """The same of the first paths, and of a long record its first times."""
+        n, n_times = self.collapsed.n_paths, self.design.times.shape[-1]
+        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.head(WARM_PATHS)
+        if n_times > 2 * WARM_TIMES:
+            design = design.first_times(WARM_TIMES)
+            part = design.collapsed()
+        count = self.count * part.n_paths / n * design.times.shape[-1] / n_times
+        return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior of the paths, around a full vector where one is given."""
@@ -255,13 +263,12 @@ def _best(problem: Problem) -> Estimate:
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
-    other = estimate(problem.posterior(again), polish=problem.polish)
-    return max(found, other, key=lambda one: one.log_likelihood)
+    return _highest([problem.posterior(again)], problem.polish, found)
 
 
-def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
     """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = [], None
+    found, wrong = list(known), None
     for posterior in posteriors:
         try:
             found.append(estimate(posterior, polish=polish))
@@ -269,28 +276,35 @@ def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
             wrong = error
     if not found and wrong is not None:
         raise wrong
-    return max(found, key=lambda one: one.log_likelihood)
+    # A likelihood that rises without end says nothing by its height.
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:
-    """Starts of a tied drift that share the energy of the data, slow to fast.
+    """Starts that share the energy of the data among the modes, slow to fast, and noise.
 
     Scattered points that barely tell the modes apart give least-squares coefficients, and so
-    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays.
+    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
+    single modes run off to white noise.
     """
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
-    if not isinstance(drift, OperatorTied) or not np.any(drift.mu):
+    scattered = problem.is_diagonal and not design.rows_determine
+    if not (isinstance(drift, OperatorTied) or scattered) or not np.any(design.mu):
         return
-    mu, n, span = np.asarray(drift.mu), np.arange(1, len(drift.mu) + 1), design.span
-    share = np.mean(design.basis**2, axis=0) / n
+    mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
+    share, power = np.mean(design.basis**2, axis=0) / n, np.nanmean(design.values**2)
+    shares = NOISE_SHARES if "observation" in parts and not design.rows_determine else (0.0,)
     for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
-        level = np.nanmean(design.values**2) / np.sum(share / (2.0 * lam))
-        start = problem.start.copy()
-        start[slices["drift"]] = drift.start(lam)
-        start[slices["noise"]] = noise.start(level / n)
-        yield start
+        for left in shares:
+            level = (1.0 - left) * power / np.sum(share / (2.0 * lam))
+            start = problem.start.copy()
+            start[slices["drift"]] = drift.start(lam)
+            start[slices["noise"]] = noise.start(level / n)
+            if left:
+                start[slices["observation"]] = parts["observation"].start(left * power)
+            yield start
 
 
 def formula_starts(problem: Problem) -> Iterator[Array]:

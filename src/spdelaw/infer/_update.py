@@ -9,6 +9,7 @@ from typing import Any
 from spdelaw.checks import instance
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._assemble import assemble
+from spdelaw.infer._door import clear_errors
 from spdelaw.infer._known_mean import less, with_known_mean
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import observe
@@ -72,7 +73,8 @@ def update(
         mean="constant" if law.info.get("mean") == "constant" else "zero",
     )
     both = law.statistics + new
-    fit = fit_statistics(both, law.domain, model)
+    with clear_errors():
+        fit = fit_statistics(both, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
     total = assemble(fit, observed, model, level)
     total = total if known is None else with_known_mean(total, known, raw)

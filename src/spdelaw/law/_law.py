@@ -27,6 +27,7 @@ from spdelaw.law._document import to_document
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
+from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text
@@ -60,6 +61,8 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: what was estimated, with its covariance.
         statistics: sums over the data, with which `spdelaw.update` goes on.
+        rest: memory of what the modes leave over, where ``rest="memory"`` found it; used by
+            `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
         offset: part of a known mean that lies outside the modes, at the points of the data: off the
@@ -79,6 +82,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    rest: Rest | None = None
     offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
@@ -318,7 +322,8 @@ class Law:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
         ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``.
+        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
+        ones a column ``term``.
         """
         return _export.to_pandas(self.parameters)
 
@@ -333,3 +338,7 @@ class Law:
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
         return as_html(self)
+
+    def __dir__(self) -> list[str]:
+        """What completion shows: public names alone."""
+        return [name for name in super().__dir__() if not name.startswith("_")]

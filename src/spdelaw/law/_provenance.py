@@ -30,6 +30,7 @@ class Provenance(Mapping[str, Any]):
         version, versions: of this package and of those below it.
         warnings: what the law has to say about itself.
         preparation: steps that were applied to the data.
+        converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
         labels: names and attributes of the data, which results carry again.
@@ -59,6 +60,7 @@ class Provenance(Mapping[str, Any]):
     versions: dict[str, str] | None = None
     warnings: list[str] | None = None
     preparation: list[str] | None = None
+    converged: bool | None = None
     seconds: dict[str, float] | None = None
     convergence: dict[str, float] | None = None
     identifiability: dict[str, Any] | None = None
@@ -134,4 +136,4 @@ def _is(value: Any, hint: Any) -> bool:
     if of:  # a union with None
         return any(_is(value, each) for each in of)
     wanted = (int, float) if hint is float else hint
-    return isinstance(value, wanted) and not isinstance(value, bool)
+    return isinstance(value, wanted) and (hint is bool or not isinstance(value, bool))
