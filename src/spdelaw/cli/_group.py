@@ -20,6 +20,7 @@ COMMANDS = {
     "simulate": "Simulate paths of an equation of the catalogue and write them to a file.",
     "info": "Describe the fields of a file: whatever `fit` can read, and how it would read it.",
     "fit": "Learn the law of the fields in a file: spectra, initial state, noise, with intervals.",
+    "discover": "Learn which terms the fields in a file obey, and their law with these terms.",
     "show": "Show a law: every parameter with its interval, how it was found, what to cite.",
     "sample": "Draw new paths from a law, at the times and points of its data by default.",
     "reconstruct": "Reconstruct fields under a law: mean and standard deviation at every time and "
