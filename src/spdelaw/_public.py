@@ -38,7 +38,14 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, evaluate, fill, leave_future_out
+from spdelaw.evaluation import (
+    Comparison,
+    Scorecard,
+    compare,
+    evaluate,
+    fill,
+    leave_future_out,
+)
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -61,6 +68,7 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Comparison",
     "Disk",
     "Empirical",
     "Engine",
@@ -90,6 +98,7 @@ __all__ = [
     "White",
     "as_fields",
     "catalogue",
+    "compare",
     "datasets",
     "describe",
     "discover",

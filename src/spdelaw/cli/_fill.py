@@ -122,7 +122,7 @@ def command(
     )
     target = _target(out, force, dry_run)
     n_modes = word_or_count("--modes", modes, "auto", 1)
-    settings = {
+    settings: dict[str, Any] = {
         "basis": None if basis is None else one_of("--basis", basis, BASES),
         "drift": None if drift is None else one_of("--drift", drift, DRIFTS),
         "rest": one_of("--rest", rest, RESTS),
