@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdelaw import datasets, report
+from spdelaw import datasets, errors, report
 from spdelaw.data import (
     Preparation,
     as_fields,
@@ -41,14 +41,17 @@ from spdelaw.equation import (
 from spdelaw.evaluation import (
     Comparison,
     Scorecard,
+    Skill,
     compare,
     evaluate,
     fill,
     leave_future_out,
+    skill,
 )
 from spdelaw.infer import (
     Amortized,
     Chaos,
+    Discovery,
     Engine,
     Exact,
     Learner,
@@ -69,6 +72,7 @@ __all__ = [
     "Box",
     "Chaos",
     "Comparison",
+    "Discovery",
     "Disk",
     "Empirical",
     "Engine",
@@ -93,6 +97,7 @@ __all__ = [
     "Scorecard",
     "Season",
     "Semilinear",
+    "Skill",
     "SpectralSPDE",
     "Sphere",
     "White",
@@ -102,6 +107,7 @@ __all__ = [
     "datasets",
     "describe",
     "discover",
+    "errors",
     "evaluate",
     "fill",
     "fit",
@@ -112,6 +118,7 @@ __all__ = [
     "read",
     "report",
     "simulate",
+    "skill",
     "split",
     "stack",
     "update",

@@ -11,6 +11,7 @@ from spdelaw.errors import FileError, InputError
 from spdelaw.law import check_replaceable
 
 FORMATS = (".nc", ".zarr")
+FIGURES = (".png", ".pdf", ".svg")
 #: Share of the memory of the machine that one result may take.
 MEMORY_SHARE = 0.5
 
@@ -48,10 +49,28 @@ def check_law_target(path: Path, *, force: bool) -> Path:
 
 def check_page_target(path: Path, *, force: bool) -> Path:
     """Return a path that a page can be written to, or raise `FileError`."""
-    if path.suffix not in (".html", ".htm"):
+    return check_file_target(path, (".html", ".htm"), force=force)
+
+
+def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> Path:
+    """Return a path that one file of a kind can be written to, or raise `FileError`."""
+    if not path.name.endswith(endings):
         raise FileError(
-            "--out", expected="a name that ends in .html", got=str(path),
-            fix=f"pass --out {path.stem or 'report'}.html",
+            "--out", expected=f"a name that ends in {endings[0]}", got=str(path),
+            fix=f"pass --out {path.stem or 'result'}{endings[0]}",
+        )  # fmt: skip
+    _check_folder(path)
+    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
+        raise _taken(path)
+    return path
+
+
+def check_figure_target(path: Path, *, force: bool) -> Path:
+    """Return a path that a figure can be written to, or raise `FileError`."""
+    if path.suffix not in FIGURES:
+        raise FileError(
+            "--figure", expected=f"a name that ends in one of {', '.join(FIGURES)}", got=str(path),
+            fix=f"pass --figure {path.stem or 'skill'}.png",
         )  # fmt: skip
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):

@@ -1,6 +1,6 @@
 """JUDGE: trajectories, the law, calibration, and whether the model fits."""
 
-from spdelaw.evaluation._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluation._checks import ModelCheck, check_model
 from spdelaw.evaluation._comparable import check_comparable
 from spdelaw.evaluation._compare import Comparison, compare
 from spdelaw.evaluation._complete_climate import completed as completed_climate
@@ -10,7 +10,11 @@ from spdelaw.evaluation._fill_candidates import BASES
 from spdelaw.evaluation._held_out import hold_out
 from spdelaw.evaluation._law_distance import law_distance, parameter_errors
 from spdelaw.evaluation._leave_future_out import leave_future_out
+from spdelaw.evaluation._one_step import standard_innovations
 from spdelaw.evaluation._scorecard import Scorecard, evaluate
+from spdelaw.evaluation._skill import ORIGINS, skill
+from spdelaw.evaluation._skill_result import Skill
+from spdelaw.evaluation._skill_scores import SCORES
 from spdelaw.evaluation._tiers import (
     TIERS,
     Predicted,
@@ -24,13 +28,16 @@ from spdelaw.law import relative_l2, rmse
 
 __all__ = [
     "BASES",
+    "ORIGINS",
     "RESTS",
+    "SCORES",
     "TIERS",
     "Comparison",
     "Filled",
     "ModelCheck",
     "Predicted",
     "Scorecard",
+    "Skill",
     "TierScore",
     "check_comparable",
     "check_model",
@@ -51,5 +58,6 @@ __all__ = [
     "projection_floor",
     "relative_l2",
     "rmse",
+    "skill",
     "standard_innovations",
 ]

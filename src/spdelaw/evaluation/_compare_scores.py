@@ -20,7 +20,7 @@ from spdelaw.domain import Places, places_of_fields
 from spdelaw.errors import DataError
 from spdelaw.evaluation._tiers import tier_masks
 from spdelaw.evaluation._trajectory import gaussian_crps
-from spdelaw.law import Law
+from spdelaw.law import Law, noise_at
 
 Array = np.ndarray
 
@@ -133,7 +133,7 @@ def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
     places = domain.places(given)
     result = bare.reconstruct(domain.flatten(given))
     mean, std = (places.unflatten(_flat(result[name], places)) for name in ("mean", "std"))
-    noise = places.unflatten(np.broadcast_to(law.observation_variance, len(places.points)))
+    noise = places.unflatten(np.broadcast_to(noise_at(bare, places.points), len(places.points)))
     return (
         held.offset + held.scale * mean,
         held.scale * np.sqrt(std**2 + noise),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,33 @@ from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.law import Density
 from spdelaw.model import StateSpace, Statistics
 
+if TYPE_CHECKING:
+    from spdelaw.infer._posterior import LogPosterior
+
 Array = np.ndarray
+
+
+class MeanEstimate(NamedTuple):
+    """The mean m of the law given the other parameters, and how it follows them.
+
+    Attributes:
+        value: ``m_hat``, (N,).
+        given: its covariance given the others, (N, N).
+        slopes: what it moves by along the columns of the others' covariance, (N, free).
+        anchored: whether the initial mean was that of the state, and not of its deviation.
+        restricted: log-likelihood with the mean integrated out.
+    """
+
+    value: Array
+    given: Array
+    slopes: Array
+    anchored: bool
+    restricted: float
+
+    @property
+    def errors(self) -> Array:
+        """Standard errors, the uncertainty of the other parameters included; (N,)."""
+        return np.sqrt(np.diag(self.given) + (self.slopes**2).sum(-1))
 
 
 class Estimate(NamedTuple):
@@ -27,6 +53,9 @@ class Estimate(NamedTuple):
         n_plain: number of columns before those.
         log_likelihood: at the estimate, without priors.
         optimum: the maximiser's own report.
+        posterior: what was maximised.
+        mean: of the law, where one is estimated; ``state_space`` is then around it, and
+            ``log_likelihood`` at it.
     """
 
     parametrisation: Parametrisation
@@ -36,6 +65,8 @@ class Estimate(NamedTuple):
     n_plain: int
     log_likelihood: float
     optimum: Optimum
+    posterior: LogPosterior
+    mean: MeanEstimate | None = None
 
     @property
     def covariance(self) -> Array:
@@ -44,8 +75,8 @@ class Estimate(NamedTuple):
 
     @property
     def n_free(self) -> int:
-        """Number of free coordinates."""
-        return self.columns.shape[1]
+        """Number of free numbers: coordinates, and the mean of each mode."""
+        return self.columns.shape[1] + (0 if self.mean is None else len(self.mean.value))
 
     def errors(self, part: str) -> Array:
         """Standard errors of a part's coordinates."""

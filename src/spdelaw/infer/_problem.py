@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
+from spdelaw.equation import Linear
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import OperatorTied, PowerTied
+from spdelaw.infer._coordinates import AbstractCoordinates, Free, OperatorTied, PowerTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
+from spdelaw.infer._lag_covariances import from_coefficient_pairs
+from spdelaw.infer._mean import around_mean
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._moment_estimates import (
+    MomentEstimates,
+    determined_rows,
+    from_coefficients,
+)
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.infer._spectrum_starts import second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
 from spdelaw.law import Density, Numbers, log_density
 from spdelaw.model import (
@@ -23,18 +32,18 @@ from spdelaw.model import (
     Evaluation,
     StateSpace,
     evaluate_likelihood,
+    evaluate_restricted,
     first_paths,
+    mean_given,
     rotate,
+    without_response,
 )
 
 Array = np.ndarray
 
-#: A fit of many paths starts from a fit of this many, which costs little and lands close.
-WARM_PATHS = 100
-#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
-RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
-#: Decay rates that a tied drift is tried at before it is maximised.
-SMOOTH_STARTS = 4
+#: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
+#: little and lands close.
+WARM_PATHS, WARM_TIMES = 100, 600
 #: Modes from which on a formula has fewer numbers than they have.
 FORMULA_MODES = 3
 
@@ -56,6 +65,8 @@ class Problem:
         outside: mean square outside the modes where it is not part, else None.
         decisions: by what they are about.
         notes: reasons in words.
+        has_mean: whether the law has a mean; the likelihood is then the restricted one.
+        centre: what was taken off the coefficients of the reported modes, (n,).
     """
 
     design: Design
@@ -70,24 +81,37 @@ class Problem:
     outside: float | None = None
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    has_mean: bool = False
+    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> Estimate:
-        """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
-        n = self.collapsed.n_paths
-        if n < 2 * WARM_PATHS or self.collapsed.decoupled:
-            return _best(self)
-        warm = _best(dataclasses.replace(self.head(WARM_PATHS), polish=True))
-        return estimate(self.posterior().from_estimate(warm, WARM_PATHS / n), polish=self.polish)
+        """Maximise; much data start from a fit of their head, runaway modes start again.
 
-    def head(self, n_paths: int) -> Problem:
-        """The same of the first paths alone."""
-        few, part = self.design.head(n_paths), first_paths(self.collapsed, n_paths)
-        count = self.count * part.n_paths / self.collapsed.n_paths
-        return dataclasses.replace(self, design=few, collapsed=part, count=count)
+        A law with a mean starts from one without; ``centre`` is off the data.
+        """
+        if self.has_mean:  # the data are centred: without a mean the search ends close by
+            near = dataclasses.replace(self, has_mean=False, polish=False).run()
+            return estimate(self.posterior(near.full), polish=self.polish)
+        head = self.head()
+        share = head.count / self.count
+        if share > 0.5 or self.collapsed.decoupled:
+            return _best(self)
+        warm = _best(dataclasses.replace(head, polish=True))
+        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
+
+    def head(self) -> Problem:
+        """The same of the first paths, and of a long record its first times."""
+        n, n_times = self.collapsed.n_paths, self.design.times.shape[-1]
+        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.head(WARM_PATHS)
+        if n_times > 2 * WARM_TIMES:
+            design = design.first_times(WARM_TIMES)
+            part = design.collapsed()
+        count = self.count * part.n_paths / n * design.times.shape[-1] / n_times
+        return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior of the paths, around a full vector where one is given."""
-        data = rotate(self.collapsed) if self.is_diagonal else self.collapsed
+        data = self.data
 
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
@@ -95,6 +119,11 @@ class Problem:
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         how = (self.parametrisation, evaluate, own, self.model)
         return log_posterior(*how, start, separable=data.is_diagonal)
+
+    @functools.cached_property
+    def data(self) -> Collapsed:
+        """The paths, as few as sums over them need."""
+        return rotate(self.collapsed) if self.is_diagonal else self.collapsed
 
     @property
     def is_diagonal(self) -> bool:
@@ -106,10 +135,74 @@ class Problem:
         """Full vector at the moment estimates."""
         return starting_vector(self.parametrisation, self.moments)
 
+    @property
+    def n_paths(self) -> int:
+        """Number of paths."""
+        return self.collapsed.n_paths
+
+    @property
+    def size(self) -> tuple[float, int, int]:
+        """Duration and steps of a path, and number of paths."""
+        return self.design.span, self.design.times.shape[-1] - 1, self.n_paths
+
+    @functools.cached_property
+    def rough(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients of well observed rows; (N,) each."""
+        rows = [
+            np.moveaxis(block.estimate, 1, -1)[determined_rows(block)]
+            for block in self.collapsed.blocks
+        ]
+        found = np.concatenate(rows)
+        if not len(found):
+            return np.zeros(self.collapsed.n_modes), np.ones(self.collapsed.n_modes)
+        return found.mean(0), found.std(0)
+
+    def shifted(self, by: Array, *, has_mean: bool) -> Problem:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        own = Linear(self.moments.drift, self.moments.noise, mean=by)
+        blocks = tuple(without_response(block, own) for block in self.collapsed.blocks)
+        data = self.collapsed._replace(blocks=blocks)
+        moments = from_coefficients(data, self.moments.observation_variance)
+        if self.model.couples:
+            moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
+        design = self.design._replace(values=self.design.values - self.design.basis @ by)
+        centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
+        return dataclasses.replace(
+            self,
+            design=design,
+            collapsed=data,
+            moments=moments._replace(n_values=self.count),
+            centre=centre,
+            has_mean=has_mean,
+            polish=False,
+        )
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
+        return self.has_mean and self.parametrisation.initial_kind != "stationary"
+
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
-        """Likelihood and score of some paths."""
-        return evaluate_likelihood(
-            collapsed, state_space, use_misfit=self.use_misfit, threads=self.threads
+        """Likelihood and score of some paths; restricted, where the law has a mean."""
+        misfit, threads = self.use_misfit, self.threads
+        if not self.has_mean:
+            return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
+        return evaluate_restricted(
+            collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
+        ).evaluation
+
+    def finished(self, found: Estimate) -> Estimate:
+        """The estimate with its mean, where the law has one."""
+        if not self.has_mean:
+            return found
+        data, plain = self.data, dataclasses.replace(self, has_mean=False)
+        return around_mean(
+            found,
+            lambda p: mean_given(data, p, anchored=self.anchored),
+            lambda p: plain.likelihood(data, p),
+            anchored=self.anchored,
+            centre=self.centre,
+            spread=self.polish,
         )
 
     def fit(self, found: Estimate, seconds: dict[str, float]) -> Fit:
@@ -145,12 +238,21 @@ class Problem:
             # The variance that the filter worked with is no noise.
             space, floor = space.with_noise(0.0), float(space.observation_variance)
         blocks, n_paths = self.collapsed.blocks, self.collapsed.n_paths
+        if found.mean is not None:
+            own = space.linear.with_mean(self.deviation(found.mean.value))
+            blocks = tuple(without_response(block, own) for block in blocks)
+            space = space._replace(dynamics=own.undriven)
         return log_density(blocks, n_paths, space, unresolved, floor)
+
+    def deviation(self, mean: Array) -> Array:
+        """A mean of all modes, less what was taken off the data."""
+        return mean - np.pad(self.centre, (0, len(mean) - len(self.centre)))
 
 
 def _best(problem: Problem) -> Estimate:
     """The higher of the maxima that the starts lead to."""
-    posteriors = [problem.posterior(), *map(problem.posterior, smooth_starts(problem))]
+    cheap = itertools.chain(smooth_starts(problem), single_starts(problem))
+    posteriors = [problem.posterior(), *map(problem.posterior, cheap)]
     if len(posteriors) > 1:
         posteriors = [max(posteriors, key=LogPosterior.start_value)]
     posteriors += map(problem.posterior, formula_starts(problem))
@@ -158,13 +260,12 @@ def _best(problem: Problem) -> Estimate:
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
-    other = estimate(problem.posterior(again), polish=problem.polish)
-    return max(found, other, key=lambda one: one.log_likelihood)
+    return _highest([problem.posterior(again)], problem.polish, found)
 
 
-def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
     """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = [], None
+    found, wrong = list(known), None
     for posterior in posteriors:
         try:
             found.append(estimate(posterior, polish=polish))
@@ -172,28 +273,8 @@ def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
             wrong = error
     if not found and wrong is not None:
         raise wrong
-    return max(found, key=lambda one: one.log_likelihood)
-
-
-def smooth_starts(problem: Problem) -> Iterator[Array]:
-    """Starts of a tied drift that share the energy of the data, slow to fast.
-
-    Scattered points that barely tell the modes apart give least-squares coefficients, and so
-    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays.
-    """
-    parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
-    drift, noise, design = parts["drift"], parts["noise"], problem.design
-    if not isinstance(drift, OperatorTied) or not np.any(drift.mu):
-        return
-    mu, n, span = np.asarray(drift.mu), np.arange(1, len(drift.mu) + 1), design.span
-    share = np.mean(design.basis**2, axis=0) / n
-    for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
-        lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
-        level = np.nanmean(design.values**2) / np.sum(share / (2.0 * lam))
-        start = problem.start.copy()
-        start[slices["drift"]] = drift.start(lam)
-        start[slices["noise"]] = noise.start(level / n)
-        yield start
+    # A likelihood that rises without end says nothing by its height.
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
 def formula_starts(problem: Problem) -> Iterator[Array]:
@@ -207,43 +288,38 @@ def formula_starts(problem: Problem) -> Iterator[Array]:
     free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
     if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
         return
-    n = len(design.mu)
-    tied = {**parts, "drift": OperatorTied(tuple(design.mu)), "noise": PowerTied(n)}
-    few = dataclasses.replace(problem.parametrisation, parts=tied)
-    model = dataclasses.replace(problem.model, fixed=None, priors=None)
+    yield from _from_simpler(
+        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
+    )
+
+
+def single_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of single modes as a start of coupled ones, for the same reason."""
+    n = problem.parametrisation.n_modes
+    if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
+        return
+    yield from _from_simpler(problem, drift=Free("eigenvalue", n), noise=Free("noise_variance", n))
+
+
+def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
+    """The maximum of a simpler model of the same data as a point of this one."""
+    parts = problem.parametrisation.parts
+    if "initial_variance" in parts:
+        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
+    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
+    model = dataclasses.replace(
+        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
+    )
     quick = dataclasses.replace(problem, parametrisation=few, model=model, polish=False)
     try:
         found = _best(quick)
     except ConvergenceError:
         return
-    near = {"drift": found.state_space.linear.drift, "noise": found.state_space.linear.noise}
+    linear, initial = found.state_space.linear, found.state_space.initial
+    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
     yield np.concatenate(
         [
             part.start(near[name]) if name in near else found.full[few.slices[name]]
             for name, part in parts.items()
         ]
     )
-
-
-def second_start(problem: Problem, found: Estimate) -> Array | None:
-    """A start in which modes that ran off to white noise follow the others' formulas.
-
-    For a mode much faster than a step the likelihood is flat: a maximiser that gets there
-    stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
-    """
-    if not found.state_space.is_diagonal:
-        return None
-    parts, slices = found.parametrisation.parts, found.parametrisation.slices
-    dynamics = found.state_space.linear
-    n = dynamics.n_modes - problem.design.n_nuisance
-    lost = dynamics.drift[:n] * problem.design.step > RUNAWAY_DECAY
-    if parts["drift"].names[0].startswith("eigenvalue["):
-        lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
-    if not lost.any() or (~lost).sum() < 2:
-        return None
-    index, start = np.log(np.arange(1, n + 1)), found.full.copy()
-    for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
-        line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
-        smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
-        start[slices[part]] = parts[part].start(np.concatenate([smooth, values[n:]]))
-    return start

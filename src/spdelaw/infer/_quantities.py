@@ -5,6 +5,8 @@ A number ``f(phi)`` of coordinates with covariance ``C C'`` has the variance ``|
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from spdelaw.equation import operators
@@ -21,11 +23,14 @@ NAMES = {
 }
 
 
-def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
+def quantities(
+    fit: Fit, observation_variance: Array, ends: Mapping[str, Array]
+) -> dict[str, Quantity]:
     """Every reported parameter by name.
 
-    Variances and eigenvalues have intervals on the log scale, everything else symmetric ones. Where
-    drift or noise couple the modes, all operators are matrices.
+    Variances and eigenvalues have intervals on the log scale, everything else symmetric ones,
+    unless ``ends`` by name say otherwise. Where drift or noise couple the modes, all operators
+    are matrices.
     """
     found, n = fit.estimate, fit.n_modes
     coupled = not found.state_space.linear.is_diagonal
@@ -36,14 +41,16 @@ def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
         out = {name: _as_matrices(name, quantity) for name, quantity in out.items()}
     if "season" in values:
         out["season"] = Quantity(values["season"], _norm(found.roots("season")), True)
-    mean = _errors(found, "initial_mean", n)
-    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], mean, False)
+    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], _start(found, n), False)
+    if found.mean is not None:
+        out["mean"] = Quantity(found.mean.value[:n], found.mean.errors[:n], False)
     std = np.sqrt(observation_variance)
     error = fit.point_error
     if error is None:
         error = std * _errors(found, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
-    return out | _tied(found)
+    out |= _tied(found)
+    return {name: own._replace(ends=ends.get(name)) for name, own in out.items()}
 
 
 def _operator(found: Estimate, part: str, values: Array, n: int) -> Quantity:
@@ -66,6 +73,15 @@ def _errors(found: Estimate, part: str, n: int) -> Array:
     if part not in found.parametrisation.parts:
         return np.zeros(n)
     return found.errors(part)[:n]
+
+
+def _start(found: Estimate, n: int) -> Array:
+    """Standard errors of the initial mean, which is that of the deviation from the mean."""
+    if found.mean is None or not found.mean.anchored:
+        return _errors(found, "initial_mean", n)
+    own, slopes = found.parametrisation.slices.get("initial_mean"), found.mean.slopes
+    roots = -slopes if own is None else found.columns[own] - slopes
+    return np.sqrt((roots**2).sum(-1) + np.diag(found.mean.given))[:n]
 
 
 def _tied(found: Estimate) -> dict[str, Quantity]:

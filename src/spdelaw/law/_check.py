@@ -30,6 +30,7 @@ def check_law(law: Law) -> None:
     """Raise ValueError with the first thing that is wrong."""
     _check_modes(law)
     _check_numbers(law)
+    _check_rest(law)
     _check_table(law)
 
 
@@ -56,8 +57,21 @@ def _check_numbers(law: Law) -> None:
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
     shape = law.observation_variance.shape
     _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
+    offset = law.offset
+    known = offset is None or (
+        isinstance(offset, np.ndarray)
+        and offset.shape == law.points.shape[:1]
+        and bool(np.isfinite(offset).all())
+    )
+    _require(known, "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
+
+
+def _check_rest(law: Law) -> None:
+    for part in () if law.rest is None else law.rest.parts:
+        _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
+        _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
 
 
 def _check_table(law: Law) -> None:

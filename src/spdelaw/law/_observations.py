@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain import Places
+from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._states import FieldMoments
@@ -80,7 +81,17 @@ def noisy_state_space(law: Law, data: Observations) -> StateSpace:
     r: Any = 1.0
     if data.weights is None:
         r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+        if r == 0.0 and not isinstance(law.dynamics, Linear):  # all that was seen is zero
+            r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
+
+
+def _size(law: Law) -> float:
+    """Mean square of the states after the span of the data, from a few draws."""
+    states = np.repeat(law.initial.mean[None], 8, axis=0)
+    span, generator = float(law.times[-1] - law.times[0]), np.random.default_rng(0)
+    later = law.dynamics.sample(states, float(law.times[0]), span, generator)
+    return float(np.mean(later**2))
 
 
 def point_weights(law: Law, n_points: int) -> Array | None:
@@ -95,6 +106,13 @@ def point_weights(law: Law, n_points: int) -> Array | None:
     return 1.0 / (r + law.unresolved_variance)
 
 
+def noise_at(law: Law, points: Array) -> Array:
+    """Variance of a value about the field at some points: what ``std`` of results leaves out."""
+    if law.rest is None:
+        return law.observation_variance
+    return law.rest.at(law.points, points).white
+
+
 def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
     """Paths and times of the data, as coordinates of a result."""
     coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
@@ -106,11 +124,15 @@ def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
 def moments_dataset(
     law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std``; what the modes leave over adds to the deviation."""
+    """``mean`` and ``std``; what the modes leave over adds to the deviation.
+
+    ``observation_std`` is that of a new value about the field.
+    """
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(moments.variance + law.unresolved_variance)
+    std = np.sqrt(moments.variance + (law.unresolved_variance if law.rest is None else 0.0))
+    noise = noise_at(law, places.points)
     return xr.Dataset(
         {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},
-        attrs={"observation_std": float(np.sqrt(np.mean(law.observation_variance)))},
+        attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
@@ -15,9 +16,12 @@ from spdelaw.errors import InputError
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
+#: Points that differ by less than this part of the largest coordinate are one.
+SAME_POINT = 1e-5
+
 
 def to_law(law: Law, data: Any) -> xr.DataArray:
-    """Canonical fields in the units of the law, on its clock, less the response to its forcing."""
+    """Canonical fields in the units of the law, on its clock, less its mean and its response."""
     if law.preparation is not None:
         fields = law.preparation.apply(data, law.domain.dims)
     else:
@@ -33,9 +37,9 @@ def to_user(
 ) -> xr.Dataset:
     """Means, deviations and draws in the units and under the names of the data.
 
-    ``X = offset + scale y`` for values, ``scale y`` for deviations; the response to a forcing is a
-    part of y. Dates where ``like`` has them. ``fields`` are those that the results are about, whose
-    stations and members they keep.
+    ``X = offset + scale y`` for values, ``scale y`` for deviations; the mean of the law and the
+    response to a forcing are parts of y. Dates where ``like`` has them. ``fields`` are those that
+    the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
         driven = None if name == "std" else _response(law, values)
@@ -66,19 +70,28 @@ def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
 
 
 def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
-    """``sum_n m_n(t) h_n(x)`` on the clock and at the places of labelled fields.
+    """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at the places of labelled fields.
 
-    None where nothing drives a mean of its own: other dynamics than linear ones have no such part.
+    With the part of a known mean outside the modes; None where there is nothing of this.
     """
-    dynamics = law.dynamics
-    if not isinstance(dynamics, Linear) or dynamics.forcing is None:
-        return None
+    dynamics, places = law.dynamics, law.domain.places(fields)
+    offset = None if law.offset is None else _offset(law, places.points)
+    if not isinstance(dynamics, Linear) or not dynamics.is_driven:
+        return None if offset is None else xr.DataArray(places.unflatten(offset), dims=places.dims)
     time = fields.coords.get("path_time", fields["time"])
     when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths
-    places = law.domain.places(fields)
     basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
-    driven = places.unflatten(dynamics.response(when) @ basis.T)
-    return xr.DataArray(driven, dims=(*time.dims, *places.dims))
+    driven = dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
+    return xr.DataArray(places.unflatten(driven), dims=(*time.dims, *places.dims))
+
+
+def _offset(law: Law, points: np.ndarray) -> np.ndarray:
+    """Offset at some points; zero where the data were not, so that the modes alone have it."""
+    assert law.offset is not None
+    unit = np.where(np.abs(law.points).max(0) > 0, np.abs(law.points).max(0), 1.0)
+    known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (law.points, points))
+    near = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+    return np.append(law.offset, 0.0)[near]
 
 
 def has_dates(data: Any) -> bool:

@@ -1,0 +1,182 @@
+"""Has the law a mean, and where does it start then?
+
+A process that returns to a mean which is not zero looks like a slow one that returns to zero. Both
+are fitted, and the mean has to gain more than chance gives it in 99 of 100 cases
+(`spdelaw.infer._mean_null`), all modes together.
+
+Around a mean a few paths start as they go on, from the stationary law, unless this costs their
+steps more likelihood than chance: a start that is known says nothing about a mean, and what it
+leaves unsaid makes slow modes too fast (Kendall 1954).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import stats
+
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._estimate import Decision, Estimate
+from spdelaw.infer._first_states import FEW_PATHS
+from spdelaw.infer._mean_null import null_gains
+from spdelaw.infer._model import Model
+from spdelaw.infer._posterior import estimate
+
+Array = np.ndarray
+
+#: Rate at which a law without a mean is given one.
+LEVEL = 0.01
+#: Mean of the data, in deviations, from which on they lie far from zero, and from which on nothing
+#: ties them to zero: a path without a mean that is slow enough to get there (decay over the record
+#: 0.05) stays there once in 6,000 cases.
+FAR, BEYOND = 3.0, 30.0
+#: Mean and variance, a mode, of what steps lose by chance where their start is stationary, and how
+#: many deviations more they may lose.
+LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
+
+
+#: What a search may end with that is only one of several.
+FAILURES = (ConvergenceError, np.linalg.LinAlgError)
+#: A maximisation with all decisions taken: `Problem`, or `StatisticsProblem`.
+P = TypeVar("P", bound=Any)
+#: Makes the one of a model whose mean is zero or constant.
+Pose = Callable[[Model], P]
+
+
+def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
+    """The problem and its estimate, with or without a mean, as the model or the data say.
+
+    Args:
+        pose: makes the problem.
+        model: what is assumed.
+        away: mean of the data, relative to their deviations from it.
+    """
+    if model.mean == "zero":
+        problem = pose(model)
+        return _said(problem, Decision("zero", {})), problem.run()
+    around = dataclasses.replace(model, mean="constant")
+    if model.mean == "constant":
+        return _around_mean(pose, around, Decision("constant", {}))
+    if away > BEYOND:
+        compared = {"mean_over_deviation": away, "mean_beyond": BEYOND}
+        return _around_mean(pose, around, Decision("constant", compared))
+    # A law without a mean is hard to find far from zero, and often not needed.
+    if away > FAR and (decision := _from_mean(pose(around))).answer == "constant":
+        return _around_mean(pose, around, decision)
+    try:
+        problem = pose(dataclasses.replace(model, mean="zero"))
+        found = problem.run()
+    except ConvergenceError as wrong:
+        try:
+            return _around_mean(pose, around, Decision("constant", {}))
+        except ConvergenceError:
+            raise wrong from None
+    decision = _from_zero(problem, found)
+    if decision.answer == "zero":
+        return _said(problem, decision), found
+    return _around_mean(pose, around, decision)
+
+
+def _from_zero(problem: Any, found: Estimate) -> Decision:
+    """Whether a mean gains enough over the law without one, all other decisions the same.
+
+    A mean within the deviations of its mode is close to none; for a larger one the search starts
+    anew from the data less a rough mean.
+    """
+    rough, deviation = problem.rough
+    around = problem.shifted(rough, has_mean=True)
+    height = _height_around(around, found._replace(full=_moved(found, rough)))
+    if (np.abs(rough) > deviation).any():
+        height = max(height, _height_around(around, None))
+    return _decision(height, found, problem.size)
+
+
+def _from_mean(problem: Any) -> Decision:
+    """The same, from a problem with a mean."""
+    height = _height_around(dataclasses.replace(problem, polish=False), None)
+    try:
+        with np.errstate(all="ignore"):
+            zero = problem.shifted(-problem.centre, has_mean=False).run()
+    except FAILURES:
+        return Decision("zero", {})
+    return _decision(height, zero, problem.size)
+
+
+def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> Decision:
+    """Whether the likelihood with a mean is higher than without by more than chance."""
+    gain, space = height - zero.log_likelihood, zero.state_space
+    least = float(stats.chi2.ppf(1.0 - LEVEL, space.n_modes))
+    compared = {"gain_of_mean": gain, "gain_needed": 0.5 * least, "level": LEVEL}
+    if 2.0 * gain <= least:
+        return Decision("zero", compared)
+    chance = null_gains(space, *size)
+    needed = max(least, *(float(np.quantile(draws, 1.0 - LEVEL)) for draws in chance))
+    compared["gain_needed"] = 0.5 * needed
+    return Decision("constant" if 2.0 * gain > needed else "zero", compared)
+
+
+def _height_around(problem: Any, near: Estimate | None) -> float:
+    """Likelihood around a mean, from an estimate or from the data; none where the search fails."""
+    try:
+        with np.errstate(all="ignore"):
+            if near is None:
+                found = problem.run()
+            else:
+                start = problem.posterior(near.full).from_estimate(near, 1.0)
+                found = estimate(start, polish=False)
+            return float(problem.finished(found).log_likelihood)
+    except FAILURES:
+        return -np.inf
+
+
+def _moved(found: Estimate, by: Array) -> Array:
+    """Full vector of an estimate, its initial mean less ``by``."""
+    full = found.full.copy()
+    where = found.parametrisation.slices.get("initial_mean")
+    if where is not None:
+        full[where] -= by
+    return full
+
+
+def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Estimate]:
+    problem = pose(model)
+    kind = problem.decisions["initial_state"]
+    few = kind.answer == "deterministic" and problem.n_paths <= FEW_PATHS
+    if model.initial != "auto" or model.season is not None or not few:
+        return _said(problem, decision), problem.finished(problem.run())
+    given = dataclasses.replace(problem, polish=False).run()
+    stationary = pose(dataclasses.replace(model, initial="stationary"))
+    try:
+        with np.errstate(all="ignore"):
+            found = stationary.run()
+            lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
+    except FAILURES:
+        lost = np.inf
+    n = problem.parametrisation.n_modes
+    most = LOSS * n + DEVIATIONS * np.sqrt(LOSS_VARIANCE * n)
+    compared = {**kind.compared, "loss_of_a_stationary_start": 0.5 * lost, "loss_allowed": most / 2}
+    if lost < most:
+        chosen = _said(stationary, decision, Decision("stationary", compared))
+        return chosen, chosen.finished(found)
+    chosen = _said(problem, decision, kind._replace(compared=compared))
+    return chosen, chosen.finished(problem.run())
+
+
+def _height(problem: Any, given: Estimate, found: Estimate) -> float:
+    """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
+    full, own, other = given.full.copy(), given.parametrisation, found.parametrisation
+    for part in own.parts:
+        if part in other.parts:
+            full[own.slices[part]] = found.full[other.slices[part]]
+    posterior = problem.posterior(full)
+    return float(posterior.start_value() - posterior.log_prior(posterior.base))
+
+
+def _said(problem: P, decision: Decision, start: Decision | None = None) -> P:
+    decisions = {**problem.decisions, "mean": decision}
+    if start is not None:
+        decisions["initial_state"] = start
+    return dataclasses.replace(problem, decisions=decisions)
