@@ -38,7 +38,16 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
+from spdelaw.evaluation import (
+    Comparison,
+    Scorecard,
+    Skill,
+    compare,
+    evaluate,
+    fill,
+    leave_future_out,
+    skill,
+)
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -62,6 +71,7 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Comparison",
     "Discovery",
     "Disk",
     "Empirical",
@@ -93,6 +103,7 @@ __all__ = [
     "White",
     "as_fields",
     "catalogue",
+    "compare",
     "datasets",
     "describe",
     "discover",
