@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.checks import one_of, whole
 from spdelaw.data import Preparation
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, table_html
 from spdelaw.errors import DataError
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
@@ -20,7 +20,7 @@ from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
 from spdelaw.infer._semilinear_sight import look
 from spdelaw.infer.semilinear import Selection, check_library, select
-from spdelaw.law import Law, table_html
+from spdelaw.law import Law
 
 #: Transitions that each term of a library needs at least.
 PER_TERM = 10

@@ -22,6 +22,8 @@ Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
 LAGS = (1, 2, 3, 4)
+#: Rows per block whose Gram matrices are inverted for their mean.
+INVERTED_ROWS = 200
 
 
 class MomentEstimates(NamedTuple):
@@ -121,6 +123,27 @@ def mean_gram(collapsed: Collapsed) -> Array:
         total += gram.sum((0, 2))
         rows += gram.shape[0] * gram.shape[2]
     return np.maximum(total / max(rows, 1), 1e-300)
+
+
+def unit_errors(collapsed: Collapsed) -> Array:
+    """Mean variance of least-squares coefficients under noise of variance one; (N,).
+
+    The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
+    is larger than what the diagonal of G says.
+    """
+    found = [_inverse_diagonals(b) for b in collapsed.blocks if not b.is_diagonal]
+    rows = np.concatenate(found) if found else np.zeros((0, collapsed.n_modes))
+    return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
+
+
+def _inverse_diagonals(block: Block) -> Array:
+    """Diagonal of ``G^-1`` of some rows; (rows, N)."""
+    n_patterns = block.gram.shape[-1]
+    good = determined_rows(block)[:, :n_patterns]
+    some = np.argwhere(good)[:: max(1, good.sum() // INVERTED_ROWS)]
+    gram = block.gram[some[:, 0], :, :, some[:, 1]]
+    gram = gram[np.linalg.cond(gram) < 1.0 / np.finfo(float).eps] if len(gram) else gram
+    return np.diagonal(np.linalg.inv(gram), axis1=1, axis2=2)
 
 
 def _increments(c: Array, t: Array) -> Array:

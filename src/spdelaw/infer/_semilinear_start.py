@@ -17,7 +17,7 @@ import numpy as np
 
 from spdelaw.equation import InitialState
 from spdelaw.infer._semilinear_sight import Behind, Sight
-from spdelaw.infer._statistics_route import SAME_START
+from spdelaw.infer._statistics_problem import SAME_START
 from spdelaw.infer.semilinear import SemilinearFit
 from spdelaw.model import Block, smooth_semilinear
 

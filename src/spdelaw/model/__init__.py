@@ -15,10 +15,10 @@ from spdelaw.model._filter import (
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
-from spdelaw.model._restricted import (
-    Restricted,
-    evaluate_restricted,
+from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
+from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
+    mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import (
@@ -39,6 +39,7 @@ from spdelaw.model._semilinear_likelihood import (
 )
 from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
+    OneStep,
     Smoothed,
     component_innovations,
     innovations,
@@ -62,6 +63,7 @@ __all__ = [
     "FilterScores",
     "Filtered",
     "Latents",
+    "OneStep",
     "PairSums",
     "Prior",
     "Projected",
@@ -93,6 +95,8 @@ __all__ = [
     "in_segments",
     "innovations",
     "linear_state_space",
+    "mean_given",
+    "mean_given_statistics",
     "project_on_decoder",
     "rotate",
     "rts_smoother",
@@ -105,5 +109,6 @@ __all__ = [
     "transition_innovations",
     "transitions",
     "white_noise_z",
+    "with_mean",
     "without_response",
 ]

@@ -19,6 +19,7 @@ from spdelaw.report.html import (
     _provenance,
     _reaction,
     _samples,
+    _shapes,
     _spectra,
 )
 from spdelaw.report.html._material import gather
@@ -29,6 +30,7 @@ from spdelaw.report.html._words import answers
 SECTIONS = (
     _spectra,
     _reaction,
+    _shapes,
     _field_view,
     _samples,
     _fan,
@@ -60,8 +62,9 @@ def write_report(
 ) -> Path:
     """Write one HTML file that shows laws and how they describe data; it opens offline.
 
-    A summary in plain words, spectra with intervals, fields with a time slider, sample paths,
-    a forecast, moments, innovations and calibration, laws side by side, and provenance.
+    A summary in plain words, spectra with intervals, shapes of the modes, fields with a time
+    slider, sample paths, a forecast, moments, innovations and calibration, laws side by side, and
+    provenance.
 
     Args:
         path: file to write, ending in .html.
