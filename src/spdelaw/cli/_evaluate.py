@@ -66,7 +66,7 @@ def command(
     output.line(repr(card))
     output.document(
         command="evaluate", law=str(law), data=str(file), truth=known.source,
-        verdict=card.verdict, scorecard=card.to_dict(),
+        verdict=card.verdict, advice=card.advice, scorecard=card.to_dict(),
     )  # fmt: skip
 
 

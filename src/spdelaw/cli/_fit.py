@@ -29,10 +29,19 @@ from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target
-from spdelaw.data import Columns, fingerprint, read
+from spdelaw.data import Columns, fingerprint, read, read_dataset
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
+from spdelaw.infer import (
+    DRIFTS,
+    INITIALS,
+    MEANS,
+    NOISES,
+    OBSERVATION_NOISES,
+    RESTS,
+    engine_names,
+    fit,
+)
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
@@ -50,6 +59,8 @@ spdelaw fit ring.nc --drift dense --noise low_rank --modes 5 --out ring.law
 spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
 spdelaw fit sst.nc --anomalies month --dry-run
+
+spdelaw fit rain.nc --mean constant --modes 6 --out rain.law
 
 spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --dry-run
 
@@ -138,6 +149,9 @@ def command(
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    rest: Annotated[
+        str, typer.Option(help="What the modes leave over: white, memory (per point) or auto.")
+    ] = RESTS[0],
     forcing: Annotated[
         Path | None,
         typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
@@ -146,6 +160,13 @@ def command(
         tuple[float, int] | None,
         typer.Option(help="Period of the noise, in the data's unit of time, and its parts."),
     ] = None,
+    mean: Annotated[
+        str,
+        typer.Option(
+            help="State that the field returns to: zero, constant (estimated), auto (tested for), "
+            "or a file with the known mean (x)."
+        ),
+    ] = MEANS[0],
     engine: Annotated[
         str,
         typer.Option(
@@ -223,8 +244,9 @@ def command(
         settings: dict[str, Any] = {
             "observation_noise": observation_noise_of(observation_noise),
             "initial": one_of("--initial", initial, INITIALS),
-            "noise_rank": noise_rank,
+            "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
+            "mean": _mean(mean),
             "level": level, "bootstrap": bootstrap, "seed": seed,
             "engine": one_of("--engine", engine, engine_names()),
         }  # fmt: skip
@@ -311,6 +333,20 @@ def observation_noise_of(text: str) -> str | float:
             "--observation-noise", expected=f"one of {', '.join(OBSERVATION_NOISES)} or a number",
             got=repr(text), fix="pass --observation-noise auto",
         ) from error  # fmt: skip
+
+
+def _mean(text: str) -> Any:
+    """One of the words, or the one variable of a file."""
+    if text in MEANS:
+        return text
+    expected, got = f"one of {', '.join(MEANS)}, or a file with one variable", repr(text)
+    found = read_dataset(text) if Path(text).exists() else xr.Dataset()
+    if len(found.data_vars) != 1:
+        got = f"{len(found.data_vars)} variables in {text}" if found.data_vars else got
+        raise InputError("--mean", expected=expected, got=got, fix="pass --mean auto")
+    field = next(iter(found.data_vars.values()))
+    single = [dim for dim in ("path", "time") if field.sizes.get(dim) == 1]
+    return field.squeeze(single, drop=True)
 
 
 def _engine_options(texts: list[str]) -> dict[str, Any]:

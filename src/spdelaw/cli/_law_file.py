@@ -18,6 +18,7 @@ from spdelaw.law import Law, load
 COLUMNS = {
     "eigenvalue": "lambda",
     "noise_variance": "q",
+    "mean": "mean",
     "initial_mean": "initial mean",
     "initial_variance": "initial variance",
 }
@@ -142,6 +143,10 @@ def _time_dependence(law: Law) -> dict[str, str]:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
     season = getattr(law.dynamics, "season", None)
+    if law.rest is not None:
+        facts["rest"] = law.rest.in_words(
+            str((law.info.time or {}).get("units", "")).split(" since ")[0]
+        )
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"

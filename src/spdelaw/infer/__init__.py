@@ -10,6 +10,7 @@ from spdelaw.infer._learner import Learner
 from spdelaw.infer._model import (
     DRIFTS,
     INITIALS,
+    MEANS,
     NOISES,
     OBSERVATION_NOISES,
     RESTS,
@@ -26,6 +27,7 @@ from spdelaw.infer._update import update
 __all__ = [
     "DRIFTS",
     "INITIALS",
+    "MEANS",
     "NOISES",
     "OBSERVATION_NOISES",
     "RESTS",

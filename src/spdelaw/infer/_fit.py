@@ -17,6 +17,7 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._engine import Engine, make_engine
 from spdelaw.infer._forcing import with_forcing_on_clock
+from spdelaw.infer._known_mean import with_known_mean, without_known_mean
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
@@ -81,16 +82,22 @@ def fit(
     fields = data if prepared is None else prepared.apply(data, domain.dims)
     observed = observe(fields, domain, **adapter)
     model = with_forcing_on_clock(model, observed)
-    said = _said(observed, prepared, bends)
+    if prepared is None and isinstance(observed.values, np.ndarray):
+        check_plausible(observed.fields)
+    raw, honoured = observed, "mean" in engine.honours
+    observed, model, mean = without_known_mean(observed, model, honoured)
     with clear_errors():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
+    said = _said(observed, prepared, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    return _with_origin(with_rest(law, observed, wanted), observed, prepared)
+    law = with_rest(law, observed, wanted)
+    law = law if mean is None else with_known_mean(law, mean, raw)
+    return _with_origin(law, observed, prepared)
 
 
 def check_domain(domain: Any) -> None:
@@ -135,20 +142,16 @@ def _prepared(
     return prepare.learn(data, domain.dims)
 
 
-def _said(observed: Observed, prepared: Prepared | None, bends: bool) -> list[str]:
-    """What looks unintended in the data, where they are in memory; `DataError` for fill values.
+def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
+    """What looks unintended in the data, where they are in memory.
 
     A law that bends is about the field itself: its mean is no mistake.
     """
     known = [] if prepared is None else prepared.notes
     if not isinstance(observed.values, np.ndarray):
         return known
-    if prepared is None:
-        check_plausible(observed.fields)
-    return [
-        *known,
-        *hints(observed.fields, bends or (prepared is not None and prepared.how.is_affine)),
-    ]
+    affine = prepared is not None and prepared.how.is_affine
+    return [*known, *hints(observed.fields, affine, has_mean)]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:

@@ -65,13 +65,14 @@ def memory_test(residuals: Array) -> dict[str, float | bool]:
 
     Of a rest that is white in time the sums s_t are uncorrelated, however alike the points are.
     """
-    scale = np.nanmean(residuals**2, axis=(0, 1))
+    count = np.maximum(np.isfinite(residuals).sum((0, 1)), 1)
+    scale = np.nansum(residuals**2, axis=(0, 1)) / count
     r = residuals / np.sqrt(np.where(scale > 0, scale, np.nan))
     products = r[:, 1:] * r[:, :-1]
     seen = np.isfinite(products)
     sums = np.where(seen, products, 0.0).sum(-1)[seen.any(-1)]
-    n, count = len(sums), int(seen.sum())
-    correlation = float(sums.sum() / count) if count else 0.0
+    n, pairs = len(sums), int(seen.sum())
+    correlation = float(sums.sum() / pairs) if pairs else 0.0
     spread = float(sums.std(ddof=1)) if n > 1 else 0.0
     z = float(sums.mean() / spread * np.sqrt(n)) if spread > 0 else 0.0
     p = float(scipy.special.stdtr(max(n - 1, 1), -z))

@@ -124,17 +124,6 @@ def forecast(
     return to_user(law, result, like, own.fields if grid is None else None)
 
 
-def check_finite(states: Array) -> None:
-    """Refuse paths that ran away."""
-    if not np.isfinite(states).all():
-        raise ConvergenceError(
-            "law",
-            expected="paths that stay finite",
-            got="a drift that runs away from where they are",
-            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
-        )
-
-
 def _moments(
     law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
     places: Places, out_basis: Array,
@@ -179,6 +168,17 @@ def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
     if out_basis is own.basis:
         return own.basis, slice(n), slice(n)
     return np.vstack([own.basis, out_basis]), slice(n), slice(n, None)
+
+
+def check_finite(states: Array) -> None:
+    """Refuse paths that ran away."""
+    if not np.isfinite(states).all():
+        raise ConvergenceError(
+            "law",
+            expected="paths that stay finite",
+            got="a drift that runs away from where they are",
+            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
+        )
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

@@ -29,8 +29,8 @@ from spdelaw.report.html._words import answers
 #: In the order of the page. A section is a module with ``section(material)``.
 SECTIONS = (
     _spectra,
-    _reaction,
     _shapes,
+    _reaction,
     _field_view,
     _samples,
     _fan,
