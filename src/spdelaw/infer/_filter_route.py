@@ -23,7 +23,7 @@ from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
 from spdelaw.infer._observed import Observed, check_change_with_gaps
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._problem import Problem
-from spdelaw.model import Collapsed, without_response
+from spdelaw.model import Block, Collapsed, without_response
 
 #: Misfit per value, relative to the energy, that is rounding and not noise.
 NO_MISFIT = 1e-20
@@ -54,7 +54,9 @@ def pose(
 ) -> Problem:
     """Collapse the fields and decide what is noise, what is a mode, and where to start."""
     notes: list[str] = []
-    check_change_with_gaps(observed.load())
+    if observed.in_pieces:
+        observed = observed.surveyed()
+    check_change_with_gaps(observed)
     design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
     if collapsed.decoupled:
@@ -109,11 +111,12 @@ def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool
 
 def n_states(collapsed: Collapsed) -> float:
     """Coefficients that the rows determine, over all paths and times."""
-    total = 0.0
-    for block in collapsed.blocks:
-        n = (gram_diagonal(block) > 0).sum((0, 1)).astype(float)
-        total += float(n.sum() * (len(block.paths) if n.shape[0] == 1 else 1))
-    return total
+    return float(sum(collapsed.over(_states_of)))
+
+
+def _states_of(block: Block) -> float:
+    n = (gram_diagonal(block) > 0).sum((0, 1)).astype(float)
+    return float(n.sum() * (len(block.paths) if n.shape[0] == 1 else 1))
 
 
 def _moments(
@@ -123,8 +126,7 @@ def _moments(
     found, energy = _first_moments(collapsed, spare, design)
     if model.forcing is not None:  # the response at a first guess, then a better one
         driven = Linear(found.drift, found.noise, None, model.forcing, design.origin)
-        blocks = (without_response(block, driven) for block in collapsed.blocks)
-        collapsed = collapsed._replace(blocks=tuple(blocks))
+        collapsed = collapsed.changed(without_response, driven)
         found, energy = _first_moments(collapsed, spare, design)
     if model.couples:
         collapsed = collapsed if model.forcing is None else centred(collapsed)

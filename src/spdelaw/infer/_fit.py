@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, probability, whole
-from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of
+from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of, place_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
@@ -50,7 +50,8 @@ def fit(
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
-        executor: where replicates run, such as a ``ThreadPoolExecutor``; None for here.
+        executor: where lazy data and replicates are worked on: None for here, a
+            ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
@@ -74,10 +75,15 @@ def fit(
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
+    place = place_of(executor)
     engine.check(model, whole("bootstrap", bootstrap, 0))
     prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
     fields = data if prepared is None else prepared.apply(data, domain.dims)
-    observed = observe(fields, domain, **adapter)
+    observed = observe(fields, domain, place, **adapter)
+    if not engine.in_blocks:
+        observed = observed.in_memory()
+    if not isinstance(model.known_variance, np.ndarray):
+        observed = observed.where_seen()
     model = with_forcing_on_clock(model, observed)
     said = _said(observed, prepared)
     n, notes = _number_of_modes(n_modes, observed, model)

@@ -13,7 +13,7 @@ from spdelaw.infer._coordinates import OperatorTied, PowerTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import MomentEstimates
+from spdelaw.infer._moment_estimates import MomentEstimates, energy_of
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
 from spdelaw.infer._start import starting_vector
@@ -106,6 +106,14 @@ class Problem:
         """Full vector at the moment estimates."""
         return starting_vector(self.parametrisation, self.moments)
 
+    @property
+    def mean_square(self) -> float:
+        """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
+        if self.design.weights is not None:
+            return float(np.nanmean(self.design.values**2))
+        inside = sum(self.collapsed.over(energy_of))
+        return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
+
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths."""
         return evaluate_likelihood(
@@ -144,8 +152,7 @@ class Problem:
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
             space, floor = space.with_noise(0.0), float(space.observation_variance)
-        blocks, n_paths = self.collapsed.blocks, self.collapsed.n_paths
-        return log_density(blocks, n_paths, space, unresolved, floor)
+        return log_density(self.collapsed, self.collapsed.n_paths, space, unresolved, floor)
 
 
 def _best(problem: Problem) -> Estimate:
@@ -189,7 +196,7 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
     share = np.mean(design.basis**2, axis=0) / n
     for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
-        level = np.nanmean(design.values**2) / np.sum(share / (2.0 * lam))
+        level = problem.mean_square / np.sum(share / (2.0 * lam))
         start = problem.start.copy()
         start[slices["drift"]] = drift.start(lam)
         start[slices["noise"]] = noise.start(level / n)

@@ -15,7 +15,7 @@ from spdelaw.infer._first_states import initial_state
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_statistics
-from spdelaw.infer._nuisance import residual_correlation
+from spdelaw.infer._nuisance import SAMPLE, residual_correlation
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import estimate, log_posterior
@@ -25,6 +25,7 @@ from spdelaw.model import (
     Statistics,
     collect,
     evaluate_statistics,
+    statistics_of_pieces,
     white_noise_z,
 )
 
@@ -52,6 +53,11 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     phi = observed.basis(n_modes)
     if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
         return None
+    if observed.in_pieces:
+        if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
+            return None
+        pieces, place = observed.pieces(), observed.place
+        return statistics_of_pieces(pieces, observed.times, phi, place, pairs=pairs)
     return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
@@ -86,7 +92,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     """
     if s.n_values < FEW_VALUES:
         return True
-    first = next(iter(observed.chunks()))
+    first = observed.first(SAMPLE)
     return residual_correlation(first, observed.times, phi)[0] < CORRELATED
 
 
