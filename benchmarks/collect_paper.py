@@ -3,15 +3,19 @@
     python -m benchmarks.collect_paper results
 
 writes, for each profile with records in ``results/records``, its tables and figures to
-``docs/reproduce/<profile>``, and for the full one its records, too; then writes the tables of
-errors of the full run into the README. Nothing is trained; missing records are missing rows.
+``docs/reproduce/<profile>``, and for the full one its records, too; then writes five rows of the
+full run into the README. Nothing is trained; missing records are missing rows.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from spdelaw.data.atomic import replace_file
 from spdelaw.paper.reproduce import PROFILES, draw_figures, plan, read_records, write_tables
@@ -20,6 +24,14 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"
 START, END = "<!-- tables of the full run -->\n", "<!-- end of the tables -->\n"
 KEPT = "full"
+#: Rows of the README: what the reader is told, the task, and the systems of which the best counts.
+HEADLINE = (
+    ("**whole path seen**: limit of the paper's decoder", "reconstruct", "limit: 8 modes, K = 16"),
+    ("the paper's model, trained here", "reconstruct", "amortized, preset paper"),
+    ("`spdelaw`, exact", "reconstruct", "spdelaw, exact"),
+    ("**start seen**: limit, the mean of the true law", "predict", "limit: exact mean"),
+    ("best of the paper's five baselines", "predict", ""),
+)
 #: Figures by the end of their file's name, in the order of the page.
 LAWS = {
     "variance": "Variance over time",
@@ -41,10 +53,10 @@ def main(arguments: list[str]) -> int:
     for name in PROFILES:
         if (out / "records" / name).exists():
             _profile(out, name)
-    tables = (DOCS / KEPT / "tables.md").read_text(encoding="utf-8")
+    run = json.loads((DOCS / KEPT / "tables.json").read_text(encoding="utf-8"))
     readme = CHECKOUT / "README.md"
     with replace_file(readme) as new:
-        new.write_text(with_tables(readme.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        new.write_text(with_table(readme.read_text(encoding="utf-8"), run), encoding="utf-8")
     return 0
 
 
@@ -77,17 +89,28 @@ def _page(folder: Path, figures: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_tables(readme: str, tables: str) -> str:
-    """The README with the errors of each regime between its two marks."""
+def with_table(readme: str, run: dict[str, Any]) -> str:
+    """The README with five rows of a run between its two marks."""
     before, rest = readme.split(START)
-    after = rest.split(END)[1]
-    parts = []
-    for regime in tables.split("\n### ")[1:]:
-        title, _, body = regime.partition("\n")
-        rows = body.partition("**Errors on")[2].partition("**The law")[0]
-        table = "\n".join(line for line in rows.splitlines() if line.startswith("|"))
-        parts.append(f"**{title}**\n\n{table}\n")
-    return before + START + "\n" + "\n".join(parts) + "\n" + END + after
+    lines = ["| relative error | Regime A | paper | Regime B | paper |", "| --- " * 5 + "|"]
+    for words, task, system in HEADLINE:
+        cells = [cell for own in run["regimes"].values() for cell in _cells(own, task, system)]
+        lines.append("| " + " | ".join([words, *cells]) + " |")
+    return before + START + "\n" + "\n".join(lines) + "\n\n" + END + rest.split(END)[1]
+
+
+def _cells(rows: list[dict[str, Any]], task: str, system: str) -> list[str]:
+    """Error of the best of some systems, and what the paper prints for it."""
+    asked = [row for row in rows if row["task"] == task and row["relative_l2"]]
+    if system:
+        named = [row for row in asked if row["system"].startswith(system)]
+    else:
+        named = [row for row in asked if row["kind"] == "predictor"]
+    if not named:
+        return ["", ""]
+    best = min(named, key=lambda row: float(np.mean(row["relative_l2"])))
+    said = best["paper_relative_l2"]
+    return [f"{np.mean(best['relative_l2']):.4f}", f"{said[0]:.4f}" if said else ""]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ Three groups of numbers, each with its tolerance:
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -55,8 +56,12 @@ NAMED_CHANGES: dict[str, str] = {
 }
 #: Fits that are better than those of 0.1, with the reason; they are not compared.
 IMPROVED = {"prepare": "a point that never changes is scaled by 1, not by its rounding"}
-#: The same for ``law.log_likelihood`` of laws that 0.1 saved without any noise: it took a floor of
-#: 1e-10 of the variance for the noise.
+#: Cases without a mean in which chance looks like one: it gains 6.7 to 7.2 nats where 99 of 100
+#: such data sets gain less than 6.1 (two sets of paths; the first and the last case share theirs).
+#: Version 0.1 knew no mean; they are fitted without one and compared.
+BY_CHANCE = ("complete_further_modes", "noisy_many_paths", "noisy_further_modes")
+#: As `NAMED_CHANGES`, for ``law.log_likelihood`` of laws that 0.1 saved without any noise: it took
+#: a floor of 1e-10 of the variance for the noise.
 NAMED_ON_FILE = dict.fromkeys(
     (
         "complete", "complete_uneven_times", "complete_scattered", "one_path",
@@ -144,6 +149,8 @@ def _row(name: str, old: Record | None, laws: Path) -> Row:
 def _law_record(name: str, laws: Path, *, save: bool = False) -> Record:
     """All that is kept of a fit; what is said at fixed parameters comes from the law on file."""
     case = CASES[name]()
+    if name in BY_CHANCE and not save:
+        case = dataclasses.replace(case, words={**case.words, "mean": "zero"})
     law = case.learn()
     if save:
         law.save(laws / name)

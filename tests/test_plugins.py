@@ -96,19 +96,31 @@ def test_engine_of_another_package_from_the_shell(monkeypatch, tmp_path):
     assert sl.load(out).info["factor"] == 0.75
 
 
-def test_the_skeleton_in_the_guide_keeps_the_contract():
+@pytest.mark.parametrize(
+    ("heading", "contract"),
+    [
+        ("## A domain\n", "TestHalfPinned"),
+        ("## An engine\n", "TestLagRegression"),
+        ("## Dynamics\n", "TestBreathing"),
+    ],
+)
+def test_the_skeleton_in_the_guide_keeps_the_contract(heading, contract, tmp_path, monkeypatch):
     guide = Path(__file__).parents[1] / "docs" / "extending.md"
-    section = guide.read_text(encoding="utf-8").split("## An engine")[1]
+    section = guide.read_text(encoding="utf-8").split(heading)[1].split("\n## ")[0]
     code = "\n".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
     names = {"__name__": "guide"}
     sys.modules["guide"] = types.ModuleType("guide")  # dataclasses look their module up
+    monkeypatch.chdir(tmp_path)
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, str(guide), "exec"), names)
-    contract = names["TestLagRegression"]()
-    tests = [name for name in dir(contract) if name.startswith("test_")]
+    if contract == "TestHalfPinned":
+        registered(monkeypatch, _plugins, "half_pinned", "Rod")
+        monkeypatch.setattr(EntryPoint, "load", lambda self: names["HalfPinned"])
+    kept = names[contract]()
+    tests = [name for name in dir(kept) if name.startswith("test_")]
     assert len(tests) >= 6
     for name in tests:
-        getattr(contract, name)()
+        getattr(kept, name)()
 
 
 def test_lazy_and_torch_fields_give_the_same_law():

@@ -27,4 +27,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    return sorted(__getattr__("__all__"))  # what completion shows: public names alone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spdelaw import datasets, report
+from spdelaw import datasets, errors, report
 from spdelaw.data import (
     Preparation,
     as_fields,
@@ -38,7 +38,7 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, evaluate, leave_future_out
+from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -51,6 +51,7 @@ from spdelaw.infer import (
     Normal,
     discover,
     fit,
+    fit_many,
     update,
 )
 from spdelaw.law import Law, load
@@ -85,6 +86,7 @@ __all__ = [
     "Scorecard",
     "Season",
     "Semilinear",
+    "Skill",
     "SpectralSPDE",
     "Sphere",
     "White",
@@ -93,8 +95,11 @@ __all__ = [
     "datasets",
     "describe",
     "discover",
+    "errors",
     "evaluate",
+    "fill",
     "fit",
+    "fit_many",
     "from_table",
     "leave_future_out",
     "load",
@@ -102,6 +107,7 @@ __all__ = [
     "read",
     "report",
     "simulate",
+    "skill",
     "split",
     "stack",
     "update",

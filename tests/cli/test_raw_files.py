@@ -1,6 +1,7 @@
 """Raw files of other programs: what is guessed, overruled, configured, and undone on output."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from tests.data import builders
@@ -43,6 +44,12 @@ def test_dataset_is_copied_with_its_licence(run_json, fails, folder):
     assert "exists" in fails("dataset", "equatorial-pacific", "--out", "sst.nc")
     assert "one of equatorial-pacific" in fails("dataset", "moon", "--out", "a.nc")
     assert ".nc" in fails("dataset", "equatorial-pacific", "--out", "a.zarr")
+    assert run_json("dataset", "pacific-sst", "--out", "p.nc")["shape"]["lat"] == 15
+    table = run_json("dataset", "station-tmax", "--out", "t.csv")
+    run_json("dataset", "station-tmax", "--out", "t.csv.gz")
+    for file in ("t.csv", "t.csv.gz"):
+        assert len(pd.read_csv(file)) == table["shape"]["rows"] == len(sl.datasets.station_tmax())
+    assert ".csv" in fails("dataset", "station-tmax", "--out", "t.nc")
 
 
 def test_fit_guesses_and_says_so(run, run_json, folder):

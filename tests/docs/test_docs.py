@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import collect_paper
 
 import spdelaw
 
@@ -60,6 +61,21 @@ def test_name_in_the_glossary_exists(name):
     else:
         place = "spdelaw.equation.catalogue" if owner == "catalogue" else f"spdelaw.{owner}"
         assert hasattr(importlib.import_module(place), member)
+
+
+def test_reference_has_every_public_name():
+    reference = (CHECKOUT / "docs/api.md").read_text("utf-8")
+    listed = set(re.findall(r"::: spdelaw\.(?:\w+\.)*(\w+)", reference))
+    members = {
+        name for row in re.findall(r"members: \[(.*)\]", reference) for name in row.split(", ")
+    }
+    modules = {"catalogue", "datasets", "report", "__version__"}
+    folders = (spdelaw.report, spdelaw.datasets, importlib.import_module("spdelaw.testing"))
+    functions = {name for folder in folders for name in folder.__all__} - {"NAMES"}
+    assert {*spdelaw.__all__, *functions} - modules - listed == set()
+    catalogue = {name for name in spdelaw.catalogue.__all__ if name.islower()}
+    law = {name for name in dir(spdelaw.Law) if not name.startswith("_")}
+    assert (catalogue | law) - members == set()
 
 
 def test_site_builds_without_a_warning_and_stands_alone(tmp_path):
@@ -140,15 +156,15 @@ def test_formula_that_cannot_be_converted_is_an_error(latex):
         math.to_mathml(latex, "inline")
 
 
-def test_tables_of_the_readme_are_those_of_the_committed_run():
+def test_table_of_the_readme_is_that_of_the_committed_run():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    run = (CHECKOUT / "docs/reproduce/full/tables.md").read_text(encoding="utf-8")
-    start = readme.index("## The paper's comparison, run again")
-    section = readme[start : readme.index("\n## ", start)]
-    rows = [line for line in section.splitlines() if line.startswith("| ")]
-    assert len(rows) > 20
-    assert [row for row in rows if row not in run.splitlines()] == []
-    assert "†" not in section  # no training that was cut short
+    run = json.loads((CHECKOUT / "docs/reproduce/full/tables.json").read_text(encoding="utf-8"))
+    assert collect_paper.with_table(readme, run) == readme
+    table = readme.split(collect_paper.START)[1].split(collect_paper.END)[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(collect_paper.HEADLINE) == 7
+    assert all(len(row["relative_l2"]) and not row["shortened"] for own in run["regimes"].values()
+               for row in own if row["kind"] == "predictor")  # fmt: skip
 
 
 def test_committed_records_are_those_of_the_committed_tables():

@@ -82,4 +82,4 @@ def test_heavy_tails_are_seen(law):
 
 def test_unmodelled_observation_noise_is_seen(law):
     found = check_model(law, simulate(50, 5, observation_std=0.05)).rejected
-    assert any("whiteness" in name or "variance" in name for name in found)
+    assert any("memory" in name or "variance" in name for name in found)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import spdelaw as sl
 from spdelaw.data import _pieces as pieces_module
 from spdelaw.errors import DataError
+from spdelaw.infer._mean import centred_fields
+from spdelaw.infer._observed import observe
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -70,9 +72,18 @@ def test_gaps_have_the_same_law_whatever_the_chunks(path, time):
 
 @pytest.mark.parametrize("data", [COMPLETE, GAPPY], ids=["whole", "gaps"])
 def test_coupled_modes_in_pieces(data):
-    one = sl.fit(data, INTERVAL, 2, drift="dense", nuisance=0)
-    two = sl.fit(data.chunk(path=10, time=4), INTERVAL, 2, drift="dense", nuisance=0)
+    words = {"drift": "dense", "nuisance": 0, "mean": "zero"}
+    one = sl.fit(data, INTERVAL, 2, **words)
+    two = sl.fit(data.chunk(path=10, time=4), INTERVAL, 2, **words)
     same_law(one, two, 1e-7)
+
+
+def test_the_rough_mean_of_pieces_is_that_of_the_whole():
+    data = GAPPY + 2.0 * np.sin(GAPPY.x)
+    one, two = (observe(d, INTERVAL) for d in (data, data.chunk(path=5, time=4)))
+    (here, centre), (there, same) = (centred_fields(o, 2) for o in (one, two.surveyed()))
+    np.testing.assert_allclose(same, centre, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(there.values), here.values, rtol=1e-9, atol=1e-12)
 
 
 def test_one_record_in_pieces_of_time():

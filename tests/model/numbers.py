@@ -52,11 +52,11 @@ def sample_states(block, p, n, generator):
 
 
 def innovations(block, p):
-    return model.innovations(block, p.state_space)
+    return model.innovations(block, p.state_space).error
 
 
 def component_innovations(block, p, values, basis):
-    return model.component_innovations(block, p.state_space, values, basis)
+    return model.component_innovations(block, p.state_space, values, basis)[0]
 
 
 def evaluate_chaos(collapsed, p, chaos, **options):

@@ -149,3 +149,86 @@ def test_a_mean_shifts_the_data():
     got = model.evaluate_likelihood(shifted, moved).log_likelihood
     expected = evaluate_likelihood(case.collapsed, case.parameters).log_likelihood
     np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+def anchored_oracle(case):
+    """``log N(y; m_hat) - 1/2 log|1 + P I|`` with the start of the state, not of the deviation."""
+    design, y, mean, covariance = joint_of_all(case)
+    drift, noise = (oracle.matrix(x) for x in (case.parameters.drift, case.parameters.noise))
+    rows = []
+    for i, values in enumerate(case.values):
+        t = case.clock(i)
+        decay = np.stack([linalg.expm(-(s - t[0]) * drift) for s in t])
+        own = (case.phi @ (np.eye(3) - decay)).reshape(-1, 3)
+        rows.append(own[~np.isnan(values.ravel())])
+    design = np.vstack(rows)
+    value, best, spread = restricted(design, y, mean, covariance)
+    information = np.linalg.inv(spread)
+    p = linalg.solve_continuous_lyapunov(drift, noise)
+    flat = 0.5 * (3 * np.log(2 * np.pi) - np.linalg.slogdet(information)[1])
+    return value - flat - 0.5 * np.linalg.slogdet(np.eye(3) + p @ information)[1], best, spread
+
+
+anchored_cases = pytest.mark.parametrize(
+    ("structure", "kind", "pattern", "extra"),
+    [
+        (structure, kind, pattern, {})
+        for structure in ("diagonal", "matrix")
+        for kind in ("deterministic", "gaussian")
+        for pattern in PATTERNS
+    ]
+    + [("diagonal", "gaussian", "random", {"season": SEASON, "forcing": FORCING})],
+)
+
+
+@anchored_cases
+def test_an_anchored_start_stays_where_it_is(structure, kind, pattern, extra):
+    case = make(kind, pattern, structure=structure, **extra)
+    space = case.parameters.state_space
+    found = model.evaluate_restricted(case.collapsed, space, anchored=True)
+    if not extra:
+        value, mean, covariance = anchored_oracle(case)
+        assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(found.mean, mean, atol=1e-8 * np.abs(mean).max())
+        np.testing.assert_allclose(
+            found.covariance, covariance, atol=1e-8 * np.abs(covariance).max()
+        )
+    given = model.mean_given(case.collapsed, space, anchored=True)
+    np.testing.assert_allclose(given[0], found.mean, rtol=1e-12)
+
+    def evaluate(p):
+        return model.evaluate_restricted(case.collapsed, p.state_space, anchored=True).evaluation
+
+    check_score(evaluate, case.parameters)
+    start = case.parameters.initial_mean
+    by = [
+        evaluate(case.parameters._replace(initial_mean=start + step * np.eye(3)[0])).by_initial_mean
+        for step in (-1.0, 1.0)
+    ]
+    expected = found.evaluation.initial_information[:, 0]
+    np.testing.assert_allclose(0.5 * (by[0] - by[1]), expected, atol=1e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("kind", ["deterministic", "gaussian"])
+def test_complete_paths_with_an_anchored_start(kind, structure):
+    """The volume of a flat prior and a stationary start, and the score by differences."""
+    rng, phi = np.random.default_rng(0), basis(False)
+    p = parameters(kind, structure=structure, observation_variance=0.0)
+    values = np.stack([draw(p, TIMES, phi, rng) for _ in range(4)])
+    s = collect([values], TIMES, np.linalg.pinv(phi), phi, pairs=True)
+    found = model.evaluate_restricted_statistics(s, p.state_space, anchored=True)
+    at = model.with_mean(p.state_space, found.mean, True)
+    plain = model.evaluate_statistics(s, at).log_likelihood.sum()
+    drift, noise = oracle.matrix(p.drift), oracle.matrix(p.noise)
+    volume = np.eye(3) + linalg.solve_continuous_lyapunov(drift, noise) @ np.linalg.inv(
+        found.covariance
+    )
+    value = plain - 0.5 * np.linalg.slogdet(volume)[1]
+    assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=1e-10)
+    given = model.mean_given_statistics(s, p.state_space, anchored=True)
+    np.testing.assert_allclose(given[0], found.mean, rtol=1e-12)
+    check_score(
+        lambda q: model.evaluate_restricted_statistics(s, q.state_space, anchored=True).evaluation,
+        p,
+    )

@@ -9,7 +9,16 @@ import pytest
 from tests.report.browser import PROGRAM
 
 in_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
-FIGURES = {"spectra", "fields", "samples", "forecast", "moments", "innovations", "coverage"}
+FIGURES = {
+    "spectra",
+    "modes",
+    "fields",
+    "samples",
+    "forecast",
+    "moments",
+    "innovations",
+    "coverage",
+}
 #: Name, marks, width and scroll width of every plot.
 DRAWN = """[...document.querySelectorAll('.plot')].map(plot => [
     plot.id.slice(5), plot.querySelectorAll('.trace, .hm').length, plot.clientWidth,

@@ -99,17 +99,20 @@ def test_maps_hold_the_fields(case, tmp_path):
     figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
     assert set(figures) == FIGURES
     shown = figures["fields"]
-    arrays = {name: unpacked(shown["arrays"][name]) for name in ("observed", "mean", "left")}
-    assert arrays["mean"].shape[:2] == (3, len(TIMES))
+    observed, shown_mean, left, half = unpacked(shown["arrays"]["map"])
+    assert shown_mean.shape[:2] == (3, len(TIMES))
+    assert np.nanmin(half) >= 0
     mean = law.reconstruct(fields)["mean"]
     for path, time in ((0, 0), (2, 7)):
         seen, expected = picked(fields, path, time, 2), picked(mean, path, time, 2)
-        np.testing.assert_allclose(arrays["observed"][path, time], seen, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(arrays["mean"][path, time], expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(arrays["left"][path, time], seen - expected, atol=1e-5)
+        np.testing.assert_allclose(observed[path, time], seen, rtol=1e-5, atol=1e-6)
+        if case is patterns:  # land is empty whatever the law would say there
+            expected = np.where(np.isnan(seen), np.nan, expected)
+        np.testing.assert_allclose(shown_mean[path, time], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(left[path, time], seen - expected, atol=1e-5)
     controls = [control["name"] for control in shown["controls"]]
-    assert controls == ["path", "time", "vertex" if case is graph else "place"]
-    is_grid = shown["data"][0]["type"] == "heatmap"
+    assert controls == ["show", "path", "time", "vertex" if case is graph else "place"]
+    is_grid = any(trace["type"] == "heatmap" for trace in shown["data"])
     assert is_grid == (case not in (mesh, stations, graph))
 
 
@@ -138,10 +141,10 @@ def test_one_path_to_show_has_no_list_of_paths(case, tmp_path):
     law = learned(fields, domain)
     figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
     shown = figures["fields"]
-    assert [control["name"] for control in shown["controls"]] == ["time", "place"]
+    assert [control["name"] for control in shown["controls"]] == ["show", "time", "place"]
     assert not any("path" in bind["index"] for bind in shown["binds"])
-    assert unpacked(shown["arrays"]["mean"]).ndim == 3
-    assert len(shown["controls"][0]["labels"]) <= MAPS
+    assert unpacked(shown["arrays"]["map"]).ndim == 4
+    assert len(shown["controls"][1]["labels"]) <= MAPS
 
 
 def test_units_and_dates_reach_the_maps(tmp_path):
@@ -154,7 +157,7 @@ def test_units_and_dates_reach_the_maps(tmp_path):
     shown = next(f for f in figures_of(page) if f["name"] == "fields")
     assert shown["layout"]["xaxis"]["title"]["text"] == "lon (degrees_east)"
     assert shown["layout"]["yaxis4"]["title"]["text"].endswith("(K)")
-    assert shown["controls"][1]["labels"][0] == "2020-01-01"
+    assert shown["controls"][2]["labels"][0] == "2020-01-01"
 
 
 # ------------------------------------------------------------------ the map
@@ -191,19 +194,29 @@ def test_one_coordinate_has_no_map():
 # ------------------------------------------------------------------ in a browser
 
 MOVE = """(async () => {
+    const show = document.getElementById('fields-show');
+    const pause = () => new Promise(done => setTimeout(done, 500));
     for (const [id, value] of Object.entries({'fields-time': TIME, 'fields-place': PLACE})) {
         const slider = document.getElementById(id);
         slider.value = value;
         slider.dispatchEvent(new Event('input'));
     }
-    await new Promise(done => setTimeout(done, 500));
+    await pause();
     const plot = document.getElementById('plot-fields');
     const named = name => plot.data.find(t => t.name === name);
     const values = t => t.type === 'heatmap' ? t.z.map(row => Array.from(row)) : t.marker.color;
-    const maps = plot.data.filter(t => t.type === 'heatmap' || t.marker?.colorscale);
+    const map = () => plot.data.find(t => t.type === 'heatmap' || t.marker?.colorscale);
+    const ends = () => [map().zmin ?? map().marker.cmin, map().zmax ?? map().marker.cmax];
+    const choose = async (i) => {
+        show.value = i; show.dispatchEvent(new Event('change')); await pause(); };
+    await choose(1);
+    const mean = values(map());
+    await choose(2);
+    const difference = ends();
+    await choose(0);
     const mark = plot.data.at(-1);
-    return [values(maps[1]), values(maps[0]), Array.from(named('reconstructed').y),
-            [mark.x[0], mark.y[0]], plot.layout.shapes.at(-1).x0];
+    return [mean, values(map()), Array.from(named('reconstructed').y),
+            [mark.x[0], mark.y[0]], plot.layout.shapes.at(-1).x0, difference];
 })()"""
 
 
@@ -218,7 +231,8 @@ def test_sliders_move_maps_and_place(case, browser, tmp_path):
     flat = domain.flatten(result)
     for time, place in ((0, 0), (6, 9)):
         move = MOVE.replace("TIME", str(time)).replace("PLACE", str(place))
-        mean, seen, line, mark, cursor = browser.run(move)
+        mean, seen, line, mark, cursor, (low, high) = browser.run(move)
+        assert -low == high > 0  # colours of a difference are symmetric
         np.testing.assert_allclose(mean, picked(result, 0, time, 0), rtol=1e-5, atol=1e-6)
         missing = np.vectorize(lambda v: not isinstance(v, float | int))(np.array(seen, object))
         np.testing.assert_array_equal(missing, np.isnan(picked(fields, 0, time, 0)))

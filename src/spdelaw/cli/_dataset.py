@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import gzip
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,14 +12,15 @@ from spdelaw import datasets
 from spdelaw.cli import _options
 from spdelaw.cli._options import one_of
 from spdelaw.cli._output import Output, file_size, human_size, shape
-from spdelaw.cli._target import check_target
+from spdelaw.cli._target import check_file_target
 from spdelaw.data import read_dataset
 from spdelaw.data.atomic import replace_file
-from spdelaw.errors import FileError
 
 EXAMPLES = """**Example**
 
 spdelaw dataset equatorial-pacific --out sst.nc
+
+spdelaw dataset station-tmax --out stations.csv
 """
 
 Name = Annotated[
@@ -38,24 +40,24 @@ def command(
     json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
-    """Copy a data set that comes with the package, with its licence, into a NetCDF file."""
+    """Copy a data set that comes with the package into a NetCDF file or a table."""
     output = Output(json, quiet)
     source = datasets.file_of(one_of("NAME", name, tuple(datasets.NAMES)))
-    check_target(out, force=force)
-    if out.suffix != ".nc":
-        raise FileError(
-            "--out",
-            expected="a name that ends in .nc",
-            got=str(out),
-            fix=f"pass --out {out.stem}.nc",
-        )
-    with replace_file(out) as new:
-        shutil.copyfile(source, new)
-    content = read_dataset(out)
-    about = {key: str(content.attrs[key]) for key in ("title", "source", "licence")}
-    sizes = {str(dim): int(n) for dim, n in content.sizes.items()}
+    endings = (".nc",) if source.suffix == ".nc" else (".csv", ".csv.gz")
+    check_file_target(out, endings, force=force)
+    unpack = source.suffix == ".gz" and out.suffix != ".gz"
+    with replace_file(out) as new, new.open("wb") as file:
+        content = source.read_bytes()
+        file.write(gzip.decompress(content) if unpack else content)
+    about, sizes = datasets.about(name), _sizes(source)
     output.facts(name, {**about, "shape": shape(sizes),
                         "file": f"{out} ({human_size(file_size(out))})"})  # fmt: skip
     output.document(
         command="dataset", name=name, **about, shape=sizes, file=str(out), bytes=file_size(out)
     )
+
+
+def _sizes(source: Path) -> dict[str, int]:
+    if source.suffix == ".nc":
+        return {str(dim): int(n) for dim, n in read_dataset(source).sizes.items()}
+    return {"rows": gzip.decompress(source.read_bytes()).count(b"\n") - 1}

@@ -24,6 +24,7 @@ COMMANDS = {
     "sample": "Draw new paths from a law, at the times and points of its data by default.",
     "reconstruct": "Reconstruct fields under a law: mean and standard deviation at every time and "
     "point.",
+    "fill": "Fill the gaps of a record: mean and standard deviation of each missing value.",
     "forecast": "Forecast paths from their history: mean and standard deviation, and draws on "
     "request.",
     "evaluate": "Judge a law on fields it has not seen: errors, calibration, model checks.",

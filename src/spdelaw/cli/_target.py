@@ -48,10 +48,15 @@ def check_law_target(path: Path, *, force: bool) -> Path:
 
 def check_page_target(path: Path, *, force: bool) -> Path:
     """Return a path that a page can be written to, or raise `FileError`."""
-    if path.suffix not in (".html", ".htm"):
+    return check_file_target(path, (".html", ".htm"), force=force)
+
+
+def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> Path:
+    """Return a path that one file of a kind can be written to, or raise `FileError`."""
+    if not path.name.endswith(endings):
         raise FileError(
-            "--out", expected="a name that ends in .html", got=str(path),
-            fix=f"pass --out {path.stem or 'report'}.html",
+            "--out", expected=f"a name that ends in {endings[0]}", got=str(path),
+            fix=f"pass --out {path.stem or 'result'}{endings[0]}",
         )  # fmt: skip
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):

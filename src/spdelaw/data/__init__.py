@@ -13,7 +13,7 @@ from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
 from spdelaw.data._pieces import Pieces, pieces_of
-from spdelaw.data._prepare import Preparation, Prepared
+from spdelaw.data._prepare import Preparation, Prepared, PreparedFields
 from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
@@ -30,6 +30,7 @@ __all__ = [
     "Place",
     "Preparation",
     "Prepared",
+    "PreparedFields",
     "Survey",
     "as_fields",
     "canonical",

@@ -21,7 +21,8 @@ class Survey(NamedTuple):
         size: values, missing ones included.
         missing: values that are NaN.
         infinite: values that are not finite, NaN apart.
-        seen: points that are seen at least once, (M,).
+        times_seen: how often each point is seen, (M,).
+        total: sum of what is seen there, (M,).
         least: fewest values of a row that has any.
         change: largest range over time of a path at a point.
         largest: largest absolute value.
@@ -30,10 +31,16 @@ class Survey(NamedTuple):
     size: int
     missing: int
     infinite: int
-    seen: Array
+    times_seen: Array
+    total: Array
     least: int
     change: float
     largest: float
+
+    @property
+    def seen(self) -> Array:
+        """Points that are seen at least once, (M,)."""
+        return self.times_seen > 0
 
     @property
     def where_seen(self) -> Survey:
@@ -43,7 +50,8 @@ class Survey(NamedTuple):
         return self._replace(
             size=self.size - rows * unseen,
             missing=self.missing - rows * unseen,
-            seen=self.seen[self.seen],
+            times_seen=self.times_seen[self.seen],
+            total=self.total[self.seen],
         )
 
     @property
@@ -65,14 +73,16 @@ def look(piece: Array) -> Looked:
     known = ~np.isnan(piece)
     per_row = known.sum(-1)
     some = per_row[per_row > 0]
+    filled = np.where(known, piece, 0.0)
     survey = Survey(
         piece.size,
         piece.size - int(per_row.sum()),
         int(np.isinf(piece).sum()),
-        known.any((0, 1)),
+        known.sum((0, 1)),
+        filled.sum((0, 1)),
         int(some.min()) if some.size else piece.shape[-1],
         0.0,
-        float(np.abs(np.where(known, piece, 0.0)).max()),
+        float(np.abs(filled).max()),
     )
     return Looked(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
 
@@ -95,7 +105,8 @@ def of_both(a: Survey, b: Survey) -> Survey:
         a.size + b.size,
         a.missing + b.missing,
         a.infinite + b.infinite,
-        a.seen | b.seen,
+        a.times_seen + b.times_seen,
+        a.total + b.total,
         min(a.least, b.least),
         max(a.change, b.change),
         max(a.largest, b.largest),

@@ -15,6 +15,7 @@ from spdelaw.domain._graph import Graph
 from spdelaw.domain._interval import Boundary, Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
+from spdelaw.domain._notebook import table_html
 from spdelaw.domain._places import Places, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
@@ -45,6 +46,7 @@ __all__ = [
     "from_dict",
     "gradients",
     "places_of_fields",
+    "table_html",
 ]
 
 #: Domains by the name under which files and the shell know them.

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain._analysis import Analysis, analyse_values, warn_if_aliased
+from spdelaw.domain._notebook import domain_html
 from spdelaw.domain._places import (
     POINT,
     Places,
@@ -54,6 +55,10 @@ class AbstractDomain(abc.ABC):
     def most_modes(self) -> int | None:
         """How many modes there are; None for as many as you like."""
         return None
+
+    def _repr_html_(self) -> str:
+        """Size and first eigenvalues, for notebooks."""
+        return domain_html(self)
 
     # -- the basis ------------------------------------------------------------------
 
@@ -104,10 +109,10 @@ class AbstractDomain(abc.ABC):
         table = as_points(points, self.dims)
         outside = ~self.contains(table)
         if outside.any():
+            first = np.atleast_1d(table[outside][0])
             raise DomainError(
-                "points", expected=f"points in {self}", got=str(tuple(table[outside][0].tolist())),
-                fix=fix,
-            )  # fmt: skip
+                "points", expected=f"points in {self}", got=str(tuple(first.tolist())), fix=fix
+            )
         return table
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:

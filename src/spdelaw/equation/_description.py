@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.domain import table_html
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._given import is_matrix
 from spdelaw.equation._initial import Gaussian
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from spdelaw.equation._spde import SpectralSPDE
 
 Array = np.ndarray
+#: Modes that a notebook shows.
+MOST_MODES = 6
 
 
 def describe(e: SpectralSPDE) -> dict[str, Any]:
@@ -40,6 +43,8 @@ def describe(e: SpectralSPDE) -> dict[str, Any]:
     for name, part in (("forcing", e.forcing), ("season", e.season)):
         if part is not None:
             out[name] = part.to_dict()
+    if e.centre is not None:
+        out["centre"] = e.centre.tolist()
     return out
 
 
@@ -70,10 +75,21 @@ def in_words(e: SpectralSPDE) -> str:
         f"  q       {_shorten(e.noise_variance)}  {_formula(e.noise)}",
         *(["  modes coupled; see drift_matrix and noise_covariance"] * e.is_coupled),
         f"  X(0)    {e.initial_kind}, mean {_shorten(e.initial_mean)}",
+        *([] if e.centre is None else [f"  centre  {_shorten(e.centre)}"]),
         *(["  forced; see forcing"] * (e.forcing is not None)),
         *(["  noise with seasons; see season"] * (e.season is not None)),
     ]
     return "\n".join(lines)
+
+
+def in_html(e: SpectralSPDE, text: str) -> str:
+    """The same lines, and the first modes as a table."""
+    title, *lines = text.splitlines()
+    shown = {"lambda": e.eigenvalues, "q": e.noise_variance, "mean of X(0)": e.initial_mean}
+    rows = [[name, *(f"{x:.4g}" for x in v[:MOST_MODES])] for name, v in shown.items()]
+    modes = [str(i + 1) for i in range(len(rows[0]) - 1)]
+    facts = [" ".join(line.split()) for line in lines]
+    return table_html(title, facts, ["mode", *modes], rows, [])
 
 
 def _plain(given: Any) -> dict[str, Any]:

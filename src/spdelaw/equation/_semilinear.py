@@ -10,6 +10,7 @@ import numpy as np
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation._closure import Closure
+from spdelaw.equation._description import in_html
 from spdelaw.equation._reacting import Reacting
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._terms import Reaction, check_names
@@ -143,6 +144,10 @@ class Semilinear:
         shown = " ".join(f"{value:+.4g} {name}" for name, value in self.terms.items())
         text = repr(self.linear).replace("SpectralSPDE", "Semilinear", 1)
         return text.replace("dX = A X dt", "dX = (A X + f(X)) dt", 1) + f"\n  f(u)    {shown}"
+
+    def _repr_html_(self) -> str:
+        """The same with a table, for notebooks."""
+        return in_html(self.linear, repr(self))
 
 
 def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:

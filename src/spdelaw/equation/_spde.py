@@ -11,7 +11,7 @@ import xarray as xr
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.equation._checks import check_part, check_times, frozen
-from spdelaw.equation._description import arguments, describe, in_words
+from spdelaw.equation._description import arguments, describe, in_html, in_words
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._given import resolve_drift, resolve_noise
 from spdelaw.equation._initial import Gaussian, InitialState, resolve_initial
@@ -25,7 +25,7 @@ Array = np.ndarray
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpectralSPDE:
-    """``dX = A X dt + F dt + dW`` on the first ``n_modes`` modes of a domain.
+    """``dX = A (X - m) dt + F dt + dW`` on the first ``n_modes`` modes of a domain.
 
     The coefficients are independent Ornstein-Uhlenbeck processes,
     ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4). A drift or a noise that
@@ -45,6 +45,8 @@ class SpectralSPDE:
         label: a name for people.
         forcing: `Forcing`; it acts from ``initial_time`` on.
         season: `Season` of the noise.
+        centre: coefficients of the mean ``m`` that X returns to, (N,), zero by default;
+            ``initial`` is then the law of ``X - m``.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -66,6 +68,7 @@ class SpectralSPDE:
     label: str = ""
     forcing: Forcing | None = None
     season: Season | None = None
+    centre: Any = None
     # Resolved from the above:
     dynamics: Linear = dataclasses.field(init=False)
     initial_state: InitialState = dataclasses.field(init=False)
@@ -88,13 +91,20 @@ class SpectralSPDE:
                 fix="pass sl.Gaussian(mean, variance), or a function u0(x)",
             )
         n_points = self.domain.default_points if self.n_points is None else self.n_points
+        centre = None if self.centre is None else frozen(_checked_centre(self.centre, n))
         self._set(
             dynamics=Linear(
-                frozen(drift), frozen(noise), self.season, self.forcing, float(self.initial_time)
+                frozen(drift),
+                frozen(noise),
+                self.season,
+                self.forcing,
+                float(self.initial_time),
+                centre,
             ),
             initial_state=InitialState(state.kind, frozen(state.mean), frozen(state.covariance)),
             times=frozen(self._times(times)),
             n_points=n_points,
+            centre=centre,
         )
 
     def _set(self, **values: Any) -> None:
@@ -154,7 +164,7 @@ class SpectralSPDE:
     def mean(self, times: Any = None, grid: Any = None) -> xr.DataArray:
         """``E c(t) = e^(-Lambda t) m0``: dims (time, mode), or (time, x) on a grid.
 
-        A forcing adds its response.
+        A mean of the law and the response to a forcing are added.
         """
         t = self._times(times)
         factor = self._from_start(t).factor
@@ -172,7 +182,7 @@ class SpectralSPDE:
         return self.dynamics.over(t - self.initial_time, start)
 
     def forced_mean(self, times: Array) -> Array:
-        """Response of the coefficients to the forcing, zero without one; (time, mode)."""
+        """Centre and response to the forcing of the coefficients, zero without; (time, mode)."""
         return self.dynamics.response(np.asarray(times, float))
 
     @property
@@ -293,7 +303,12 @@ class SpectralSPDE:
         }[state.kind]
         first = self.dynamics.leading(n)
         return dataclasses.replace(
-            self, n_modes=n, drift=first.drift, noise=first.noise, initial=initial
+            self,
+            n_modes=n,
+            drift=first.drift,
+            noise=first.noise,
+            initial=initial,
+            centre=first.mean,
         )
 
     # -- files and people -------------------------------------------------------------
@@ -322,5 +337,21 @@ class SpectralSPDE:
         return hash((self.domain, self.n_modes, self.label))
 
     def __repr__(self) -> str:
-        """One line a part."""
+        """One line per part."""
         return in_words(self)
+
+    def _repr_html_(self) -> str:
+        """The same with a table, for notebooks."""
+        return in_html(self, repr(self))
+
+
+def _checked_centre(centre: Any, n: int) -> Array:
+    try:
+        values = np.asarray(centre, dtype=float)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.shape != (n,) or not np.isfinite(values).all():
+        got = f"shape {values.shape}" if values.ndim else repr(centre)
+        expected, fix = f"{n} finite coefficients, one per mode", "pass centre=np.zeros(n_modes)"
+        raise EquationError("centre", expected=expected, got=got, fix=fix)
+    return values

@@ -49,6 +49,11 @@ __all__ = [
     "square_heat",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 #: ``q_n = n^-(2 r + 1 + eps)`` with r = 0.5 and eps = 0.01 (paper, section 3.2).
 PAPER_NOISE = PowerLaw(2.01)
 

@@ -1,11 +1,18 @@
 """JUDGE: trajectories, the law, calibration, and whether the model fits."""
 
-from spdelaw.evaluation._checks import ModelCheck, check_model, standard_innovations
+from spdelaw.evaluation._checks import ModelCheck, check_model
 from spdelaw.evaluation._comparable import check_comparable
 from spdelaw.evaluation._decoder_floor import decoder_floor
+from spdelaw.evaluation._fill import RESTS, Filled, fill, fill_record
+from spdelaw.evaluation._fill_candidates import BASES
+from spdelaw.evaluation._held_out import hold_out
 from spdelaw.evaluation._law_distance import law_distance, parameter_errors
 from spdelaw.evaluation._leave_future_out import leave_future_out
+from spdelaw.evaluation._one_step import standard_innovations
 from spdelaw.evaluation._scorecard import Scorecard, evaluate
+from spdelaw.evaluation._skill import ORIGINS, skill
+from spdelaw.evaluation._skill_result import Skill
+from spdelaw.evaluation._skill_scores import SCORES
 from spdelaw.evaluation._tiers import (
     TIERS,
     Predicted,
@@ -18,17 +25,26 @@ from spdelaw.evaluation._trajectory import coverage, gaussian_crps
 from spdelaw.law import relative_l2, rmse
 
 __all__ = [
+    "BASES",
+    "ORIGINS",
+    "RESTS",
+    "SCORES",
     "TIERS",
+    "Filled",
     "ModelCheck",
     "Predicted",
     "Scorecard",
+    "Skill",
     "TierScore",
     "check_comparable",
     "check_model",
     "coverage",
     "decoder_floor",
     "evaluate",
+    "fill",
+    "fill_record",
     "gaussian_crps",
+    "hold_out",
     "law_distance",
     "leave_future_out",
     "mean_predictor",
@@ -37,5 +53,6 @@ __all__ = [
     "projection_floor",
     "relative_l2",
     "rmse",
+    "skill",
     "standard_innovations",
 ]

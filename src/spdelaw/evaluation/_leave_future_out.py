@@ -8,7 +8,6 @@ forecasts from neighbouring origins share most of their future.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
@@ -19,15 +18,23 @@ import xarray as xr
 from spdelaw.checks import whole
 from spdelaw.data import Preparation, as_fields
 from spdelaw.domain import AbstractDomain
-from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import fit
-from spdelaw.law import Law
+from spdelaw.evaluation._blocks import block_bootstrap
+from spdelaw.evaluation._hindcast import (
+    LAW,
+    Issued,
+    Plan,
+    Trial,
+    affine_part,
+    first_origin,
+    hindcast,
+)
+from spdelaw.evaluation._rivals import SIMPLE
 
 Array = np.ndarray
 
 #: What the law has to beat: the mean, the last field, and the last field on its way to the mean.
-RIVALS = ("climatology", "persistence", "damped persistence")
-PREDICTORS = ("law", *RIVALS)
+RIVALS = tuple(SIMPLE)
+PREDICTORS = (LAW, *RIVALS)
 
 
 def leave_future_out(
@@ -74,88 +81,35 @@ def leave_future_out(
     """
     reduced = prepare.reduce(data) if prepare is not None else data
     fields = as_fields(reduced, dims=domain.dims)
-    how = None if prepare is None else _affine_part(prepare)
-    start = _check(fields, first, leads, refit)
-    n = fields.sizes["time"]
-    errors = np.full((len(PREDICTORS), leads, n - start), np.nan)
-    inside = np.full((leads, n - start), np.nan)
+    how = None if prepare is None else affine_part(prepare)
+    start = first_origin(fields, first)
+    whole("leads", leads, 1)
+    origins = tuple(range(start, fields.sizes["time"]))
+    fits = tuple(range(0, len(origins), whole("refit", refit, 1)))
+    plan = Plan(origins, fits, tuple(range(1, leads + 1)))
+    trial = Trial(domain, domain.dims, n_modes, how, settings, RIVALS)
+    errors = np.full((len(PREDICTORS), leads, len(origins)), np.nan)
+    inside = np.full((leads, len(origins)), np.nan)
     z = float(scipy.special.ndtri(0.5 + 0.5 * level))
-    law: Law | None = None
-    for origin in range(start, n):
-        if law is None or (origin - start) % refit == 0:
-            law = _fit(fields.isel(time=slice(origin)), domain, n_modes, how, settings)
-        made = _forecasts(law, law.prepared(fields), origin, leads, z)
-        errors[:, : made.shape[1], origin - start] = made[: len(PREDICTORS)]
-        inside[: made.shape[1], origin - start] = made[-1]
+    for i, issued in enumerate(hindcast(fields, trial, plan)):
+        made = _errors(issued, z)
+        errors[:, : made.shape[1], i] = made[:-1]
+        inside[: made.shape[1], i] = made[-1]
     return _scores(fields, start, errors, inside, level, replicates, seed)
 
 
-def _affine_part(prepare: Preparation) -> Preparation:
-    return dataclasses.replace(prepare, variable=None, select={}, average=(), rename={}, coarsen={})
-
-
-def _check(fields: xr.DataArray, first: int | float, leads: int, refit: int) -> int:
-    n = fields.sizes["time"]
-    if "path_time" in fields.coords:
-        raise InputError(
-            "data",
-            expected="one clock for all paths",
-            got="times of each path's own",
-            fix="validate the paths one at a time",
-        )
-    whole("leads", leads, 1)
-    whole("refit", refit, 1)
-    start = round(first * n) if isinstance(first, float) else first
-    if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
-        raise InputError(
-            "first",
-            expected=f"from 4 to {n - 1} times, or that share of them",
-            got=repr(first),
-            fix="first=0.6",
-        )
-    return start
-
-
-def _fit(
-    past: xr.DataArray, domain: AbstractDomain, n_modes: Any, how: Preparation | None, settings: Any
-) -> Law:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
-        return fit(past, domain, n_modes, prepare=how, **settings)
-
-
-def _forecasts(law: Law, seen: xr.DataArray, origin: int, leads: int, z: float) -> Array:
+def _errors(issued: Issued, z: float) -> Array:
     """Mean square of each predictor, and share inside the law's intervals; (5, leads there are)."""
-    seen = law.domain.flatten(seen)
-    history = seen.isel(time=slice(origin))
-    later = seen.isel(time=slice(origin, origin + leads))
-    result = law.bare.forecast(history, later["time"].values)
-    last = history.isel(time=-1).values[:, None, :]
-    steps = np.arange(1, later.sizes["time"] + 1)[:, None]
-    truth = later.values
-    means = [
-        result["mean"].values,
-        np.zeros_like(truth),
-        np.broadcast_to(last, truth.shape),
-        last * _memory(history.values) ** steps,
-    ]
-    scored = ~np.isnan(truth) & ~np.isnan(last)
-    noise = np.broadcast_to(law.observation_variance, truth.shape[-1:])
-    reach = z * np.sqrt(result["std"].values ** 2 + noise)
-    rows = [_mean((mean - truth) ** 2, scored) for mean in means]
-    return np.stack([*rows, _mean((np.abs(means[0] - truth) <= reach).astype(float), scored)])
-
-
-def _memory(past: Array) -> Array:
-    """Correlation of each point with itself one step later, from the past; (M,)."""
-    product = np.nansum(past[:, 1:] * past[:, :-1], axis=(0, 1))
-    square = np.nansum(np.where(np.isnan(past[:, 1:]), np.nan, past[:, :-1]) ** 2, axis=(0, 1))
-    return np.clip(product / np.where(square > 0, square, 1.0), 0.0, 1.0)
+    truth, own = issued.truth, issued.outlooks[LAW]
+    scored = ~np.isnan(truth) & ~np.isnan(issued.outlooks["persistence"].mean)
+    rows = [_mean((issued.outlooks[name].mean - truth) ** 2, scored) for name in PREDICTORS]
+    covered = np.abs(own.mean - truth) <= z * own.std
+    return np.stack([*rows, _mean(covered.astype(float), scored)])
 
 
 def _mean(values: Array, scored: Array) -> Array:
-    count = scored.sum((0, 2))
-    total = np.where(scored, values, 0.0).sum((0, 2))
+    count = scored.sum((1, 2))
+    total = np.where(scored, values, 0.0).sum((1, 2))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -170,7 +124,8 @@ def _scores(
 ) -> xr.Dataset:
     leads = errors.shape[1]
     estimate = _skill(errors)
-    draws = np.stack([_skill(errors[..., block]) for block in _blocks(errors, replicates, seed)])
+    blocks = block_bootstrap(errors.shape[-1], leads, replicates, seed)
+    draws = np.stack([_skill(errors[..., block]) for block in blocks])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a lead that no origin reaches is NaN
         tails = np.nanquantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
@@ -205,11 +160,3 @@ def _skill(errors: Array) -> Array:
         mse = np.nanmean(errors, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return 1.0 - mse[0] / mse[1:]
-
-
-def _blocks(errors: Array, replicates: int, seed: int) -> list[Array]:
-    """Origins of each replicate: blocks as long as the forecasts overlap, with replacement."""
-    n, length = errors.shape[-1], min(errors.shape[1], errors.shape[-1])
-    generator = np.random.default_rng(seed)
-    starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
-    return [(s[:, None] + np.arange(length)).ravel()[:n] for s in starts]

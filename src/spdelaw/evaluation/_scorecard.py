@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of
+from spdelaw.domain import table_html
 from spdelaw.equation import SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
@@ -19,7 +20,7 @@ from spdelaw.evaluation._tiers import (
     projection_floor,
     score_tier,
 )
-from spdelaw.law import Law, table_html
+from spdelaw.law import Law
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -48,6 +49,11 @@ class Scorecard:
         """Does the model fit these data, in one line."""
         return self.check.verdict
 
+    @property
+    def advice(self) -> list[str]:
+        """What to try, the most useful first; empty where the model fits."""
+        return self.check.advice
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
         tiers = {
@@ -64,6 +70,7 @@ class Scorecard:
             "model_check": _plain(describe_check(self.check)),
             "law": _plain(self.distance),
             "verdict": self.verdict,
+            "advice": self.advice,
         }
 
     def to_dataset(self) -> xr.Dataset:
@@ -103,16 +110,17 @@ class Scorecard:
 
     @property
     def _notes(self) -> list[str]:
-        """Distance from the truth, where it is known, and the verdict."""
+        """Distance from the truth, where it is known, the verdict and what to try."""
+        told = [self.verdict, *(f"- {line}" for line in self.advice)]
         if self.distance is None:
-            return [self.verdict]
+            return told
         d = self.distance
         undetermined = f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else ""
-        told = (
+        distance = (
             f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
             f"largest error {d['largest_z']:.2f} standard errors{undetermined}"
         )
-        return [told, self.verdict]
+        return [distance, *told]
 
 
 def evaluate(
@@ -157,12 +165,12 @@ def evaluate(
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None and law.forcing is not None:
         truth = truth.unforced  # as the fields now are
-    law = law.bare
+    whole, law = law, law.bare
     scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,
         _limits(law, fields, truth, tiers),
-        check_model(law, fields),
+        check_model(law, fields, whole),
         distance,
         fields.sizes["path"],
         level,

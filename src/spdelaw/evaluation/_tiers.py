@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.evaluation._trajectory import coverage, gaussian_crps
-from spdelaw.law import Law, relative_l2, rmse
+from spdelaw.law import Law, noise_at, relative_l2, rmse
 
 Array = np.ndarray
 TIERS = ("reconstruct", "predict", "forecast", "gaps")
@@ -62,7 +62,7 @@ def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predic
     seen, scored = tier_masks(values, tier, seed)
     result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
     mean = np.where(scored, result["mean"].values, np.nan)
-    noise = np.broadcast_to(law.observation_variance, values.shape[-1:])
+    noise = np.broadcast_to(noise_at(law, law.domain.places(fields).points), values.shape[-1:])
     std = np.sqrt(result["std"].values ** 2 + noise)
     return Predicted(mean, std, np.where(scored, values, np.nan))
 

@@ -5,8 +5,18 @@ from spdelaw.infer._chaos_engine import TAILS, Chaos
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
+from spdelaw.infer._fit_many import fit_many
 from spdelaw.infer._learner import Learner
-from spdelaw.infer._model import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, WORDS, LowRank, Model
+from spdelaw.infer._model import (
+    DRIFTS,
+    INITIALS,
+    NOISES,
+    OBSERVATION_NOISES,
+    RESTS,
+    WORDS,
+    LowRank,
+    Model,
+)
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
@@ -18,6 +28,7 @@ __all__ = [
     "INITIALS",
     "NOISES",
     "OBSERVATION_NOISES",
+    "RESTS",
     "TAILS",
     "WORDS",
     "Amortized",
@@ -34,6 +45,7 @@ __all__ = [
     "discover",
     "engine_names",
     "fit",
+    "fit_many",
     "principal_components",
     "update",
 ]

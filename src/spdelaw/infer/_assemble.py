@@ -77,6 +77,8 @@ def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
     found, density = fit.estimate, fit.density
     if density is None and fit.statistics is not None:
         start, phi = found.state_space.initial, observed.basis(fit.n_modes)
+        if found.mean is not None:
+            start = start._replace(mean=start.mean + found.mean.value)
         density = statistics_density(
             fit.statistics, found.log_likelihood, start, phi.T @ phi, fit.outside_variance
         )
@@ -84,7 +86,8 @@ def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
     if isinstance(observed.values, np.ndarray):
         of = dataclasses.replace(of, fingerprint=fingerprint(observed.fields))
     named = dataclasses.asdict(of)
-    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": named}
+    restricted = {} if found.mean is None else {"restricted_log_likelihood": found.mean.restricted}
+    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": named, **restricted}
 
 
 def _observation_variance(fit: Fit, model: Model) -> Array:
@@ -111,11 +114,14 @@ def _info(fit: Fit, observed: Observed, model: Model) -> dict[str, Any]:
         "initial_state": found.state_space.initial.kind,
         "drift": model.drift,
         "noise": model.noise,
+        "mean": "zero" if found.mean is None else "constant",
         **({"noise_rank": model.noise_rank} if model.noise == "low_rank" else {}),
         "decisions": _decisions(fit),
+        "converged": found.optimum.converged,
         "convergence": {
             "evaluations": found.optimum.n_evaluations,
             "remaining_gain": float(found.optimum.decrement),
+            "slope_without_end": float(found.optimum.uphill),
         },
         "seconds": {k: round(v, 4) for k, v in fit.seconds.items()},
         "version": __version__,

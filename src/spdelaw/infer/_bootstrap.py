@@ -58,9 +58,10 @@ def _refit(
     values[np.isnan(observed.values)] = np.nan
     copy = observed._replace(values=values)
     try:
-        return engine.learn(copy, law.domain, law.n_modes, model, **run).parameters
+        found = engine.learn(copy, law.domain, law.n_modes, model, **run)
     except ConvergenceError:
         return None
+    return found.parameters if found.info.get("converged", True) else None
 
 
 def _replicate(law: Law, observed: Observed, seed: int) -> Array:

@@ -18,6 +18,8 @@ Array = np.ndarray
 
 #: Least share of a mode's noise variance that a low-rank start leaves to the mode alone.
 OWN_SHARE = 0.05
+#: Least eigenvalue of a start, relative to its largest.
+LEAST_EIGENVALUE = 1e-8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Covariance(AbstractCoordinates):
     def start(self, operator: Array) -> Array:
         """Cholesky factor."""
         d, matrix = np.asarray(self.scale), operators.as_matrix(operator)
-        root = np.linalg.cholesky(matrix / np.outer(d, d))[self._entries]
+        root = _factor(matrix / np.outer(d, d))[self._entries]
         return np.where(self.is_log, np.log(np.where(self.is_log, root, 1.0)), root)
 
 
@@ -136,3 +138,15 @@ class LowRankCovariance(AbstractCoordinates):
             own = np.maximum(np.diag(q - u @ u.T), OWN_SHARE * np.diag(q))
         turn = np.linalg.qr(u[: self.rank].T)[0]
         return np.concatenate([np.log(own), (u @ turn)[self._entries]])
+
+
+def _factor(matrix: Array) -> Array:
+    """Cholesky factor of a covariance, of the nearest one where rounding left none."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        floor = LEAST_EIGENVALUE * max(values[-1], np.finfo(float).tiny)
+        # QR of the root instead of a factorisation that could fail once more.
+        upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, floor))).T, mode="r")
+        return (upper * np.sign(np.diag(upper))[:, None]).T

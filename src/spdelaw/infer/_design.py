@@ -96,6 +96,10 @@ class Design(NamedTuple):
         some = slice(n_paths)
         return self._replace(values=self.values[some], times=self.clock(some))
 
+    def first_times(self, n_times: int) -> Design:
+        """The first times of every path."""
+        return self._replace(values=self.values[:, :n_times], times=self.times[..., :n_times])
+
     @property
     def origin(self) -> float:
         """First time of all."""

@@ -15,6 +15,29 @@ from spdelaw.model import StateSpace, Statistics
 Array = np.ndarray
 
 
+class MeanEstimate(NamedTuple):
+    """The mean m of the law given the other parameters, and how it follows them.
+
+    Attributes:
+        value: ``m_hat``, (N,).
+        given: its covariance given the others, (N, N).
+        slopes: what it moves by along the columns of the others' covariance, (N, free).
+        anchored: whether the initial mean was that of the state, and not of its deviation.
+        restricted: log-likelihood with the mean integrated out.
+    """
+
+    value: Array
+    given: Array
+    slopes: Array
+    anchored: bool
+    restricted: float
+
+    @property
+    def errors(self) -> Array:
+        """Standard errors, the uncertainty of the other parameters included; (N,)."""
+        return np.sqrt(np.diag(self.given) + (self.slopes**2).sum(-1))
+
+
 class Estimate(NamedTuple):
     """Maximum-likelihood estimate with the covariance of its coordinates.
 
@@ -27,6 +50,8 @@ class Estimate(NamedTuple):
         n_plain: number of columns before those.
         log_likelihood: at the estimate, without priors.
         optimum: the maximiser's own report.
+        mean: of the law, where one is estimated; ``state_space`` is then around it, and
+            ``log_likelihood`` at it.
     """
 
     parametrisation: Parametrisation
@@ -36,6 +61,7 @@ class Estimate(NamedTuple):
     n_plain: int
     log_likelihood: float
     optimum: Optimum
+    mean: MeanEstimate | None = None
 
     @property
     def covariance(self) -> Array:
@@ -44,8 +70,8 @@ class Estimate(NamedTuple):
 
     @property
     def n_free(self) -> int:
-        """Number of free coordinates."""
-        return self.columns.shape[1]
+        """Number of free numbers: coordinates, and the mean of each mode."""
+        return self.columns.shape[1] + (0 if self.mean is None else len(self.mean.value))
 
     def errors(self, part: str) -> Array:
         """Standard errors of a part's coordinates."""

@@ -12,6 +12,8 @@ from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._lag_covariances import centred, from_coefficient_pairs
+from spdelaw.infer._mean import centred_fields
+from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
     MomentEstimates,
@@ -42,20 +44,33 @@ def by_filter(
     observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
 ) -> Fit:
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
-    clock = time.perf_counter()
-    problem = pose(observed, n_modes, model, threads=threads, polish=polish)
-    read = time.perf_counter()
-    found = problem.run()
-    return problem.fit(found, {"read": read - clock, "maximise": time.perf_counter() - read})
+    clock, read = time.perf_counter(), [0.0]
+    if observed.in_pieces:
+        observed = observed.surveyed()
+
+    def posed(own: Model) -> Problem:
+        begin = time.perf_counter()
+        problem = pose(observed, n_modes, own, threads=threads, polish=polish)
+        read[0] += time.perf_counter() - begin
+        return problem
+
+    problem, found = solve(posed, model)
+    seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
+    return problem.fit(found, seconds)
 
 
 def pose(
     observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
 ) -> Problem:
-    """Collapse the fields and decide what is noise, what is a mode, and where to start."""
+    """Collapse the fields and decide what is noise, what is a mode, and where to start.
+
+    The mean is zero or constant; of a constant one the largest part is taken off the data first,
+    so that none of these decisions sees it.
+    """
     notes: list[str] = []
-    if observed.in_pieces:
-        observed = observed.surveyed()
+    centre, has_mean = np.zeros(0), model.mean == "constant"
+    if has_mean:
+        observed, centre = centred_fields(observed, n_modes)
     check_change_with_gaps(observed)
     design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
@@ -81,15 +96,18 @@ def pose(
         )
         decisions = {"initial_state": kind, "nuisance": design.nuisance}
         problem = Problem(design, collapsed, parametrisation, own, model, threads, polish)
-        return dataclasses.replace(problem, decisions=decisions, notes=tuple(notes))
+        problem = dataclasses.replace(problem, decisions=decisions, notes=tuple(notes))
+        return dataclasses.replace(problem, centre=centre)
 
     known, is_open = design.known, model.noise_word == "auto"
     if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
     if known is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:
-        return dataclasses.replace(candidate(known), count=max(spare, states))
-    return _with_noise(candidate, states, spare, is_open)
+        problem = dataclasses.replace(candidate(known), count=max(spare, states))
+    else:
+        problem = _with_noise(candidate, states, spare, is_open)
+    return dataclasses.replace(problem, has_mean=has_mean)
 
 
 def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool) -> Problem:

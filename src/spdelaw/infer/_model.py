@@ -16,6 +16,8 @@ INITIALS = ("auto", "deterministic", "gaussian", "stationary")
 OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
 DRIFTS = ("diagonal", "parametric", "normal", "dense")
 NOISES = ("diagonal", "parametric", "low_rank", "dense")
+MEANS = ("auto", "zero", "constant")
+RESTS = ("white", "memory", "auto")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Model:
         season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
             its strength in each part of the period is learned. For seasonal means see
             `spdelaw.Preparation`.
+        mean: ``m`` in ``dc = -Lambda (c - m) dt + dW``, the state that the field returns to:
+            "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %),
+            or the known mean as a field over the points.
+        rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
+            learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
+            neighbours in time are clearly alike).
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -75,6 +83,8 @@ class Model:
     priors: Mapping[str, Any] | None = None
     forcing: Any = None
     season: Season | None = None
+    mean: Any = "auto"
+    rest: str = "white"
 
     def __post_init__(self) -> None:
         """Check every word before any work."""
@@ -84,11 +94,14 @@ class Model:
         one_of("initial", self.initial, INITIALS)
         one_of("drift", self.drift, DRIFTS)
         one_of("noise", self.noise, NOISES)
+        one_of("rest", self.rest, RESTS)
         whole("noise_rank", self.noise_rank, 1)
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
         else:
             _check_known_noise(self.observation_noise)
+        if isinstance(self.mean, str):
+            one_of("mean", self.mean, MEANS)
         for what in ("fixed", "priors"):
             fix = f"pass {what}={{'eigenvalue[1]': ...}}, by name of parameter"
             instance(what, getattr(self, what) or {}, Mapping, fix)  # type: ignore[type-abstract]
@@ -130,6 +143,11 @@ class Model:
             return 0.0 if self.observation_noise == "none" else None
         variance = np.asarray(self.observation_noise, float) ** 2
         return float(variance) if variance.ndim == 0 else variance
+
+    @property
+    def known_mean(self) -> Any:
+        """The field of a known mean, None where there is none."""
+        return None if isinstance(self.mean, str) else self.mean
 
     def said(self) -> dict[str, Any]:
         """Words that differ from their defaults."""

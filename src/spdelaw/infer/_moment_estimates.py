@@ -22,6 +22,8 @@ Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
 LAGS = (1, 2, 3, 4)
+#: Rows per block whose Gram matrices are inverted for their mean.
+INVERTED_ROWS = 200
 
 
 class MomentEstimates(NamedTuple):
@@ -106,6 +108,12 @@ def gram_diagonal(block: Block) -> Array:
     return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
 
 
+def sum_of_rows(block: Block) -> tuple[Array, int]:
+    """Estimates of rows that determine all modes, summed, (N,), and how many rows."""
+    good = determined_rows(block)
+    return np.where(good[:, None], block.estimate, 0.0).sum((0, 2)), int(good.sum())
+
+
 def energy_of(block: Block) -> float:
     """Sum of squares of the observed values inside the modes."""
     return float(np.vdot(block.vector, block.estimate))
@@ -137,6 +145,28 @@ def _gram_sum(block: Block) -> tuple[Array, int]:
     gram = gram_diagonal(block)
     times = len(block.paths) if gram.shape[2] == 1 else 1
     return gram.sum((0, 2)) * times, gram.shape[0] * len(block.paths)
+
+
+def unit_errors(collapsed: Collapsed) -> Array:
+    """Mean variance of least-squares coefficients under noise of variance one; (N,).
+
+    The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
+    is larger than what the diagonal of G says.
+    """
+    rows = np.concatenate(collapsed.over(_inverse_diagonals))
+    return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
+
+
+def _inverse_diagonals(block: Block) -> Array:
+    """Diagonal of ``G^-1`` of some rows; (rows, N)."""
+    if block.is_diagonal:
+        return np.zeros((0, block.gram.shape[1]))
+    n_patterns = block.gram.shape[-1]
+    good = determined_rows(block)[:, :n_patterns]
+    some = np.argwhere(good)[:: max(1, good.sum() // INVERTED_ROWS)]
+    gram = block.gram[some[:, 0], :, :, some[:, 1]]
+    gram = gram[np.linalg.cond(gram) < 1.0 / np.finfo(float).eps] if len(gram) else gram
+    return np.diagonal(np.linalg.inv(gram), axis1=1, axis2=2)
 
 
 def _increments(c: Array, t: Array) -> Array:

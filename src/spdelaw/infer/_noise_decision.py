@@ -14,9 +14,9 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
-from spdelaw.infer._moment_estimates import mean_gram
+from spdelaw.infer._moment_estimates import unit_errors
 from spdelaw.infer._nuisance import residual_correlation
-from spdelaw.infer._problem import WARM_PATHS, Problem
+from spdelaw.infer._problem import Problem
 
 #: Log-likelihood that observation noise has to gain over none.
 NOISE_GAIN = 3.0
@@ -59,7 +59,7 @@ def all_noise(candidate: Candidate, outside: float, is_open: bool) -> Decision:
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)
-    inside = float(np.median(probe.moments.error * mean_gram(probe.collapsed)))
+    inside = float(np.median(probe.moments.error / unit_errors(probe.collapsed)))
     compared |= {"variance_outside": outside, "variance_inside": inside}
     if correlation < 3.0 * error and 0.5 * outside < inside < 2.0 * outside:
         return Decision(ALL, compared)
@@ -93,7 +93,7 @@ def _height(found: Estimate | None) -> float:
 
 def _probed(problem: Problem) -> Estimate | None:
     """A quick fit of the first paths, without curvature; None where it fails."""
-    quick = dataclasses.replace(problem.head(WARM_PATHS), polish=False, count=problem.count)
+    quick = dataclasses.replace(problem.head(), polish=False, count=problem.count)
     try:
         return quick.run()
     except ConvergenceError:

@@ -129,8 +129,9 @@ class Observed(NamedTuple):
             seen, survey = observed.survey.seen, observed.survey.where_seen
         if seen.all() or not seen.any():
             return observed
+        fields = self.fields.isel({self.fields.dims[-1]: seen})
         values, points = self.values[..., seen], self.points[seen]
-        return self._replace(values=values, points=points, survey=survey)
+        return self._replace(values=values, points=points, fields=fields, survey=survey)
 
 
 def observe(

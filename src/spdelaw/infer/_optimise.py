@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.errors import ConvergenceError
+from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer._curvature import Objective, difference_information
 
 Array = np.ndarray
@@ -21,10 +21,20 @@ Curvature = Callable[[Array, Array], Array]
 
 #: Log-likelihood that a further Newton step may gain: half the squared step in standard errors.
 #: Polishing ends at the first; beyond the second, 0.04 of a standard error, the law says so; beyond
-#: the third, a tenth of one, there is no maximum.
+#: the third, a tenth of one, the search has not converged.
 POLISHED, NEAR, FAR = 1e-4, 1e-3, 5e-3
 #: Slope, in log-likelihood a standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
+#: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
+#: from there. How often it may.
+SADDLE_GAIN, ROUNDS = 1.0, 3
+#: Stands for minus a log-likelihood that cannot be computed.
+NOWHERE = 1e300
+#: What to try where a search ends short.
+ADVICE = (
+    "check the domain, its boundary (a wrong basis has no maximum) and the unit of time; else fit "
+    "fewer modes, fix or tie parameters (drift='parametric'), or give a prior"
+)
 
 
 class Optimum(NamedTuple):
@@ -36,7 +46,8 @@ class Optimum(NamedTuple):
         gradient: at the maximum, (p,).
         information: minus the Hessian, (p, p).
         n_evaluations: how often the objective was computed, the Hessian included.
-        decrement: log-likelihood that a further Newton step would gain.
+        decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
+        uphill: slope, in log-likelihood a standard error, where nothing bends it down.
     """
 
     x: Array
@@ -45,15 +56,34 @@ class Optimum(NamedTuple):
     information: Array
     n_evaluations: int
     decrement: float
+    uphill: float = 0.0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the likelihood bends down in every direction in which it rises."""
+        return self.uphill < UPHILL_TOLERANCE
+
+    @property
+    def converged(self) -> bool:
+        """Whether a maximum was reached."""
+        return self.is_bounded and not self.decrement >= FAR
 
     @property
     def note(self) -> str | None:
         """What a law should say where the search ended short of the maximum."""
+        if not self.is_bounded:
+            return (
+                "the search ended without a maximum: the log-likelihood still rises by "
+                f"{self.uphill:.2g} a standard error in a direction without end; {ADVICE}"
+            )
         if not self.decrement > NEAR:
             return None
+        short = f"{np.sqrt(2.0 * self.decrement):.2f} standard errors short of the maximum"
+        if self.converged:
+            return f"the search ended {short}: the likelihood is nearly flat there"
         return (
-            f"the search ended {np.sqrt(2.0 * self.decrement):.2f} standard errors short of the "
-            "maximum: the likelihood is nearly flat there"
+            f"the search ended {short}: about {self.decrement:.2g} of log-likelihood could still "
+            f"be gained; {ADVICE}"
         )
 
 
@@ -68,7 +98,9 @@ def maximise(
     search: bool = True,
     max_iterations: int = 300,
 ) -> Optimum:
-    """Maximum reached from the origin, polished by Newton steps, or `ConvergenceError`.
+    """Maximum reached from the origin, polished by Newton steps, or where the search ended.
+
+    `ConvergenceError` only where there is no likelihood to start from.
 
     Args:
         objective: value and gradient.
@@ -80,34 +112,50 @@ def maximise(
         search: False takes the origin as close to the maximum: Newton steps alone.
         max_iterations: of the quasi-Newton method.
     """
-    calls = [0]
+    counted = _Counted(objective)
 
     def curvature(x: Array, scale: Array) -> Array:
-        return difference_information(counted, x, scale, n_plain, known_block, owners)
-
-    def counted(x: Array) -> tuple[float, Array]:
-        calls[0] += 1
-        # A trial step may overflow; no likelihood there sends the search back.
-        with np.errstate(all="ignore"):
-            try:
-                return objective(x)
-            except (np.linalg.LinAlgError, FloatingPointError):
-                return -np.inf, np.full_like(x, np.nan)
+        found = difference_information(counted, x, scale, n_plain, known_block, owners)
+        # Beside the edge of what can be computed there is no difference, and none is used.
+        return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
 
     x = np.zeros(len(scale))
     if search:
         x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
-        return Optimum(x, value, np.zeros(len(scale)), flat, calls[0], np.nan)
-    x, value, gradient, information = _polish(counted, x, scale, curvature)
-    decrement = _decrement(gradient, information, scale)
-    if not decrement < FAR:
-        raise _no_maximum(f"a point from which {decrement:.2g} more could be gained")
+        return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
+    for left in reversed(range(ROUNDS if search else 1)):
+        x, start, gradient, information, value = _polish(counted, x, scale, curvature, left > 0)
+        decrement = np.nan_to_num(_decrement(gradient, information, scale), nan=np.inf)
+        if not left:
+            break
+        if value - start < (POLISHED if decrement > FAR else SADDLE_GAIN):
+            beside = _off_saddle(counted, x, value, information, scale)
+            if beside is None:
+                break
+            x = beside
+        x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     uphill = _uphill(gradient, information, scale)
-    if not uphill < UPHILL_TOLERANCE:
-        raise _no_maximum(f"a slope of {uphill:.2g} a standard error in a direction without end")
-    return Optimum(x, value, gradient, information, calls[0], decrement)
+    return Optimum(x, value, gradient, information, counted.calls, float(decrement), uphill)
+
+
+class _Counted:
+    """An objective that counts its calls, and has no likelihood where it cannot be computed."""
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective, self.calls = objective, 0
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient; minus infinity where a trial step went too far."""
+        self.calls += 1
+        with np.errstate(all="ignore"):
+            try:
+                return self.objective(x)
+            except SpdeLawError:
+                raise
+            except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
+                return -np.inf, np.full_like(x, np.nan)
 
 
 def _search(
@@ -115,8 +163,13 @@ def _search(
 ) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
     x, value = _quasi_newton(objective, x, scale, max_iterations)
-    if not np.isfinite(value) or abs(value) >= 1e300:
-        raise _no_maximum("no finite likelihood at the start")
+    if not abs(value) < NOWHERE:
+        raise ConvergenceError(
+            "fit",
+            expected="a likelihood to start from",
+            got="none that is finite",
+            fix=ADVICE,
+        )
     for _ in range(3):
         # Where the data say less than the scale supposes, the method stops short of the
         # maximum; it goes on in the scale of the curvature found there.
@@ -131,29 +184,54 @@ def _search(
 def _quasi_newton(
     objective: Objective, start: Array, scale: Array, max_iterations: int
 ) -> tuple[Array, float]:
+    best: tuple[float, Array] = (NOWHERE, start)
+
     def negative(u: Array) -> tuple[float, Array]:
+        nonlocal best
         value, gradient = objective(start + scale * u)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return 1e300, np.zeros_like(u)
+            return NOWHERE, np.zeros_like(u)
+        if -value < best[0]:
+            best = -value, start + scale * u
         return -value, -gradient * scale
 
     options = {"gtol": 1e-4, "maxiter": max_iterations}
     origin = np.zeros(len(start))
-    result = scipy.optimize.minimize(negative, origin, jac=True, method="BFGS", options=options)
-    return start + scale * result.x, -float(result.fun)
+    with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
+        found = scipy.optimize.minimize(negative, origin, jac=True, method="BFGS", options=options)
+    if found.fun < NOWHERE:
+        return start + scale * found.x, -float(found.fun)
+    return best[1], -best[0]
 
 
 def _polish(
-    objective: Objective, x: Array, scale: Array, curvature: Curvature
-) -> tuple[Array, float, Array, Array]:
-    """Newton steps with the differenced score as Hessian, until a step gains nothing."""
+    objective: Objective, x: Array, scale: Array, curvature: Curvature, may_leave: bool
+) -> tuple[Array, float, Array, Array, float]:
+    """Newton steps with the differenced score as Hessian, until a step gains nothing.
+
+    With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
+    the value at the start, slope and information, and the value.
+    """
     value, gradient = objective(x)
+    start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
     for _ in range(6):
         information = curvature(x, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, information, scale)
-        if _decrement(gradient, information, scale) < POLISHED:
+        if _decrement(gradient, information, scale) < POLISHED or value > enough:
             break
-    return x, value, gradient, information
+    return x, start, gradient, information, value
+
+
+def _off_saddle(
+    objective: Objective, x: Array, value: float, information: Array, scale: Array
+) -> Array | None:
+    """A higher point along the direction that bends up most, or None where there is none."""
+    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    if not values[0] < -1e-6 * max(values[-1], 1e-12):
+        return None
+    step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
+    height, end = max(((objective(x + s)[0], i) for i, s in enumerate((step, -step))))
+    return x + (step, -step)[end] if height > value + POLISHED else None
 
 
 def _newton_steps(
@@ -166,7 +244,8 @@ def _newton_steps(
         step = _newton_step(gradient, information, scale)
         for _ in range(4):
             trial, slope = objective(x + step)
-            if np.isfinite(trial) and trial >= value - 1e-12 * abs(value):
+            is_usable = np.isfinite(trial) and np.isfinite(slope).all()
+            if is_usable and trial >= value - 1e-12 * abs(value):
                 x, value, gradient = x + step, trial, slope
                 break
             step = 0.5 * step
@@ -198,13 +277,3 @@ def _uphill(gradient: Array, information: Array, scale: Array) -> float:
 
 def _decrement(gradient: Array, information: Array, scale: Array) -> float:
     return float(0.5 * gradient @ _newton_step(gradient, information, scale))
-
-
-def _no_maximum(got: str) -> ConvergenceError:
-    return ConvergenceError(
-        "fit",
-        expected="a maximum of the likelihood",
-        got=got,
-        fix="check the domain, its boundary (a wrong basis has no maximum) and the unit of time; "
-        "else fit fewer modes, fix or tie parameters (drift='parametric'), or give a prior",
-    )

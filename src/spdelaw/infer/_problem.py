@@ -8,12 +8,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spdelaw.equation import Linear
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._coordinates import OperatorTied, PowerTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
+from spdelaw.infer._lag_covariances import from_coefficient_pairs
+from spdelaw.infer._mean import around_mean
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import MomentEstimates, energy_of
+from spdelaw.infer._moment_estimates import (
+    MomentEstimates,
+    energy_of,
+    from_coefficients,
+    sum_of_rows,
+)
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
 from spdelaw.infer._start import starting_vector
@@ -23,14 +31,18 @@ from spdelaw.model import (
     Evaluation,
     StateSpace,
     evaluate_likelihood,
+    evaluate_restricted,
     first_paths,
+    mean_given,
     rotate,
+    without_response,
 )
 
 Array = np.ndarray
 
-#: A fit of many paths starts from a fit of this many, which costs little and lands close.
-WARM_PATHS = 100
+#: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
+#: little and lands close.
+WARM_PATHS, WARM_TIMES = 100, 600
 #: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
@@ -56,6 +68,8 @@ class Problem:
         outside: mean square outside the modes where it is not part, else None.
         decisions: by what they are about.
         notes: reasons in words.
+        has_mean: whether the law has a mean; the likelihood is then the restricted one.
+        centre: what was taken off the coefficients of the reported modes, (n,).
     """
 
     design: Design
@@ -70,24 +84,37 @@ class Problem:
     outside: float | None = None
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    has_mean: bool = False
+    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> Estimate:
-        """Maximise; many paths start from a fit of the first ones, runaway modes start again."""
-        n = self.collapsed.n_paths
-        if n < 2 * WARM_PATHS or self.collapsed.decoupled:
-            return _best(self)
-        warm = _best(dataclasses.replace(self.head(WARM_PATHS), polish=True))
-        return estimate(self.posterior().from_estimate(warm, WARM_PATHS / n), polish=self.polish)
+        """Maximise; much data start from a fit of their head, runaway modes start again.
 
-    def head(self, n_paths: int) -> Problem:
-        """The same of the first paths alone."""
-        few, part = self.design.head(n_paths), first_paths(self.collapsed, n_paths)
-        count = self.count * part.n_paths / self.collapsed.n_paths
-        return dataclasses.replace(self, design=few, collapsed=part, count=count)
+        A law with a mean starts from one without; ``centre`` is off the data.
+        """
+        if self.has_mean:  # the data are centred: without a mean the search ends close by
+            near = dataclasses.replace(self, has_mean=False, polish=False).run()
+            return estimate(self.posterior(near.full), polish=self.polish)
+        head = self.head()
+        share = head.count / self.count
+        if share > 0.5 or self.collapsed.decoupled:
+            return _best(self)
+        warm = _best(dataclasses.replace(head, polish=True))
+        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
+
+    def head(self) -> Problem:
+        """The same of the first paths, and of a long record its first times."""
+        n, n_times = self.collapsed.n_paths, self.design.times.shape[-1]
+        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.head(WARM_PATHS)
+        if n_times > 2 * WARM_TIMES:
+            design = design.first_times(WARM_TIMES)
+            part = design.collapsed()
+        count = self.count * part.n_paths / n * design.times.shape[-1] / n_times
+        return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior of the paths, around a full vector where one is given."""
-        data = rotate(self.collapsed) if self.is_diagonal else self.collapsed
+        data = self.data
 
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
@@ -95,6 +122,11 @@ class Problem:
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         how = (self.parametrisation, evaluate, own, self.model)
         return log_posterior(*how, start, separable=data.is_diagonal)
+
+    @functools.cached_property
+    def data(self) -> Collapsed:
+        """The paths, as few as sums over them need."""
+        return rotate(self.collapsed) if self.is_diagonal else self.collapsed
 
     @property
     def is_diagonal(self) -> bool:
@@ -114,10 +146,54 @@ class Problem:
         inside = sum(self.collapsed.over(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
+    @property
+    def n_paths(self) -> int:
+        """Number of paths."""
+        return self.collapsed.n_paths
+
+    @property
+    def size(self) -> tuple[float, int, int]:
+        """Duration and steps of a path, and number of paths."""
+        return self.design.span, self.design.times.shape[-1] - 1, self.n_paths
+
+    def around_mean(self) -> Problem:
+        """The same with a mean, from moments of the data less a rough one."""
+        total, count = (sum(part) for part in zip(*self.collapsed.over(sum_of_rows), strict=True))
+        rough = total / max(count, 1)
+        own = Linear(self.moments.drift, self.moments.noise, mean=rough)
+        data = self.collapsed.changed(without_response, own)
+        moments = from_coefficients(data, self.moments.observation_variance)
+        if self.model.couples:
+            moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
+        moments = moments._replace(mean=moments.mean + rough, n_values=self.count)
+        return dataclasses.replace(self, has_mean=True, polish=False, moments=moments)
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
+        return self.has_mean and self.parametrisation.initial_kind != "stationary"
+
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
-        """Likelihood and score of some paths."""
-        return evaluate_likelihood(
-            collapsed, state_space, use_misfit=self.use_misfit, threads=self.threads
+        """Likelihood and score of some paths; restricted, where the law has a mean."""
+        misfit, threads = self.use_misfit, self.threads
+        if not self.has_mean:
+            return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
+        return evaluate_restricted(
+            collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
+        ).evaluation
+
+    def finished(self, found: Estimate) -> Estimate:
+        """The estimate with its mean, where the law has one."""
+        if not self.has_mean:
+            return found
+        data, plain = self.data, dataclasses.replace(self, has_mean=False)
+        return around_mean(
+            found,
+            lambda p: mean_given(data, p, anchored=self.anchored),
+            lambda p: plain.likelihood(data, p),
+            anchored=self.anchored,
+            centre=self.centre,
+            spread=self.polish,
         )
 
     def fit(self, found: Estimate, seconds: dict[str, float]) -> Fit:
@@ -152,7 +228,16 @@ class Problem:
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
             space, floor = space.with_noise(0.0), float(space.observation_variance)
-        return log_density(self.collapsed, self.collapsed.n_paths, space, unresolved, floor)
+        data, n_paths = self.collapsed, self.collapsed.n_paths
+        if found.mean is not None:
+            own = space.linear.with_mean(self.deviation(found.mean.value))
+            data = data.changed(without_response, own)
+            space = space._replace(dynamics=own.undriven)
+        return log_density(data, n_paths, space, unresolved, floor)
+
+    def deviation(self, mean: Array) -> Array:
+        """A mean of all modes, less what was taken off the data."""
+        return mean - np.pad(self.centre, (0, len(mean) - len(self.centre)))
 
 
 def _best(problem: Problem) -> Estimate:
@@ -165,13 +250,12 @@ def _best(problem: Problem) -> Estimate:
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
-    other = estimate(problem.posterior(again), polish=problem.polish)
-    return max(found, other, key=lambda one: one.log_likelihood)
+    return _highest([problem.posterior(again)], problem.polish, found)
 
 
-def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
     """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = [], None
+    found, wrong = list(known), None
     for posterior in posteriors:
         try:
             found.append(estimate(posterior, polish=polish))
@@ -179,7 +263,8 @@ def _highest(posteriors: list[LogPosterior], polish: bool) -> Estimate:
             wrong = error
     if not found and wrong is not None:
         raise wrong
-    return max(found, key=lambda one: one.log_likelihood)
+    # A likelihood that rises without end says nothing by its height.
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:

@@ -36,8 +36,9 @@ def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
         out = {name: _as_matrices(name, quantity) for name, quantity in out.items()}
     if "season" in values:
         out["season"] = Quantity(values["season"], _norm(found.roots("season")), True)
-    mean = _errors(found, "initial_mean", n)
-    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], mean, False)
+    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], _start(found, n), False)
+    if found.mean is not None:
+        out["mean"] = Quantity(found.mean.value[:n], found.mean.errors[:n], False)
     std = np.sqrt(observation_variance)
     error = fit.point_error
     if error is None:
@@ -66,6 +67,15 @@ def _errors(found: Estimate, part: str, n: int) -> Array:
     if part not in found.parametrisation.parts:
         return np.zeros(n)
     return found.errors(part)[:n]
+
+
+def _start(found: Estimate, n: int) -> Array:
+    """Standard errors of the initial mean, which is that of the deviation from the mean."""
+    if found.mean is None or not found.mean.anchored:
+        return _errors(found, "initial_mean", n)
+    own, slopes = found.parametrisation.slices.get("initial_mean"), found.mean.slopes
+    roots = -slopes if own is None else found.columns[own] - slopes
+    return np.sqrt((roots**2).sum(-1) + np.diag(found.mean.given))[:n]
 
 
 def _tied(found: Estimate) -> dict[str, Quantity]:

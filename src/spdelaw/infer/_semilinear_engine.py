@@ -22,7 +22,8 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed, check_change, observe
-from spdelaw.infer._statistics_route import SAME_START, statistics_of
+from spdelaw.infer._statistics_problem import SAME_START
+from spdelaw.infer._statistics_route import statistics_of
 from spdelaw.infer.semilinear import Discovery, SemilinearFit, discover_complete, fit_complete
 from spdelaw.law import Law, Quantity, parameters_dataset, statistics_density
 from spdelaw.model import Statistics

@@ -8,26 +8,14 @@ import time
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Linear
 from spdelaw.infer._design import grid_mixes
 from spdelaw.infer._estimate import Decision, Fit
-from spdelaw.infer._first_states import initial_state
-from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
+from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import from_statistics
 from spdelaw.infer._nuisance import SAMPLE, residual_correlation
 from spdelaw.infer._observed import Observed, check_change
-from spdelaw.infer._parametrise import parametrise
-from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.model import (
-    Evaluation,
-    StateSpace,
-    Statistics,
-    collect,
-    evaluate_statistics,
-    statistics_of_pieces,
-    white_noise_z,
-)
+from spdelaw.infer._statistics_problem import pose_statistics
+from spdelaw.model import Statistics, collect, statistics_of_pieces, white_noise_z
 
 Array = np.ndarray
 
@@ -39,8 +27,6 @@ NOISE_Z = 3.0
 CORRELATED = 0.4
 #: Below this many values the score test has little power, and a comparison of fits is cheap.
 FEW_VALUES = 100_000
-#: Spread of first states, relative to their energy, that is rounding.
-SAME_START = 1e-12
 
 
 def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> Statistics | None:
@@ -105,33 +91,7 @@ def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
-    bare, origin, moments = s, float(s.times[0]), from_statistics(s)
-    if model.forcing is not None:  # the response at a first guess, then a better one
-        driven = Linear(moments.drift, moments.noise, None, model.forcing, origin)
-        bare = s.shifted(driven.response(s.times))
-        moments = from_statistics(bare)
-    kind = initial_state(model, moments.spread, SAME_START * moments.energy, s.n_paths)
-    if model.couples:
-        alike = s.n_paths < MANY_PATHS or model.forcing is None
-        centred = bare if alike else s.shifted(s.first / s.n_paths)
-        moments = from_pair_sums(centred, moments, model.couples_drift)
-    known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
-    parametrisation = parametrise(
-        model,
-        domain,
-        s.n_modes,
-        kind,
-        moments,
-        known_variance=0.0,
-        known_mean=known.get(str(kind.answer)),
-        origin=origin,
-    )
-
-    def evaluate(p: StateSpace) -> Evaluation:
-        return evaluate_statistics(s, p)
-
-    posterior = log_posterior(parametrisation, evaluate, moments, model, separable=True)
-    found = estimate(posterior)
+    problem, found = solve(lambda own: pose_statistics(s, domain, own), model)
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     return Fit(
@@ -141,6 +101,6 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
         s.n_values,
         s.outside / degrees if has_more else 0.0,
         statistics=s,
-        decisions={"initial_state": kind},
+        decisions=problem.decisions,
         seconds={"maximise": time.perf_counter() - clock},
     )

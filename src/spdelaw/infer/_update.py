@@ -9,6 +9,7 @@ from typing import Any
 from spdelaw.checks import instance
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._assemble import assemble
+from spdelaw.infer._door import clear_errors
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import observe
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
@@ -67,7 +68,8 @@ def update(
         forcing=law.forcing,
     )
     both = law.statistics + new
-    fit = fit_statistics(both, law.domain, model)
+    with clear_errors():
+        fit = fit_statistics(both, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
     total = assemble(fit, observed, model, level)
     kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}

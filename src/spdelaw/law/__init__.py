@@ -8,12 +8,12 @@ from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
 from spdelaw.law._likelihood import Density, Numbers, log_density, statistics_density, with_density
 from spdelaw.law._load import load
-from spdelaw.law._observations import Observations, noisy_state_space, observe
+from spdelaw.law._observations import Observations, noise_at, noisy_state_space, observe
 from spdelaw.law._parameters_table import Quantity, parameters_dataset
 from spdelaw.law._provenance import Provenance
+from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._text import table_html
 from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Observations",
     "Provenance",
     "Quantity",
+    "Rest",
     "batches",
     "chaos_posterior",
     "check_replaceable",
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "log_density",
     "next_times",
+    "noise_at",
     "noisy_state_space",
     "observe",
     "own_clock",
@@ -40,8 +42,8 @@ __all__ = [
     "relative_l2",
     "rmse",
     "smooth_fields",
+    "smooth_rest",
     "statistics_density",
-    "table_html",
     "to_clock",
     "to_user",
     "wanted_times",

@@ -30,6 +30,7 @@ def check_law(law: Law) -> None:
     """Raise ValueError with the first thing that is wrong."""
     _check_modes(law)
     _check_numbers(law)
+    _check_rest(law)
     _check_table(law)
 
 
@@ -58,6 +59,12 @@ def _check_numbers(law: Law) -> None:
     _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
+
+
+def _check_rest(law: Law) -> None:
+    for part in () if law.rest is None else law.rest.parts:
+        _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
+        _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
 
 
 def _check_table(law: Law) -> None:

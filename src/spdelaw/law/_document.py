@@ -15,6 +15,7 @@ import xarray as xr
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation import InitialState, dynamics_from_dict
+from spdelaw.law._rest import Rest
 from spdelaw.model import PairSums, Statistics
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         own = _parts(law.statistics)
         pairs: PairSums | None = own.pop("pairs")
         described["statistics"] = own | ({} if pairs is None else {"pairs": pairs._asdict()})
+    if law.rest is not None:
+        described["rest"] = _parts(law.rest)
     if law.preparation is not None:
         described["preparation"] = _parts(law.preparation) | {"how": law.preparation.how.to_dict()}
     arrays: dict[str, Array] = {}
@@ -62,6 +65,7 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         "coordinates": _coordinates(d),
         "statistics": _statistics(d.get("statistics")),
         "preparation": _preparation(d.get("preparation")),
+        "rest": Rest(**d["rest"]) if "rest" in d else None,
         **{key: d[key] for key in PLAIN},
     }
 

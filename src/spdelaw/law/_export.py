@@ -12,7 +12,14 @@ from spdelaw.errors import MissingExtraError
 Array = np.ndarray
 
 #: Parameters that may have either sign.
-SIGNED = ("initial_mean", "drift", "noise_covariance", "initial_covariance", "coefficient")
+SIGNED = (
+    "initial_mean",
+    "mean",
+    "drift",
+    "noise_covariance",
+    "initial_covariance",
+    "coefficient",
+)
 
 
 def to_pandas(parameters: xr.Dataset) -> Any:

@@ -28,6 +28,7 @@ from spdelaw.law._lazy import blocks_of, is_lazy
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
+from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text
@@ -42,13 +43,15 @@ class Law:
     """Law of a field, learned from data: dynamics of its modes, initial state, noise.
 
     Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
-    linear ones ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``, and are seen with white noise.
+    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are seen with white
+    noise.
 
     Attributes:
         domain: where the field lives.
         n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
             Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
             ``mode_2`` instead of the first two.
         dynamics: what all modes do in time, a known forcing included.
@@ -59,6 +62,8 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: what was estimated, with its covariance.
         statistics: sums over the data, with which `spdelaw.update` goes on.
+        rest: memory of what the modes leave over, where ``rest="memory"`` found it; used by
+            `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
     """
@@ -76,6 +81,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
+    rest: Rest | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
@@ -129,15 +135,16 @@ class Law:
             label="learned law",
             forcing=d.forcing,
             season=d.season,
+            centre=d.mean,
             **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
         )
 
     @property
     def bare(self) -> Law:
-        """The same law for data that `prepared` returned: no preparation, forcing, old names."""
+        """The same law for data that `prepared` returned: no preparation, mean, forcing, names."""
         own = self.dynamics
         if isinstance(own, Linear):
-            own = dataclasses.replace(own, forcing=None)
+            own = own.undriven
         info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
         return dataclasses.replace(self, preparation=None, dynamics=own, info=info)
 
@@ -146,7 +153,7 @@ class Law:
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
     def prepared(self, data: Any) -> xr.DataArray:
-        """Data as the law sees them: canonical fields, prepared, on its clock, not forced."""
+        """Data as the law sees them: prepared, on its clock, less its mean and its forcing."""
         return to_law(self, data)
 
     # -- new paths, and data under the law ----------------------------------------------
@@ -320,6 +327,10 @@ class Law:
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
         return as_html(self)
+
+    def __dir__(self) -> list[str]:
+        """What completion shows: public names alone."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
 
 
 def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:

@@ -27,8 +27,7 @@ def is_lazy(data: Any) -> bool:
 
 def blocks_of(data: Any) -> Iterator[Any]:
     """The data by stored chunks of paths."""
-    chunks = data.chunks[data.dims.index("path")] if isinstance(data, xr.DataArray) else ()
-    sizes = chunks or data.chunks.get("path", (data.sizes["path"],))
+    sizes = data.chunksizes.get("path", (data.sizes["path"],))
     ends = np.cumsum([0, *sizes])
     for first, last in itertools.pairwise(ends):
         yield data.isel(path=slice(int(first), int(last)))

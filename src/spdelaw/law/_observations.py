@@ -95,6 +95,13 @@ def point_weights(law: Law, n_points: int) -> Array | None:
     return 1.0 / (r + law.unresolved_variance)
 
 
+def noise_at(law: Law, points: Array) -> Array:
+    """Variance of a value about the field at some points: what ``std`` of results leaves out."""
+    if law.rest is None:
+        return law.observation_variance
+    return law.rest.at(law.points, points).white
+
+
 def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
     """Paths and times of the data, as coordinates of a result."""
     coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
@@ -121,11 +128,15 @@ def without_unseen(law: Law, data: Observations, result: xr.Dataset) -> xr.Datas
 def moments_dataset(
     law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std``; what the modes leave over adds to the deviation."""
+    """``mean`` and ``std``; what the modes leave over adds to the deviation.
+
+    ``observation_std`` is that of a new value about the field.
+    """
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(moments.variance + law.unresolved_variance)
+    std = np.sqrt(moments.variance + (law.unresolved_variance if law.rest is None else 0.0))
+    noise = noise_at(law, places.points)
     return xr.Dataset(
         {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},
-        attrs={"observation_std": float(np.sqrt(np.mean(law.observation_variance)))},
+        attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
     )

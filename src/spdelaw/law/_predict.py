@@ -9,11 +9,13 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
+from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import InputError
 from spdelaw.law._clock import extended_clocks, own_rows
 from spdelaw.law._lazy import by_paths, is_lazy
 from spdelaw.law._observations import (
+    Observations,
     clock_coords,
     modes_at,
     moments_dataset,
@@ -23,8 +25,10 @@ from spdelaw.law._observations import (
     target,
     without_unseen,
 )
+from spdelaw.law._rest import draw_rest, on_points, smooth_rest
 from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
 from spdelaw.law._user_units import to_clock, to_user, wanted_times
+from spdelaw.model import StateSpace
 from spdelaw.simulation import simulate
 
 if TYPE_CHECKING:
@@ -88,7 +92,7 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
-    moments = smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
+    moments = _moments(law, own, own.values, own.times, space, places, out_basis)
     rows = own_rows(own.fields, own.times)[:, :, None]
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
     result = moments_dataset(law, shown, places, clock_coords(own.fields))
@@ -106,8 +110,7 @@ def forecast(
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
     if is_lazy(history) and not n_samples:
-        given = (law, times, steps, seed, grid)
-        return by_paths(functools.partial(_forecasted, *given), history)
+        return by_paths(functools.partial(_forecasted, law, times, steps, seed, grid), history)
     own = observe(law, history)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
@@ -116,12 +119,12 @@ def forecast(
     space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
     means, variances, draws = [], [], []
     for clock, values, at in extended_clocks(own.times, wanted, own.values):
-        given = (values, clock, own.basis, space, out_basis, own.weights)
-        moments = smooth_fields(*given)
+        given = (law, own, values, clock, space, places, out_basis)
+        moments = _moments(*given)
         means.append(moments.mean[:, at])
         variances.append(moments.variance[:, at])
         if n_samples:
-            draws.append(draw_fields(*given, n_samples, generator)[:, :, at])
+            draws.append(_draws(*given, n_samples, generator)[:, :, at])
     coords = {"path": own.fields["path"].values, "time": wanted}
     moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
     result = moments_dataset(law, moments, places, coords)
@@ -138,6 +141,52 @@ def _forecasted(
     law: Law, times: Any, steps: int | None, seed: int, grid: Any, history: Any
 ) -> xr.Dataset:
     return forecast(law, history, times, steps, 0, seed, grid)
+
+
+def _moments(
+    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
+    places: Places, out_basis: Array,
+) -> FieldMoments:  # fmt: skip
+    """Moments of modes and rest on a clock; what the white rest adds is added later.
+
+    Where a value was seen, an error of the modes is one of the rest with the other sign, up to
+    the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
+    """
+    if law.rest is None:
+        return smooth_fields(values, clock, own.basis, space, out_basis, own.weights)
+    both, here, out = _stacked(own, out_basis)
+    mean, variance = smooth_fields(values, clock, own.basis, space, both, own.weights)
+    found = smooth_rest(values - mean[..., here], clock, law.rest.at(law.points, own.places.points))
+    there = law.rest.at(law.points, places.points).variance
+    between = (own.places.points, places.points)
+    z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
+    p = on_points(found.variance, *between, there)
+    return FieldMoments(mean[..., out] + z, variance[..., out] * (1.0 - weight) ** 2 + p)
+
+
+def _draws(
+    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
+    places: Places, out_basis: Array, n_samples: int, generator: np.random.Generator,
+) -> Array:  # fmt: skip
+    """Joint draws on a clock: of the modes and, given each of them, of the rest."""
+    given = (values, clock, own.basis, space)
+    if law.rest is None:
+        return draw_fields(*given, out_basis, own.weights, n_samples, generator)
+    both, here, out = _stacked(own, out_basis)
+    drawn = draw_fields(*given, both, own.weights, n_samples, generator)
+    rest = law.rest.at(law.points, own.places.points)
+    for i, modes in enumerate(drawn):
+        z = draw_rest(values - modes[..., here], clock, rest, generator)
+        drawn[i][..., out] += on_points(z, own.places.points, places.points, 0.0)
+    return drawn[..., out]
+
+
+def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
+    """Modes at the points of the data and at those of the result, and where both are."""
+    n = len(own.basis)
+    if out_basis is own.basis:
+        return own.basis, slice(n), slice(n)
+    return np.vstack([own.basis, out_basis]), slice(n), slice(n, None)
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

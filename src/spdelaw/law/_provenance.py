@@ -25,11 +25,12 @@ class Provenance(Mapping[str, Any]):
         n_observed: observed values.
         n_parameters, n_law_parameters: free numbers in all, and those of the law alone.
         n_nuisance: modes that are modelled and not reported.
-        initial_state, drift, noise: words of the model.
+        initial_state, drift, noise, mean: words of the model.
         n_time, tail, horizon: of the chaos expansion.
         version, versions: of this package and of those below it.
         warnings: what the law has to say about itself.
         preparation: steps that were applied to the data.
+        converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
         labels: names and attributes of the data, which results carry again.
@@ -51,6 +52,7 @@ class Provenance(Mapping[str, Any]):
     initial_state: str | None = None
     drift: str | None = None
     noise: str | None = None
+    mean: str | None = None
     n_time: int | None = None
     tail: str | None = None
     horizon: float | None = None
@@ -58,6 +60,7 @@ class Provenance(Mapping[str, Any]):
     versions: dict[str, str] | None = None
     warnings: list[str] | None = None
     preparation: list[str] | None = None
+    converged: bool | None = None
     seconds: dict[str, float] | None = None
     convergence: dict[str, float] | None = None
     identifiability: dict[str, Any] | None = None
@@ -133,4 +136,4 @@ def _is(value: Any, hint: Any) -> bool:
     if of:  # a union with None
         return any(_is(value, each) for each in of)
     wanted = (int, float) if hint is float else hint
-    return isinstance(value, wanted) and not isinstance(value, bool)
+    return isinstance(value, wanted) and (hint is bool or not isinstance(value, bool))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from spdelaw.domain import table_html
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 12
 #: Widths of the columns of intervals.
 WIDTHS = (28, 30)
-#: Plain look of a table, the same in light and dark notebooks.
-CELL = "padding:2px 10px;text-align:right"
 
 
 class Summary(NamedTuple):
@@ -47,26 +46,6 @@ def as_html(law: Law) -> str:
     return table_html(s.title, [*s.facts, s.level], s.header, s.rows, s.notes)
 
 
-def table_html(
-    title: str, facts: list[str], header: list[str], rows: list[list[str]], notes: list[str]
-) -> str:
-    """Title, lines of text, a table and more lines; no styles from elsewhere."""
-
-    def row(cells: list[str], tag: str) -> str:
-        inside = "".join(f'<{tag} style="{CELL}">{html.escape(c)}</{tag}>' for c in cells)
-        return f"<tr>{inside}</tr>"
-
-    def lines(found: list[str]) -> str:
-        return "".join(f"<div>{html.escape(line)}</div>" for line in found)
-
-    body = "".join(row(cells, "td") for cells in rows)
-    return (
-        f"<div><strong>{html.escape(title)}</strong>{lines(facts)}"
-        f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>"
-        f"{lines(notes)}</div>"
-    )
-
-
 def summary(law: Law) -> Summary:
     """What text and table show."""
     p, info = law.parameters, law.info
@@ -82,6 +61,9 @@ def summary(law: Law) -> Summary:
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
         notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if law.rest is not None:
+        unit = str(info.get("time", {}).get("units", "")).split(" since ")[0]
+        notes.append(f"rest: {law.rest.in_words(unit)}")
     if "coefficient" in p:
         terms = zip(p["term"].values, p.coefficient.values, strict=True)
         notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]

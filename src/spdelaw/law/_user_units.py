@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_law(law: Law, data: Any) -> xr.DataArray:
-    """Canonical fields in the units of the law, on its clock, less the response to its forcing."""
+    """Canonical fields in the units of the law, on its clock, less its mean and its response."""
     if law.preparation is not None:
         fields = law.preparation.apply(data, law.domain.dims)
     else:
@@ -33,9 +33,9 @@ def to_user(
 ) -> xr.Dataset:
     """Means, deviations and draws in the units and under the names of the data.
 
-    ``X = offset + scale y`` for values, ``scale y`` for deviations; the response to a forcing is a
-    part of y. Dates where ``like`` has them. ``fields`` are those that the results are about, whose
-    stations and members they keep.
+    ``X = offset + scale y`` for values, ``scale y`` for deviations; the mean of the law and the
+    response to a forcing are parts of y. Dates where ``like`` has them. ``fields`` are those that
+    the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
         driven = None if name == "std" else _response(law, values)
@@ -66,12 +66,12 @@ def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
 
 
 def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
-    """``sum_n m_n(t) h_n(x)`` on the clock and at the places of labelled fields.
+    """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at the places of labelled fields.
 
-    None where nothing drives a mean of its own: other dynamics than linear ones have no such part.
+    None where there is neither: other dynamics than linear ones have no such part.
     """
     dynamics = law.dynamics
-    if not isinstance(dynamics, Linear) or dynamics.forcing is None:
+    if not isinstance(dynamics, Linear) or not dynamics.is_driven:
         return None
     time = fields.coords.get("path_time", fields["time"])
     when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths

@@ -16,10 +16,10 @@ from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
-from spdelaw.model._restricted import (
-    Restricted,
-    evaluate_restricted,
+from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
+from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
+    mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import (
@@ -40,6 +40,7 @@ from spdelaw.model._semilinear_likelihood import (
 )
 from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
+    OneStep,
     Smoothed,
     component_innovations,
     innovations,
@@ -63,6 +64,7 @@ __all__ = [
     "FilterScores",
     "Filtered",
     "Latents",
+    "OneStep",
     "PairSums",
     "Prior",
     "Projected",
@@ -95,6 +97,8 @@ __all__ = [
     "in_segments",
     "innovations",
     "linear_state_space",
+    "mean_given",
+    "mean_given_statistics",
     "project_on_decoder",
     "rotate",
     "rts_smoother",
@@ -107,5 +111,6 @@ __all__ = [
     "transition_innovations",
     "transitions",
     "white_noise_z",
+    "with_mean",
     "without_response",
 ]

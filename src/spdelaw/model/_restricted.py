@@ -5,13 +5,13 @@ gradient ``g`` at zero,
 
     m_hat = I^-1 g,    log p_R = log p(y; m_hat) - 1/2 log|I| + N/2 log 2 pi
 
-(Patterson and Thompson 1971). Maximum likelihood with an estimated mean takes slow modes for
-faster ones, because the mean follows the path; the restricted likelihood does not.
+or with another volume in place of that of the flat prior (`spdelaw.model._mean_volume`; Patterson
+and Thompson 1971). Maximum likelihood with an estimated mean takes slow modes for faster ones,
+because the mean follows the path; the restricted likelihood does not.
 
-The deviation u given m has the mean ``u_bar - K m``, where ``K_t`` solves the chain for the
-right-hand sides ``G_t``. Under the posterior of m, N(m_hat, C), second moments of u gain
-``K_t C K_s'``, and by Fisher's identity the score is the one at m_hat plus what these add, which is
-linear in them.
+The deviation u given m has the mean ``u_bar - K m`` (`spdelaw.model._mean_response`). Under the
+posterior of m, N(m_hat, C), second moments of u gain ``K_t C K_s'``, and by Fisher's identity the
+score is the one at m_hat plus what these add, which is linear in them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,16 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, as_matrix, transpose
-from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
+from spdelaw.model._blocks import as_matrix, transpose
 from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._forced import without_response
-from spdelaw.model._gram import apply_gram
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._mean_response import Response, full_slope, response_of
+from spdelaw.model._mean_volume import bounded_volume, flat_volume, solve_mean
 from spdelaw.model._posterior import over_paths
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._statistics import Statistics, evaluate_statistics
 from spdelaw.model._step_sums import StepSums, gradients, grouped
 
 Array = np.ndarray
-
-#: Directions of the mean with less than this share of the largest information are not seen.
-UNSEEN = 1e-12
 
 
 class Restricted(NamedTuple):
@@ -52,141 +47,118 @@ class Restricted(NamedTuple):
     covariance: Array
 
 
-class Response(NamedTuple):
-    """How the deviations of a block answer to the mean.
-
-    Attributes:
-        slope: ``K``, (T, N, N, B), or (T, N, B) where all blocks are diagonal; fixed first states
-            included.
-        information, gradient: of the mean at zero, (N, N) and (N,).
-        prior: of the free states.
-    """
-
-    slope: Array
-    information: Array
-    gradient: Array
-    prior: Prior
-
-
 def evaluate_restricted(
-    collapsed: Collapsed, state_space: StateSpace, *, use_misfit: bool = True, threads: int = 1
+    collapsed: Collapsed,
+    state_space: StateSpace,
+    *,
+    anchored: bool = False,
+    use_misfit: bool = True,
+    threads: int = 1,
 ) -> Restricted:
-    """Restricted likelihood and score of all paths; a mean of the dynamics is not looked at."""
-    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    parts = [_response(block, bare) for block in collapsed.blocks]
-    mean, covariance, logs = _posterior_of_mean(parts)
-    at = state_space._replace(dynamics=state_space.linear.with_mean(mean))
+    """Restricted likelihood and score of all paths; a mean of the dynamics is not looked at.
+
+    Args:
+        collapsed: observations.
+        state_space: the law, whatever its mean.
+        anchored: the mean of the initial state is that of the state itself, and not of its
+            deviation from m. The prior of m is then as wide as the law, and not flat.
+        use_misfit: as of `evaluate_likelihood`.
+        threads: likewise.
+    """
+    bare, parts = _responses(collapsed, state_space, anchored)
+    information, gradient = _totals(collapsed, parts)
+    mean, covariance, logs = solve_mean(information, gradient)
+    own = bare.linear
+    volume = bounded_volume(own, information) if anchored else flat_volume(own, covariance, logs)
+    at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    for block, part in zip(collapsed.blocks, parts, strict=True):
-        found = _add_spread(found, block, part, bare, covariance)
-    found = found._replace(log_likelihood=found.log_likelihood + logs / collapsed.n_paths)
-    return Restricted(_given_mean(found, collapsed, parts, bare, covariance), mean, covariance)
-
-
-def _posterior_of_mean(parts: list[Response]) -> tuple[Array, Array, float]:
-    """``m_hat``, ``C`` and ``-1/2 log|I| + N/2 log 2 pi`` on the directions that are seen."""
-    information = np.sum([p.information for p in parts], axis=0)
-    gradient = np.sum([p.gradient for p in parts], axis=0)
-    return solve_mean(information, gradient)
-
-
-def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
-    """The same from information and gradient."""
-    scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
-    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > UNSEEN * max(float(values[-1]), 1e-300)
-    part = vectors[:, seen] / scale[:, None]
-    covariance = (part / values[seen]) @ part.T
-    volume = np.log(values[seen]).sum() + 2.0 * np.log(scale).sum()
-    logs = 0.5 * (seen.sum() * np.log(2 * np.pi) - volume)
-    return covariance @ gradient, covariance, float(logs)
-
-
-def _response(forced: Block, state_space: StateSpace) -> Response:
-    r, initial = float(state_space.observation_variance), state_space.initial
-    block = without_response(forced, state_space.linear)
-    prior = chain_prior(state_space, block.times)
-    prior = prior._replace(mean=prior.mean * block.unit)
-    gram = block.gram[prior.n_fixed :] / r
-    found = sweep(gram, block.vector[prior.n_fixed :] / r, prior)
-    slope, state = _columns(found, gram), chain_mean(found)
-    if prior.n_fixed:
-        slope = np.concatenate([np.zeros_like(slope[:1]), slope])
-        first = np.broadcast_to(initial.mean[:, None] * block.unit, state.shape[1:])
-        state = np.concatenate([first[None], state])
-    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
-    information = _information(block.gram / r, slope, len(block.paths))
-    return Response(slope, information, pull.sum((0, 2)), prior)
-
-
-def _columns(found: Sweep, gram: Array) -> Array:
-    """``K`` of the free states: the chain solved for the columns of ``G``."""
-    if found.inverse.ndim == 3:
-        return _solved(found, gram)
-    full = (
-        gram if gram.ndim == 4 else operators.embed(np.moveaxis(gram, 1, -1)).transpose(0, 2, 3, 1)
+    pairs = [list(pair) for pair in zip(collapsed.blocks, parts, strict=True)]
+    added = collapsed.place.over(_spread_of, pairs, bare, volume.spread)
+    spread = Spread(*(sum(part) for part in zip(*added, strict=True)))
+    known = spread.shared @ covariance @ spread.shared.T
+    found = found._replace(
+        log_likelihood=found.log_likelihood + volume.log / collapsed.n_paths,
+        by_drift=found.by_drift + spread.by_drift + volume.by_drift,
+        by_noise=found.by_noise + spread.by_noise + volume.by_noise,
+        by_season=found.by_season + spread.by_season,
+        by_initial_covariance=found.by_initial_covariance + spread.by_initial_covariance,
+        by_observation_variance=found.by_observation_variance + spread.by_observation_variance,
+        initial_information=found.initial_information - known,
     )
-    n, batch = full.shape[1], found.inverse.shape[-1]
-    if batch == 1:
-        return _solved(found, full[..., 0])[..., None]
-    wide = np.broadcast_to(full, (*full.shape[:3], batch))
-    return np.stack([_solved(found, wide[:, :, k]) for k in range(n)], axis=2)
+    return Restricted(found, mean, covariance)
 
 
-def _solved(found: Sweep, columns: Array) -> Array:
-    """``S^-1`` times columns (T, N, X), with the elimination that is there already."""
-    vectors = np.array(np.broadcast_to(columns, np.broadcast_shapes(columns.shape, (1, 1, 1))))
-    for t in range(1, len(vectors)):
-        vectors[t] += apply(found.coupling(t - 1), apply(found.inverse[t - 1], vectors[t - 1]))
-    return chain_mean(found._replace(vector=vectors))
+def mean_given(
+    collapsed: Collapsed, state_space: StateSpace, *, anchored: bool = False
+) -> tuple[Array, Array]:
+    """``m_hat`` and ``C`` alone, at a third of the cost."""
+    _, parts = _responses(collapsed, state_space, anchored)
+    return solve_mean(*_totals(collapsed, parts))[:2]
 
 
-def _information(gram: Array, slope: Array, n_paths: int) -> Array:
-    """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
-    if slope.ndim == 3:
-        return np.diag(over_paths((gram * (1.0 - slope)).sum(0), n_paths))
-    left = np.eye(len(slope[0]))[..., None] - slope
-    if gram.ndim == 3:
-        total = (gram[:, :, None] * left).sum(0)
-    else:
-        total = np.einsum("tijb,tjkb->ikb", *np.broadcast_arrays(gram, left), optimize=True)
-    found = over_paths(total, n_paths)
-    return 0.5 * (found + found.T)
+def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
+    """The law around a mean; an anchored start stays where it is."""
+    dynamics, start = state_space.linear.with_mean(mean), state_space.initial
+    if anchored:
+        start = start._replace(mean=start.mean - mean)
+    return state_space._replace(dynamics=dynamics, initial=start)
+
+
+def _responses(
+    collapsed: Collapsed, state_space: StateSpace, anchored: bool
+) -> tuple[StateSpace, list[Response]]:
+    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
+    return bare, collapsed.place.keep(response_of, collapsed.blocks, bare, anchored)
+
+
+def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
+    """Information and gradient of the mean from all blocks."""
+    found = collapsed.place.over(_about_mean, parts)
+    information, gradient = (np.sum(part, axis=0) for part in zip(*found, strict=True))
+    return information, gradient
+
+
+def _about_mean(part: Response) -> tuple[Array, Array]:
+    return part.information, part.gradient
 
 
 # -- what the spread of the mean adds to the score ---------------------------------------------
 
 
-def _add_spread(
-    found: Evaluation, block: Block, part: Response, state_space: StateSpace, covariance: Array
-) -> Evaluation:
+class Spread(NamedTuple):
+    """What the spread of the mean adds to the score, and what m shares with the start, (N, N)."""
+
+    by_drift: Array
+    by_noise: Array
+    by_season: Array
+    by_initial_covariance: Array
+    by_observation_variance: float
+    shared: Array
+
+
+def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread:
+    """Of a block and its response."""
+    block, part = pair
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
-    left = np.eye(len(covariance))[..., None] - _full(part.slope)
+    left = np.eye(len(covariance))[..., None] - full_slope(part.slope)
     spread = np.einsum("tijb,jk,tlkb->tilb", left, covariance, left, optimize=True)
     trace = over_paths(_trace(block.gram, spread), n_paths)
-    by_initial = found.by_initial_covariance
+    by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
-        w = as_matrix(prior.precision)[..., 0]
-        first = _full(part.slope[:1])[0]
+        w, first = as_matrix(prior.precision)[..., 0], part.first
         grown = over_paths(np.einsum("ijb,jk,lkb->ilb", first, covariance, first), n_paths)
         by_initial = by_initial + operators.like(by_initial, 0.5 * w @ grown @ w)
-    return found._replace(
-        by_drift=found.by_drift + operators.like(dynamics.drift, pull[0]),
-        by_noise=found.by_noise + operators.like(dynamics.noise, pull[1]),
-        by_season=found.by_season + pull[2],
-        by_initial_covariance=by_initial,
-        by_observation_variance=found.by_observation_variance + 0.5 * float(trace) / r**2,
+    return Spread(
+        operators.like(dynamics.drift, pull[0]),
+        operators.like(dynamics.noise, pull[1]),
+        pull[2],
+        by_initial,
+        0.5 * float(trace) / r**2,
+        _shared_information(block, part, state_space),
     )
-
-
-def _full(slope: Array) -> Array:
-    """Diagonals (T, N, B) as matrices (T, N, N, B); matrices pass."""
-    if slope.ndim == 4:
-        return slope
-    return operators.embed(np.moveaxis(slope, 1, -1)).transpose(0, 2, 3, 1)
 
 
 def _trace(gram: Array, spread: Array) -> Array:
@@ -198,7 +170,7 @@ def _trace(gram: Array, spread: Array) -> Array:
 
 def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     """``K C K'`` over the steps of each transition, and no steps of their own."""
-    k, prior = _full(part.slope), part.prior
+    k, prior = full_slope(part.slope), part.prior
     square = np.einsum("tijb,jk,tlkb->tbil", k, covariance, k, optimize=True)
     cross = np.einsum("tijb,jk,tlkb->tbil", k[:-1], covariance, k[1:], optimize=True)
     if prior.precision.ndim == 2:
@@ -212,26 +184,9 @@ def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     return StepSums(np.zeros(n), *(grouped(x, which.ravel(), n) for x in flat))
 
 
-def _given_mean(
-    found: Evaluation, collapsed: Collapsed, parts: list[Response], state_space: StateSpace,
-    covariance: Array,
-) -> Evaluation:  # fmt: skip
-    """Information on the initial mean where the mean is not known: less what they share."""
-    shared = np.sum(
-        [
-            _shared_information(block, part, state_space)
-            for block, part in zip(collapsed.blocks, parts, strict=True)
-        ],
-        axis=0,
-    )
-    known = shared @ covariance @ shared.T
-    return found._replace(initial_information=found.initial_information - known)
-
-
 def _shared_information(block: Block, part: Response, state_space: StateSpace) -> Array:
     """``-d2 log p / d m0 d m'``; (N, N)."""
-    prior, n_paths = part.prior, len(block.paths)
-    first = _full(part.slope[prior.n_fixed :][:1])[0]
+    prior, n_paths, first = part.prior, len(block.paths), part.first
     w, batch = as_matrix(prior.precision), first.shape[-1]
     w = np.broadcast_to(w, (*w.shape[:2], max(batch, w.shape[-1])))
     pulled = np.einsum("ijb,jkb->ikb", *np.broadcast_arrays(w, first))
@@ -239,47 +194,7 @@ def _shared_information(block: Block, part: Response, state_space: StateSpace) -
         return over_paths(pulled, n_paths)
     f = as_matrix(transpose(prior.factor[..., prior.which[0]]))
     carried = np.einsum("ijb,jkb->ikb", *np.broadcast_arrays(f, pulled))
+    if part.carry is not None:
+        return over_paths(carried, n_paths)
     seen = as_matrix(block.gram[0]) / float(state_space.observation_variance)
     return over_paths(carried, n_paths) + over_paths(seen, n_paths)
-
-
-# -- complete, noise-free paths ------------------------------------------------------------------
-
-
-def evaluate_restricted_statistics(s: Statistics, state_space: StateSpace) -> Restricted:
-    """The same from sufficient statistics: ``e_t = (c_{t+1} - m) - F (c_t - m)``.
-
-    A deterministic initial state is that of the data, given; it says nothing about the mean.
-    """
-    dynamics, initial = state_space.linear, state_space.initial
-    bare = dynamics.with_mean(None)
-    step, which = bare.over(s.lengths[0]), s.lengths[1]
-    first = s.first - s.n_paths * bare.response(s.times)
-    f, omega = (x if x.ndim == 3 else operators.embed(x) for x in (step.factor, step.covariance))
-    pull = np.linalg.solve(omega, np.eye(len(initial.mean)) - f)  # Omega^-1 (1 - F)
-    counts = s.n_paths * np.bincount(which, minlength=len(f))
-    information = np.einsum("u,uji,ujk->ik", counts, np.eye(len(initial.mean)) - f, pull)
-    error = first[1:] - np.einsum("tij,tj->ti", f[which], first[:-1])
-    gradient = np.einsum("tji,tj->i", pull[which], error)
-    if initial.kind != "deterministic":
-        weight = np.linalg.inv(operators.as_matrix(initial.covariance))
-        information = information + s.n_paths * weight
-        gradient = gradient + weight @ (first[0] - s.n_paths * initial.mean)
-    mean, covariance, logs = solve_mean(0.5 * (information + information.T), gradient)
-    found = evaluate_statistics(s, state_space._replace(dynamics=dynamics.with_mean(mean)))
-    spread = covariance if not dynamics.is_diagonal else np.diag(covariance)
-    grown = counts.reshape(-1, *(1,) * spread.ndim) * spread
-    added = step.pull_back(*gradients(StepSums(np.zeros(len(f)), grown, grown, grown), step))
-    found = found._replace(
-        log_likelihood=found.log_likelihood + logs,
-        by_drift=found.by_drift + operators.like(dynamics.drift, added[0]),
-        by_noise=found.by_noise + operators.like(dynamics.noise, added[1]),
-    )
-    if initial.kind != "deterministic":
-        both = s.n_paths * weight
-        found = found._replace(
-            by_initial_covariance=found.by_initial_covariance
-            + operators.like(initial.covariance, 0.5 * s.n_paths * weight @ covariance @ weight),
-            initial_information=found.initial_information - both @ covariance @ both,
-        )
-    return Restricted(found, mean, covariance)

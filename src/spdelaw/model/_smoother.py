@@ -78,40 +78,49 @@ def _draw(v: Array, target: Array, z: Array) -> Array:
     return mean + apply(np.moveaxis(root, 0, -1), z)
 
 
-def innovations(block: Block, state_space: StateSpace) -> Array:
-    """Standardised one-step prediction errors of the estimates ``c_hat``; (T, N, P).
+class OneStep(NamedTuple):
+    """Standardised prediction errors ``L^-1 e``, predictions and ``diag L``; each (T, N, P)."""
+
+    error: Array
+    predicted: Array
+    deviation: Array
+
+
+def innovations(block: Block, state_space: StateSpace) -> OneStep:
+    """Standardised one-step prediction errors of the estimates ``c_hat``, and the predictions.
 
     Independent standard normals if the model is true. NaN where a row does not determine all
-    modes, and at a fixed initial state.
+    modes, and at a fixed initial state. Predictions are those of the deviation from the mean.
     """
     found, r = _sweep(block, state_space), float(state_space.observation_variance)
     start, bare = found.prior.n_fixed, without_response(block, state_space.linear)
-    out = np.full(block.estimate.shape, np.nan)
+    out, before, size = np.full((3, *block.estimate.shape), np.nan)
     for t in range(start, len(block.gram)):
         mean, covariance = predicted(found, t - start)
+        before[t] = mean
         whiten = _whiten_diagonal if covariance.ndim == block.gram[t].ndim == 2 else _whiten
-        out[t] = whiten(bare.estimate[t] - mean, covariance, block.gram[t], r)
-    return out
+        out[t], size[t] = whiten(bare.estimate[t] - mean, covariance, block.gram[t], r)
+    return OneStep(out, before, size)
 
 
 def component_innovations(
     block: Block, state_space: StateSpace, values: Array, basis: Array
-) -> Array:
-    """Standardised one-step prediction errors of the observed values themselves; (P, T, M).
+) -> tuple[Array, Array]:
+    """Standardised one-step prediction errors of the observed values, and ``diag L``; (P, T, M).
 
     For complete values (P, T, M) of few components on more modes than they determine; the
     block is their collapse.
     """
     found = _sweep(block, state_space)
     start, response = found.prior.n_fixed, _response(block, state_space)
-    out = np.full(values.shape, np.nan)
+    out, size = np.full((2, *values.shape), np.nan)
     noise = float(state_space.observation_variance) * np.eye(len(basis))
     for t in range(start, len(block.gram)):
         mean, covariance = predicted(found, t - start)
         root = np.linalg.cholesky(basis @ full_covariance(covariance)[0] @ basis.T + noise)
         error = values[:, t].T - basis @ (mean + response[t])
-        out[:, t] = np.linalg.solve(root, error).T
-    return out
+        out[:, t], size[:, t] = np.linalg.solve(root, error).T, np.diag(root)
+    return out, size
 
 
 def _sweep(block: Block, state_space: StateSpace) -> Sweep:
@@ -129,27 +138,30 @@ def _response(block: Block, state_space: StateSpace) -> Array:
     return np.moveaxis(state_space.linear.response(block.times), -1, 1)
 
 
-def _whiten_diagonal(error: Array, variance: Array, gram: Array, r: float) -> Array:
+def _whiten_diagonal(error: Array, variance: Array, gram: Array, r: float) -> tuple[Array, Array]:
     noise = np.divide(r, gram, out=np.full(gram.shape, np.nan), where=gram > 0)
-    return error / np.sqrt(variance + noise)
+    size = np.sqrt(variance + noise)
+    return error / size, size
 
 
-def _whiten(error: Array, covariance: Array, gram: Array, r: float) -> Array:
-    """``L^-1 e`` with ``L L' = covariance + r G^-1``; NaN where G is singular."""
-    out = np.full(error.shape, np.nan)
+def _whiten(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
+    """``L^-1 e`` with ``L L' = covariance + r G^-1``, and ``diag L``; NaN where G is singular."""
+    out, size = np.full((2, *error.shape), np.nan)
     covariance, gram = full_covariance(covariance), full_covariance(gram)
     scale = np.einsum("bii->bi", gram)
     regular = (scale > 0).all(-1)
     unit = gram[regular] / np.sqrt(scale[regular][:, :, None] * scale[regular][:, None, :])
     regular[regular] = np.linalg.eigvalsh(unit)[:, 0] > 1e-8
     if not regular.any():
-        return out
+        return out, size
     noise = r * np.linalg.inv(gram[regular])
     shared = len(covariance) == 1
     own = covariance if shared or len(gram) == 1 else covariance[regular]
     root = np.linalg.cholesky(own + noise)
+    diagonal = np.einsum("bii->ib", root)
     if len(gram) == 1 and shared:
-        return np.linalg.solve(root[0], error)
+        return np.linalg.solve(root[0], error), np.broadcast_to(diagonal, error.shape)
     columns = np.arange(error.shape[1]) if len(gram) == 1 else np.flatnonzero(regular)
     out[:, columns] = np.linalg.solve(root, error.T[columns][..., None])[..., 0].T
-    return out
+    size[:, columns] = diagonal
+    return out, size

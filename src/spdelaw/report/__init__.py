@@ -40,3 +40,7 @@ __all__ = [
     "verdict",
     "write_report",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -184,7 +184,7 @@ def _write_batch(plan: Plan, start: int, fields: Array) -> Array | None:
     z = normals(plan.seed, PATHS, start, n, shape)
     noise = _increments(plan, start, z) if plan.return_noise else None
     c = recurse(_initial_states(plan, start, n), z, plan.rule)
-    if e.forcing is not None:
+    if e.dynamics.is_driven:
         c = c + e.forced_mean(plan.times)
     np.matmul(
         c.reshape(-1, e.n_modes), plan.eigenfunctions.T, out=fields.reshape(-1, len(plan.grid))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._filter_route import pose
@@ -64,10 +63,8 @@ def fit_structured(job: Job) -> Law:
 def _finished(problem: Problem, run: StructuredRun) -> tuple[Estimate, tuple[str, ...]]:
     """Maximum over all paths from where the batches led, and a note where that was not near."""
     posterior = run.posterior.moved(run.x)
-    try:
-        return estimate(posterior, search=False), ()
-    except ConvergenceError:
-        return estimate(posterior), (FAR,)
+    found = estimate(posterior, search=False)
+    return (found, ()) if found.optimum.converged else (estimate(posterior), (FAR,))
 
 
 def _batches(problem: Problem, size: int) -> list[Collapsed]:

@@ -28,6 +28,7 @@ def section(material: Material) -> Section:
         "units of its standard deviation. Under the right law innovations are independent standard "
         f"normal numbers. {_sentence(check.verdict)}"
     )
+    lead += "".join(f" {_sentence(line)}" for line in check.advice)
     parts: list[Figure | Table] = []
     if (~np.isnan(z)).sum() >= FEWEST:
         parts.append(_innovations(z, check.unit))
@@ -125,6 +126,7 @@ def _tests(material: Material) -> Table:
         [f"{check.unit} {int(n)}", *(_p(float(table[t].values[i])) for t in tests)]
         for i, n in enumerate(table["series"].values)
     ]
+    rows += [[name, _p(p), *[""] * (len(tests) - 1)] for name, p in check.overall.items()]
     return Table(
         "Tests of the innovations (p-values; judged jointly by Holm's method)",
         (check.unit, *tests), rows, folded=True,

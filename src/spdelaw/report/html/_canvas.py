@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Graph, Places
+from spdelaw.report._coast import coastline
 from spdelaw.report._maps import HORIZONTAL
 from spdelaw.report.html._figure import Bind, axis, packed, thinned
 from spdelaw.report.html._images import image
@@ -22,6 +23,10 @@ MOST, EDGES = 1600, 3000
 MAPPED = ("lon", "lat", "x", "y")
 #: Height over width within which a map keeps its true proportions.
 SQUARE = (0.2, 3.0)
+#: Height over width up to which a map takes the width of the page.
+WIDE = 0.6
+#: Pixels that a map is wide where it has the page for itself, and least and most that it is high.
+PAGE, LOWEST, HIGHEST = 960, 130, 560
 
 
 class Canvas(NamedTuple):
@@ -33,6 +38,7 @@ class Canvas(NamedTuple):
         titles: of the horizontal and the vertical axis.
         note: what is left out, as a sentence; empty where nothing is.
         edges: lines between vertices, (n_edges, 2) pairs of (x, y); none but for graphs.
+        coast: coastlines, (n, 2), with a row of NaN after each line; none but for the globe.
     """
 
     at: Array
@@ -41,6 +47,7 @@ class Canvas(NamedTuple):
     titles: tuple[str, str]
     note: str = ""
     edges: Array = np.zeros((0, 2, 2))
+    coast: Array = np.zeros((0, 2))
 
     @property
     def is_grid(self) -> bool:
@@ -53,9 +60,14 @@ class Canvas(NamedTuple):
         width, height = (float(np.ptp(c)) for c in (self.x, self.y))
         return height / width if width > 0 and height > 0 else 1.0
 
-    def height(self, width: int) -> int:
+    def height(self, width: int = PAGE) -> int:
         """Pixels up of a map that is so many wide, within what a page can bear."""
-        return int(np.clip(width * self.shape, 110, 380))
+        return int(np.clip(width * self.shape, LOWEST, HIGHEST))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether two maps go one above the other rather than side by side."""
+        return self.shape <= WIDE
 
     def shown(self, values: Array) -> Array:
         """Values (..., M) on the map: (..., up, right) or (..., n); NaN where there is none."""
@@ -72,7 +84,7 @@ class Canvas(NamedTuple):
         hover = f"{right} %{{x:.4g}}<br>{up} %{{y:.4g}}<br>" if right else ""
         if self.is_grid:
             colours |= {"hovertemplate": f"{hover}%{{z:.4g}}<extra></extra>", "transpose": False}
-            return [image(values, self.x.tolist(), self.y, axes, **colours)]
+            return [*self._coast(axes), image(values, self.x.tolist(), self.y, axes, **colours)]
         marker = {"color": packed(values), "cmin": colours.pop("zmin"),
                   "cmax": colours.pop("zmax"), "size": self._size(),
                   "line": {"color": "@axis", "width": 0.5}, **colours}  # fmt: skip
@@ -82,11 +94,20 @@ class Canvas(NamedTuple):
                  f"point %{{customdata}}<br>{hover}%{{marker.color:.4g}}<extra></extra>",
                  }  # fmt: skip
         if not len(self.edges):
-            return [marks]
+            return [*self._coast(axes), marks]
         x, y = _broken(self.edges[..., 0]), _broken(self.edges[..., 1])
         line = {"color": "@axis", "width": 1}
         return [{**place, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
                 marks]  # fmt: skip
+
+    def _coast(self, axes: str) -> list[dict[str, Any]]:
+        """Coastlines as one trace, below the marks and above cells."""
+        if not len(self.coast):
+            return []
+        x, y = ([None if np.isnan(v) else round(v, 2) for v in c.tolist()] for c in self.coast.T)
+        return [{"type": "scatter", "mode": "lines", "x": x, "y": y, "xaxis": f"x{axes}",
+                 "yaxis": f"y{axes}", "line": {"color": "@coast", "width": 1},
+                 "showlegend": False, "hoverinfo": "skip"}]  # fmt: skip
 
     def bind(self, trace: int, array: str, index: tuple[str, ...]) -> Bind:
         """Let the colours of a trace follow controls."""
@@ -100,20 +121,26 @@ class Canvas(NamedTuple):
         if self.titles == ("", ""):
             quiet |= {"ticks": ""}
         titled = bool(self.titles[0])
+        west, east, south, north = window(self)
         return {
             f"xaxis{suffix}": axis(self.titles[0], domain=right, anchor=f"y{suffix}",
-                                   showticklabels=titled, **quiet),
+                                   showticklabels=titled, range=[west, east], **quiet),
             f"yaxis{suffix}": axis(self.titles[1] if first else "", domain=up,
-                                   anchor=f"x{suffix}", showticklabels=titled and first, **quiet,
-                                   **keep),
+                                   anchor=f"x{suffix}", showticklabels=titled and first,
+                                   range=[south, north], **quiet, **keep),
         }  # fmt: skip
 
     def _size(self) -> float:
         return float(np.clip(180.0 / np.sqrt(len(self.x)), 4.0, 16.0))
 
 
-def canvas_of(domain: AbstractDomain, places: Places, titles: tuple[str, ...]) -> Canvas | None:
-    """Canvas of the points of fields; None where they have one coordinate alone."""
+def canvas_of(
+    domain: AbstractDomain, places: Places, titles: tuple[str, ...], globe: bool = False
+) -> Canvas | None:
+    """Canvas of the points of fields; None where they have one coordinate alone.
+
+    ``globe`` asks for coastlines.
+    """
     if isinstance(domain, Graph) and len(domain.positions):
         return _graph(domain, places)
     if places.points.ndim == 1:
@@ -124,7 +151,19 @@ def canvas_of(domain: AbstractDomain, places: Places, titles: tuple[str, ...]) -
     right, up = (b, a) if names[b] in HORIZONTAL else (a, b)
     rest = [i for i in range(len(names)) if i not in (right, up)]
     kind = _scattered if len(places.dims) < len(names) else _grid
-    return kind(places, names, right, up, rest)._replace(titles=(titles[right], titles[up]))
+    found = kind(places, names, right, up, rest)._replace(titles=(titles[right], titles[up]))
+    return found._replace(coast=coastline(*window(found))) if globe else found
+
+
+def window(canvas: Canvas) -> tuple[float, float, float, float]:
+    """West, east, south and north of what a map shows: half a cell around its points."""
+    ends: list[float] = []
+    for values in (canvas.x, canvas.y):
+        low, high, steps = float(values.min()), float(values.max()), max(len(values) - 1, 1)
+        half = (high - low) / steps / 2 if canvas.is_grid else 0.05 * (high - low)
+        half = half or 0.5
+        ends += [low - half, high + half]
+    return ends[0], ends[1], ends[2], ends[3]
 
 
 def _grid(

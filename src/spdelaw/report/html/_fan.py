@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.law import noise_at
 from spdelaw.report._forecast import BANDS
 from spdelaw.report._one_path import moments_of
 from spdelaw.report.html._figure import Bind, Cursor, Figure, axis, layout, packed, thinned
@@ -40,9 +41,11 @@ def _figure(material: Material, n: int) -> Figure:
     result = material.law.forecast(history, when)
     mean, std = (part.values for part in moments_of("forecast", result, 0))
     x, place = spots(material, path.values, POINTS)
-    noise = np.broadcast_to(material.law.observation_variance, mean.shape[1:])
-    std = np.sqrt(std**2 + noise)[:, x].T
-    mean, seen = mean[:, x].T, path.values[:, x].T
+    noise = np.broadcast_to(noise_at(material.law, material.points), mean.shape[1:])
+    then, scale = material.raw(when, material.points[x])
+    now, _ = material.raw(path["time"].values, material.points[x])
+    std = (scale * np.sqrt(std**2 + noise)[:, x]).T
+    mean, seen = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
     before = thinned(path.sizes["time"], 2 * TIMES)
     past, future = material.clock(path["time"].values[before]), material.clock(when)
     arrays = {"observed": seen[:, before], "mean": mean}
@@ -65,7 +68,7 @@ def _figure(material: Material, n: int) -> Figure:
         "forecast",
         "Forecast of one path from its first part, with 50 % and 95 % bands, beside what happened.",
         traces,
-        layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.quantity)), 400,
+        layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.raw_quantity)), 400,
         controls=(place,), binds=tuple(binds),
         cursors=(Cursor("", [end], ("",)),), arrays=arrays,
     )  # fmt: skip

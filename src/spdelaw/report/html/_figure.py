@@ -57,6 +57,16 @@ class Bind:
 
 
 @dataclasses.dataclass(frozen=True)
+class Swap:
+    """Attribute of a trace that takes one of some values, by the choice of a control."""
+
+    trace: int
+    attribute: str
+    control: str
+    values: Sequence[Any]
+
+
+@dataclasses.dataclass(frozen=True)
 class Cursor:
     """A vertical line in some subplots that stands at the choice of a control."""
 
@@ -74,7 +84,8 @@ class Figure:
         caption: what is seen and how to read it, shown below.
         traces, layout: as plotly.js takes them.
         height: in pixels.
-        controls, binds, cursors: how it moves; ``arrays`` hold what it moves through.
+        controls, binds, swaps, cursors: how it moves; ``arrays`` hold what it moves through.
+        maps: where maps lie, in pixels above the lowest axis: they shrink with narrow windows.
     """
 
     name: str
@@ -85,6 +96,8 @@ class Figure:
     controls: tuple[Control, ...] = ()
     binds: tuple[Bind, ...] = ()
     cursors: tuple[Cursor, ...] = ()
+    swaps: tuple[Swap, ...] = ()
+    maps: tuple[tuple[int, int], ...] = ()
     arrays: dict[str, Array] = dataclasses.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
@@ -97,6 +110,8 @@ class Figure:
             "controls": [dataclasses.asdict(control) for control in self.controls],
             "binds": [dataclasses.asdict(bind) for bind in self.binds],
             "cursors": [dataclasses.asdict(cursor) for cursor in self.cursors],
+            "swaps": [dataclasses.asdict(swap) for swap in self.swaps],
+            "maps": [list(part) for part in self.maps],
             "arrays": {name: packed(values) for name, values in self.arrays.items()},
         }
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import describe
+from spdelaw.data import Prepared, describe
 from spdelaw.domain import Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
 from spdelaw.law import Law
+from spdelaw.report._coast import is_geographic
 from spdelaw.report._one_path import one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
 from spdelaw.report.html._clock import Clock, clock
@@ -39,6 +40,9 @@ class Material:
             (path, time, point) in several dimensions, whatever labels they came with.
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
+        names: the same without the unit.
+        globe: whether they are longitude and latitude.
+        preparation: that of the first law, which forecasts undo; None where there is none.
         description: of all the fields.
         cards: score of each law on the fields.
         truth: equation behind simulated fields.
@@ -49,6 +53,9 @@ class Material:
     fields: xr.DataArray
     places: Places
     axes: tuple[str, ...]
+    names: tuple[str, ...]
+    globe: bool
+    preparation: Prepared | None
     description: dict[str, Any]
     cards: dict[str, Scorecard]
     truth: SpectralSPDE | None
@@ -73,7 +80,12 @@ class Material:
     @functools.cached_property
     def canvas(self) -> Canvas | None:
         """Where the points lie on a map; None for fields over one coordinate."""
-        return canvas_of(self.law.domain, self.places, self.axes)
+        return canvas_of(self.law.domain, self.places, self.axes, self.globe)
+
+    @functools.cached_property
+    def seen(self) -> Array:
+        """Whether each point was ever seen, (M,): land was not."""
+        return np.isfinite(self.fields.values).any((0, 1))
 
     @property
     def own_times(self) -> bool:
@@ -121,11 +133,26 @@ class Material:
         """What the law returns at ``points``, with the labels it gives them, as (..., M)."""
         return self.law.domain.places(self.points).flatten(labelled.values)
 
+    def raw(self, times: Array, points: Array) -> tuple[Array, Array]:
+        """Offset (T, M) and scale (M,) from the units of the law to those of the raw data."""
+        if self.preparation is None or not self.preparation.how.is_affine:
+            return np.zeros((len(times), len(points))), np.ones(len(points))
+        return self.preparation.affine(times, points)
+
+    @property
+    def raw_quantity(self) -> str:
+        """Name of the field with the unit of the raw data."""
+        return _with_unit(self._name, self.fields.attrs.get("units"))
+
+    @property
+    def _name(self) -> str:
+        return str(self.fields.name or "field").replace("_", " ")
+
     @property
     def quantity(self) -> str:
         """Name of the field, or of its anomaly, with its unit."""
         how = self.law.info.get("preparation", [])
-        name = str(self.fields.name or "field").replace("_", " ")
+        name = self._name
         changed = any("anomalies" in step or "trend" in step for step in how)
         scaled = any("standardised" in step for step in how)
         unit = "standard deviations" if scaled else self.fields.attrs.get("units")
@@ -148,13 +175,30 @@ def gather(
     named = {name: law.bare for name, law in named.items()}
     labelled = everything.isel(path=slice(max_paths)).load()
     fields, places = first.domain.flatten(labelled), first.domain.places(labelled)
-    axes = tuple(_with_unit(d, labelled[d].attrs.get("units")) for d in first.domain.dims)
+    dims = first.domain.dims
+    names = tuple(_label(labelled[d]) for d in dims)
+    units = [labelled[d].attrs.get("units") for d in dims]
+    axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
     cards = {
         name: evaluate(law, fields, _comparable(law, truth), tiers=TIERS, seed=seed)
         for name, law in named.items()
     }
     summary = describe(everything)
-    return Material(named, fields, places, axes, summary, cards, truth, dict(source or {}), seed)
+    return Material(
+        named, fields, places, axes, names, _on_globe(labelled, dims), first.preparation, summary,
+        cards, truth, dict(source or {}), seed,
+    )  # fmt: skip
+
+
+def _label(coordinate: xr.DataArray) -> str:
+    """The name that the data have for a coordinate."""
+    return str(coordinate.attrs.get("original_name", coordinate.name))
+
+
+def _on_globe(labelled: xr.DataArray, dims: tuple[str, ...]) -> bool:
+    said = [{"name": str(d), **{k: str(v) for k, v in labelled[d].attrs.items()}} for d in dims]
+    pairs = [(a, b) for a in said for b in said if a is not b]
+    return any(is_geographic(right, up) for right, up in pairs)
 
 
 def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:

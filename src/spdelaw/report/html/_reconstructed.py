@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spdelaw.law import noise_at
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._figure import Control, packed
 from spdelaw.report.html._material import Material
@@ -54,7 +55,7 @@ def reconstructed(material: Material) -> Reconstructed:
     return Reconstructed(
         np.stack([o.values for o in observed]),
         np.stack([m.values for m, _ in moments]),
-        Z95 * np.sqrt(std**2 + material.law.observation_variance),
+        Z95 * np.sqrt(std**2 + noise_at(material.law, material.points)),
         observed[0]["time"].values,
         [f"path {name}" for name in some["path"].values],
     )

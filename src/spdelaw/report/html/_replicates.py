@@ -3,6 +3,10 @@
 Each draw has the paths, times, points, gaps and noise of the data, so data and draws go through
 the same estimator and no bias of it matters: a predictive check that also holds for a single
 path, irregular times and gaps.
+
+The energy of the modes is ``E[c c' | y] = m m' + P`` with the mean m and the covariance P of the
+smoother. It holds through any gaps; least squares on the points of a row does not, because few
+points tell modes apart badly.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.equation import Linear
+from spdelaw.law import Observations, noisy_state_space, observe, smooth_fields
 from spdelaw.report._estimates import spatial_weights
 from spdelaw.report.html._figure import thinned
 from spdelaw.report.html._material import Material
@@ -24,8 +30,10 @@ DRAWS, PATHS = 60, 40
 TIMES, VALUES = 300, 100_000
 #: Draws behind the mean of a law that has none in closed form.
 MEAN_DRAWS = 1000
-#: Times at which coefficients are estimated for the energy of the modes.
+#: Times at which the energy of the modes is taken.
 ROWS = 12
+#: Products of numbers that smoothing may cost, which bounds the number of paths with many modes.
+WORK = 4e9
 
 
 class Compared(NamedTuple):
@@ -52,7 +60,8 @@ def compare(material: Material) -> tuple[Compared | None, Compared]:
         values = path.values
         draws = material.drawn(i, path["time"].values, DRAWS, 1000 * material.seed + i + 1)
         both = np.concatenate([values[None], np.where(np.isnan(values), np.nan, draws)])
-        energy.add(both)
+        if i < energy.most_paths:
+            energy.add(both, path)
         if shared:
             spread.add(both)
     over_time = _quantiles(times, spread.result()) if shared else None
@@ -106,26 +115,35 @@ def _mean(material: Material, times: Array) -> Array:
 
 
 class _Energy:
-    """``E c_n^2`` over paths and some times, by least squares on the observed points."""
+    """``E c_n^2`` given the observations, over paths and some times: ``m_n^2 + P_nn``."""
 
     def __init__(self, material: Material) -> None:
-        self._domain, self._points = material.law.domain, material.points
-        self._n = material.law.n_modes
-        self._total = np.zeros((1 + DRAWS, self._n))
+        self._law, self._places = material.law, material.places
+        self._total = np.zeros((1 + DRAWS, material.law.n_modes))
         self._count = 0
+        cost = material.fields.sizes["time"] * material.law.dynamics.n_modes**3
+        self.most_paths = max(2, int(WORK / cost))
 
-    def add(self, values: Array) -> None:
+    def add(self, values: Array, path: xr.DataArray) -> None:
         """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
-        enough = (~np.isnan(values[0])).sum(-1) >= self._n
-        rows = np.flatnonzero(enough)
-        rows = rows[len(rows) // 2 :]  # the initial state has decayed in the second half
-        if not rows.size:
+        if not np.isfinite(values[0]).any():
             return
-        rows = rows[np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).round().astype(int)]
-        c = self._domain.analysis(values[:, rows], self._points, self._n).coefficients
-        good = np.isfinite(c).all(axis=(0, 2))
-        self._total += (c[:, good] ** 2).sum(1)
-        self._count += int(good.sum())
+        own = self._observations(values, path)
+        states = np.eye(own.basis.shape[1])[: self._law.n_modes]
+        space = noisy_state_space(self._law, own)
+        found = smooth_fields(own.values, own.times, own.basis, space, states, own.weights)
+        n = found.mean.shape[1]
+        rows = n // 2 + thinned(n - n // 2, ROWS)  # the initial state has decayed by then
+        self._total += (found.mean[:, rows] ** 2 + found.variance[:, rows]).sum(1)
+        self._count += len(rows)
+
+    def _observations(self, values: Array, path: xr.DataArray) -> Observations:
+        """Data and draws as the law sees them: paths with one clock and one pattern of gaps."""
+        coords = {"path": np.arange(len(values)), "time": path["time"].values}
+        there = self._places.unflatten(values)
+        labelled = xr.DataArray(there, {**coords, **self._places.coords},
+                                ("path", "time", *self._places.dims))  # fmt: skip
+        return observe(self._law, labelled)
 
     def result(self) -> Array:
         """(1 + DRAWS, n_modes)."""

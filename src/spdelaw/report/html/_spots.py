@@ -29,7 +29,7 @@ def spots(material: Material, values: Array, most: int) -> Spots:
     seen = there[~np.isnan(values[:, there]).all(0)]
     seen = seen if seen.size else there
     at = seen[thinned(len(seen), most)]
-    names = material.law.domain.dims
+    names = material.names
     if points.ndim == 1:
         return Spots(at, Control(names[0], [f"{p:.4g}" for p in points[at]], len(at) // 2))
     some = points[at]

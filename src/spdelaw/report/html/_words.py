@@ -16,6 +16,8 @@ Array = np.ndarray
 
 #: Relative half-width of an interval that counts as sharp, and as a guess.
 SHARP, LOOSE = 0.15, 1.0
+#: Sentences of advice on a card.
+ADVICE = 3
 
 
 class Answer(NamedTuple):
@@ -111,6 +113,9 @@ def _sure(material: Material) -> Answer:
     sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
     if lost > len(widths) // 3 or middle > LOOSE:
         return Answer("How sure", "Only roughly", sentences, "bad")
+    if not material.card.check.fits:
+        sentences.append("The model does not fit: these intervals are too narrow for the truth.")
+        return Answer("How sure", "Not, as the model does not fit", sentences, "bad")
     if middle > SHARP or lost:
         return Answer("How sure", "Fairly", sentences, "fair")
     return Answer("How sure", "Sharply", sentences, "good")
@@ -144,10 +149,11 @@ def _fits(material: Material) -> Answer:
             )
     if card.distance is not None:
         sentences.append(_against_truth(card.distance))
-    if not check.p_values["variance"].notnull().any():
+    if not check.is_checked:
         return Answer("Does the model fit?", "Not checked", sentences, "fair")
     if check.fits:
         return Answer("Does the model fit?", "Yes", sentences, "good")
+    sentences += [f"What to try: {line}." for line in check.advice[:ADVICE]]
     sentences.append("Numbers above describe the best law of this form, not the truth.")
     return Answer("Does the model fit?", "No", sentences, "bad")
 

@@ -18,6 +18,7 @@ from spdelaw.report.html import (
     _moments_view,
     _provenance,
     _samples,
+    _shapes,
     _spectra,
 )
 from spdelaw.report.html._material import gather
@@ -27,6 +28,7 @@ from spdelaw.report.html._words import answers
 #: In the order of the page. A section is a module with ``section(material)``.
 SECTIONS = (
     _spectra,
+    _shapes,
     _field_view,
     _samples,
     _fan,
@@ -58,8 +60,9 @@ def write_report(
 ) -> Path:
     """Write one HTML file that shows laws and how they describe data; it opens offline.
 
-    A summary in plain words, spectra with intervals, fields with a time slider, sample paths,
-    a forecast, moments, innovations and calibration, laws side by side, and provenance.
+    A summary in plain words, spectra with intervals, shapes of the modes, fields with a time
+    slider, sample paths, a forecast, moments, innovations and calibration, laws side by side, and
+    provenance.
 
     Args:
         path: file to write, ending in .html.

@@ -6,13 +6,13 @@
       data: "#0072B2", law: "#D55E00", second: "#007A5A", third: "#B0548A", fourth: "#5B5B5B",
       lawband: "rgba(213,94,0,0.20)", lawcore: "rgba(213,94,0,0.38)", neutralband: "rgba(120,130,140,0.22)",
       ink: "#1b1f24", muted: "#57606a", axis: "#8c959f", grid: "#e3e6ea", card: "#ffffff", missing: "#bdbdbd",
-      cursor: "#1b1f24",
+      cursor: "#1b1f24", coast: "#1b1f24",
     },
     dark: {
       data: "#56B4E9", law: "#E69F00", second: "#3CC79B", third: "#E39CC4", fourth: "#B8B8B8",
       lawband: "rgba(230,159,0,0.22)", lawcore: "rgba(230,159,0,0.40)", neutralband: "rgba(170,180,190,0.22)",
       ink: "#e8ebef", muted: "#a3adb8", axis: "#6b7580", grid: "#333a44", card: "#1d2229", missing: "#59616b",
-      cursor: "#ffffff",
+      cursor: "#ffffff", coast: "#101010",
     },
   };
   const root = document.documentElement;
@@ -51,6 +51,36 @@
       }));
     });
 
+  // Maps are as high as their width asks for: in a narrow window they shrink, and all above them moves down.
+  const PAGE = 1040;
+  const squeeze = (figure, layout, data, width) => {
+    const part = Math.min(1, width / PAGE);
+    if (!figure.maps.length || part === 1) return figure.height;
+    const { t, b } = layout.margin;
+    const inner = figure.height - t - b;
+    const lost = figure.maps.reduce((sum, [low, high]) => sum + (high - low) * (1 - part), 0);
+    const at = (y) => {
+      const gone = figure.maps.reduce((sum, [low, high]) =>
+        sum + Math.min(Math.max(y * inner - low, 0), high - low) * (1 - part), 0);
+      return (y * inner - gone) / (inner - lost);
+    };
+    const bar = (given) => {
+      if (!given || given.y === undefined) return given;
+      const [low, high] = [at(given.y - given.len / 2), at(given.y + given.len / 2)];
+      return { ...given, y: (low + high) / 2, len: high - low };
+    };
+    for (const [name, axis] of Object.entries(layout)) {
+      if (name.startsWith("yaxis") && axis.domain) axis.domain = axis.domain.map(at);
+    }
+    for (const note of layout.annotations ?? []) if (note.yref === "paper") note.y = at(note.y);
+    if (layout.legend) layout.legend.y = at(layout.legend.y);
+    data.forEach((trace, i) => {
+      if (trace.colorbar) data[i] = { ...trace, colorbar: bar(trace.colorbar) };
+      if (trace.marker?.colorbar) data[i] = { ...trace, marker: { ...trace.marker, colorbar: bar(trace.marker.colorbar) } };
+    });
+    return figure.height - lost;
+  };
+
   const draw = (view) => {
     const palette = PALETTES[root.dataset.theme];
     const { figure, element, choice, arrays } = view;
@@ -63,8 +93,15 @@
       trace[outer] = inner === undefined ? value
         : { ...trace[outer], [inner]: Array.from(value, (v) => (Number.isNaN(v) ? "@missing" : v)) };
     }
+    for (const swap of figure.swaps) {
+      const value = swap.values[choice[swap.control]];
+      const [outer, inner] = swap.attribute.split(".");
+      const trace = data[swap.trace];
+      trace[outer] = inner === undefined ? value : { ...trace[outer], [inner]: value };
+    }
     const layout = coloured(figure.layout, palette);
-    layout.height = figure.height;
+    layout.height = squeeze(figure, layout, data, element.clientWidth);
+    element.style.height = `${layout.height}px`;
     layout.shapes = [...(layout.shapes ?? []), ...cursors(view, palette)];
     // The buttons are named one by one: none of them may reach for a server.
     const settings = { responsive: true, displaylogo: false, plotlyServerURL: "",
@@ -125,10 +162,35 @@
   document.getElementById("theme").addEventListener("click",
     () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
 
+  let resized = null;
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => views.filter((view) => view.figure.maps.length).forEach(draw), 150);
+  });
+
   // Paper is white whatever the screen is.
   let before = null;
   window.addEventListener("beforeprint", () => { before = root.dataset.theme; setTheme("light"); });
   window.addEventListener("afterprint", () => { if (before) setTheme(before); });
 
-  Promise.all(figures.map(start)).then(() => { root.dataset.ready = "yes"; });
+  // The library comes packed; its script runs once it is part of the page.
+  const unpack = async (element) => {
+    const bytes = Uint8Array.from(atob(element.textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    element.replaceWith(script);
+  };
+  const failed = (error) => {
+    const note = document.createElement("p");
+    note.className = "answer bad";
+    note.textContent = `The figures cannot be drawn (${error.message}): this takes a browser of 2023 or later. `
+      + "Words and tables are complete without them.";
+    document.querySelector("main").prepend(note);
+    throw error;
+  };
+
+  unpack(document.getElementById("plotly"))
+    .then(() => Promise.all(figures.map(start)))
+    .then(() => { root.dataset.ready = "yes"; }, failed);
 })();

@@ -1,0 +1,204 @@
+"""Tests of one-step errors against the ways in which a law can be wrong.
+
+Of each series: variance and decay against those of the law, memory (its own past errors), normality
+(D'Agostino's omnibus test). Of all together and each alone: a mean, a trend, a season, coupling
+(states of other modes), correlation of the noise, drift that bends (projections of ``u^2`` and
+``u^3``), noise that grows with the state. Squares are tested through
+``v = -ndtri(2 ndtr(-|e|))``, which is normal where e is, so that F statistics keep their level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import scipy
+
+from spdelaw.evaluation._series import Explained, Series, span, together
+
+Array = np.ndarray
+#: Regressors (n, k) of series n, and those that every series may have besides.
+Columns = Callable[[int, Series], Array]
+Free = Callable[[Series], Array] | None
+
+#: Lags of the test for memory, and how many other modes may couple to one: its nearest.
+LAGS, NEIGHBOURS = 10, 30
+#: Errors for each regressor.
+ROWS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Departure:
+    """One way of being wrong.
+
+    Attributes:
+        test: its name.
+        p_series: p-value of each series, (S,); NaN where it has none.
+        p: of all together, NaN where it has none.
+        gain: nats that a law without it promises on these data.
+        detail: a number that a sentence may quote.
+    """
+
+    test: str
+    p_series: Array
+    p: float = float("nan")
+    gain: float = 0.0
+    detail: float = float("nan")
+
+
+def regression(test: str, found: list[Explained | None], shrink: float = 1.0) -> Departure:
+    """A departure from regressions of each series; ``shrink`` for an estimated null."""
+    parts = [
+        None if part is None else part._replace(explained=part.explained / shrink) for part in found
+    ]
+    p = [float("nan") if part is None else part.p_value for part in parts]
+    whole = together([part for part in parts if part is not None])
+    return Departure(test, np.array(p), whole.p_value, whole.gain)
+
+
+def each(
+    series: list[Series | None], columns: Columns, free: Free = None
+) -> list[Explained | None]:
+    """Regress each series on ``columns(n, series)``, given ``free(series)``."""
+    out: list[Explained | None] = []
+    for n, one in enumerate(series):
+        x = None if one is None else columns(n, one)
+        if one is None or x is None or not x.shape[1]:
+            out.append(None)
+        else:
+            out.append(one.regress(x, free=None if free is None else free(one)))
+    return out
+
+
+def variance(series: list[Series | None]) -> Departure:
+    """Variance of the errors against 1: F, with the degrees of freedom that the estimate has."""
+    p = np.full(len(series), np.nan)
+    for i, one in enumerate(series):
+        if one is not None:
+            n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
+            tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
+            p[i] = min(1.0, 2.0 * min(tails))
+    return Departure("variance", p)
+
+
+def decay(series: list[Series | None]) -> Departure:
+    """Errors along the directions of the parameters, against what these may be wrong by."""
+    p = np.full(len(series), np.nan)
+    for i, one in enumerate(series):
+        if one is not None:
+            total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
+            p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
+    return Departure("decay", p)
+
+
+def memory(series: list[Series | None], z: Array) -> Departure:
+    """Errors on their own past."""
+
+    def lags(n: int, one: Series) -> Array:
+        most = min(LAGS, z.shape[1] // 4, one.n // ROWS)
+        columns = np.zeros((*z.shape[:2], most))
+        for lag in range(1, most + 1):
+            columns[:, lag:, lag - 1] = z[:, :-lag, n]
+        return one.column(columns)
+
+    return regression("memory", each(series, lags))
+
+
+def lag_one(series: list[Series | None]) -> float:
+    """Mean correlation of white errors with the ones before, weighted by their number."""
+    total = count = 0.0
+    for one in series:
+        if one is not None:
+            e = np.full(one.at.shape, np.nan)
+            e[one.at] = one.e
+            pairs = e[:, 1:] * e[:, :-1]
+            total, count = total + float(np.nansum(pairs)), count + int((~np.isnan(pairs)).sum())
+    return total / max(count, 1.0)
+
+
+def normality(series: list[Series | None]) -> Departure:
+    """D'Agostino's transformed skewness and kurtosis: they keep their level far out."""
+    from scipy import stats  # slow to import, and needed here only
+
+    p = [np.nan if one is None else float(stats.normaltest(one.e).pvalue) for one in series]
+    return Departure("normality", np.array(p, float))
+
+
+def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> Departure:
+    """Errors on the states of other modes; ``held`` (N, N) are pairs that the law couples."""
+
+    def others(n: int, one: Series) -> Array:
+        near = [m for m in range(state.shape[-1]) if m != n and not held[n, m]]
+        near = sorted(near, key=lambda m: abs(m - n))[: min(NEIGHBOURS, one.n // ROWS)]
+        return one.column(state[..., near])
+
+    return regression("coupling", each(series, others), shrink)
+
+
+def correlation(series: list[Series | None]) -> Departure:
+    """Errors of one time on one another: ``sqrt(n - 3) atanh r`` is normal."""
+    there = [one for one in series if one is not None]
+    p = np.full(len(series), np.nan)
+    if len(there) < 2:
+        return Departure("correlation", p)
+    e = np.full((*there[0].at.shape, len(there)), np.nan)
+    for i, one in enumerate(there):
+        e[one.at, i] = one.e
+    seen = ~np.isnan(e)
+    flat, counts = np.where(seen, e, 0.0).reshape(-1, len(there)), seen.reshape(-1, len(there))
+    n = np.maximum(counts.T.astype(float) @ counts, 4.0)
+    r = np.clip(flat.T @ flat / n, -0.999, 0.999)
+    chi = np.where(n > 10, (n - 3.0) * np.arctanh(r) ** 2, 0.0)
+    np.fill_diagonal(chi, 0.0)
+    k = len(there) - 1
+    p[[i for i, one in enumerate(series) if one is not None]] = scipy.special.chdtrc(k, chi.sum(1))
+    total, pairs = 0.5 * float(chi.sum()), 0.5 * k * (k + 1)
+    np.fill_diagonal(r, 0.0)
+    share = np.abs(np.linalg.eigvalsh(r)).max() ** 2 / max(float((r**2).sum()), 1e-300)
+    whole = float(scipy.special.chdtrc(pairs, total))
+    return Departure("correlation", p, whole, max(0.5 * (total - pairs), 0.0), float(share))
+
+
+def shared(
+    test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
+) -> Departure:
+    """All series on columns (n, k) with coefficients that they share."""
+    gram, pull, power, n, k = 0.0, 0.0, 0.0, 0, 0
+    for one, x in zip(series, columns, strict=True):
+        if one is None or x is None:
+            continue
+        y, white = (normal_squares(one.e), x) if squares else (one.e, one.allowance.whiten(x))
+        if squares:
+            y, white = y - y.mean(), white - white.mean(0)
+        gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
+        n, k = n + one.n - squares - one.allowance.out.shape[1], x.shape[1]
+    if not k:
+        return Departure(test, np.full(len(series), np.nan))
+    size = np.sqrt(np.diag(gram))
+    size = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    kept = values > 1e-8
+    along = vectors[:, kept].T @ (pull / size) / np.sqrt(values[kept])
+    explained = float(along @ along)
+    found = Explained(explained, power - explained, int(kept.sum()), n - int(kept.sum()))
+    return Departure(test, np.full(len(series), np.nan), found.p_value, found.gain)
+
+
+def normal_squares(e: Array) -> Array:
+    """``-ndtri(2 ndtr(-|e|))``: standard normal where e is, and large where |e| is."""
+    return -scipy.special.ndtri(np.clip(2.0 * scipy.special.ndtr(-np.abs(e)), 1e-300, 1.0 - 1e-12))
+
+
+def of_squares(test: str, series: list[Series | None], columns: Columns) -> Departure:
+    """Squares of each series on ``columns(n, series)``, a constant aside."""
+    found: list[Explained | None] = []
+    for n, one in enumerate(series):
+        if one is None:
+            found.append(None)
+            continue
+        y, x = normal_squares(one.e), columns(n, one)
+        y, basis = y - y.mean(), span(x - x.mean(0))
+        explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
+        found.append(Explained(explained, float(y @ y) - explained, k, one.n - 1 - k))
+    return regression(test, found)

@@ -1,0 +1,271 @@
+"""Gaps filled: each missing value with its mean and its deviation, by the law that does it best."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import instance, one_of, positive, whole
+from spdelaw.data import Preparation, as_fields, check_plausible
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
+from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
+from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
+from spdelaw.evaluation._fill_source import guess_source
+from spdelaw.evaluation._held_out import hold_out
+from spdelaw.infer import DRIFTS, WORDS
+from spdelaw.law import Law, to_user
+
+Array = np.ndarray
+
+RESTS = ("auto", "white", "local")
+#: Held-out values from which a choice can be made.
+ENOUGH = 10
+#: Modes for every value that the middle row has.
+PER_VALUE = 1.0
+
+
+class Filled(NamedTuple):
+    """A filled record, the law that filled it, and how it was chosen."""
+
+    data: xr.Dataset
+    law: Law
+    trials: list[Trial]
+
+
+def fill(
+    data: Any,
+    domain: AbstractDomain | None = None,
+    n_modes: int | str = "auto",
+    *,
+    prepare: Preparation | None = None,
+    basis: str | None = None,
+    drift: str | None = None,
+    rest: str = "auto",
+    smooth: bool = False,
+    everywhere: bool = False,
+    seconds: float | None = 300.0,
+    seed: int = 0,
+    progress: Callable[[str], Any] | None = None,
+    **words: Any,
+) -> xr.Dataset:
+    """Fill the gaps of a record: mean and standard deviation of each missing value.
+
+    Which law does it is chosen by clouds: values that are held out as the gaps of other times lie,
+    and predicted from the rest by laws that have never seen them.
+
+    Args:
+        data: fields or raw data; NaN is missing.
+        domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
+        n_modes: a number, or "auto" for the one that predicts held-out values best.
+        prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
+            completed from neighbours where a point never saw a month.
+        basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
+        drift: as in `spdelaw.fit`; None tries what is usual.
+        rest: what the modes leave over: "white" as in the law, "local" from close values too;
+            "auto" takes what predicts better.
+        smooth: give the law's mean and deviation of the field at observed values also, without the
+            noise of observations; else observed values stay as they are, with deviation 0.
+        everywhere: fill points that were never seen too; else these are NaN, as land is.
+        seconds: no candidate is begun that would take longer than this in all; None for no limit.
+        seed: of what is held out.
+        progress: called with the name of each candidate.
+        words: further words of `spdelaw.Model`.
+
+    Returns:
+        Dataset in the units and under the names of the data: ``mean``, ``std``; over
+        ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``,
+        ``candidate_seconds`` and ``candidate_note``. The attribute ``chosen_by`` is a sentence.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.catalogue.heat(n_modes=3, initial="stationary")
+        >>> fields = sl.simulate(heat, 10, np.linspace(0, 1, 21), np.linspace(0, np.pi, 17), seed=0)
+        >>> gappy = sl.mask(fields, "blocks", fraction=0.3, seed=1)
+        >>> filled = sl.fill(gappy, heat.domain, 3, drift="diagonal", basis="domain")
+        >>> bool(abs(filled["mean"] - fields).max() < 0.2), int(filled["mean"].isnull().sum())
+        (True, 0)
+    """
+    return fill_record(
+        data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, rest=rest, smooth=smooth,
+        everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
+    ).data  # fmt: skip
+
+
+def fill_record(
+    data: Any,
+    domain: AbstractDomain | None = None,
+    n_modes: int | str = "auto",
+    *,
+    prepare: Preparation | None = None,
+    basis: str | None = None,
+    drift: str | None = None,
+    rest: str = "auto",
+    smooth: bool = False,
+    everywhere: bool = False,
+    seconds: float | None = 300.0,
+    seed: int = 0,
+    progress: Callable[[str], Any] | None = None,
+    **words: Any,
+) -> Filled:
+    """`fill`, with the law and the trials as well."""
+    _check(n_modes, basis, drift, rest, seconds, words)
+    seed = whole("seed", seed, 0)
+    if prepare is not None:
+        instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
+    if domain is None:
+        domain, prepare = guess_source(data, prepare)
+    fields = _fields(data, domain, prepare)
+    how = None if prepare is None else _affine_part(prepare)
+    recipe = Recipe(domain, how, words)
+    grid = grid_of(fields, domain)
+    places = grid.places
+    values = places.flatten(np.asarray(fields.values))
+    seen = np.isfinite(values)
+    unseen = everywhere and not seen.any((0, 1)).all()
+    record = _held_out(fields, values, grid, seed, unseen)
+    most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
+    asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
+    rests = ("white", "local") if rest == "auto" else (rest,)
+    trials = choose(record, recipe, asked, rests, seconds, progress)
+    law, moments = _chosen(trials, fields, values, grid, recipe)
+    mean, std = _shown(moments, trials[0], values, smooth, everywhere)
+    table = xr.Dataset(
+        {
+            "mean": (fields.dims, places.unflatten(mean)),
+            "std": (fields.dims, places.unflatten(std)),
+        },
+        coords={k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)},
+    )
+    return Filled(_described(table, law, data, fields, trials, record), law, trials)
+
+
+def _check(
+    n_modes: Any, basis: Any, drift: Any, rest: Any, seconds: Any, words: dict[str, Any]
+) -> None:
+    if n_modes != "auto":
+        whole("n_modes", n_modes, 1)
+    if basis is not None:
+        one_of("basis", basis, BASES)
+    if drift is not None:
+        one_of("drift", drift, DRIFTS)
+    one_of("rest", rest, RESTS)
+    if seconds is not None:
+        positive("seconds", seconds)
+    for name in words:
+        if name not in WORDS or name in ("drift", "forcing"):
+            known = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
+            raise InputError(
+                name, expected=f"a word of the model: {known}", got=repr(name),
+                fix="see help(spdelaw.fill)",
+            )  # fmt: skip
+
+
+def _fields(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
+    """Canonical fields in the units of the data."""
+    fix = "pass domain=sl.Interval(a, b), or leave it out"
+    instance("domain", domain, AbstractDomain, fix)  # type: ignore[type-abstract]
+    unit = None if prepare is None else prepare.time_unit
+    reduced = data if prepare is None else prepare.reduce(data)
+    fields = as_fields(reduced, dims=domain.dims, time_unit=unit).load()
+    check_plausible(fields)
+    if fields.sizes["time"] < 2:
+        raise DataError(
+            "time", expected="at least two times", got=str(fields.sizes["time"]),
+            fix="a law is learned from change; observe the field more than once",
+        )  # fmt: skip
+    return fields
+
+
+def _affine_part(prepare: Preparation) -> Preparation | None:
+    """What is left of a preparation after the fields were reduced."""
+    how = dataclasses.replace(
+        prepare, variable=None, select={}, average=(), rename={}, coarsen={}, missing=()
+    )
+    return how if how.is_affine else None
+
+
+def _held_out(
+    fields: xr.DataArray, values: Array, grid: Grid, seed: int, whole_points: bool
+) -> Record:
+    held = hold_out(np.isfinite(values), grid.points, seed, whole_points=whole_points)
+    if held.sum() < ENOUGH:
+        raise DataError(
+            "data", expected=f"enough values to hold {ENOUGH} of them out",
+            got=f"{int(np.isfinite(values).sum())} values", fix="observe longer, or fit a law and "
+            "use law.reconstruct(data)",
+        )  # fmt: skip
+    return without(fields, values, held, grid)
+
+
+def _chosen(
+    trials: list[Trial], fields: xr.DataArray, values: Array, grid: Grid, recipe: Recipe
+) -> tuple[Law, Moments]:
+    """The law of the best trial learned from all values, and what it says about them."""
+    best = trials[0]
+    if not np.isfinite(best.crps):
+        raise ConvergenceError(
+            "fill", expected="a law that predicts held-out values",
+            got=f"{len(trials)} candidates, none of which did; {best.candidate}: {best.note}",
+            fix="pass n_modes=4, drift='diagonal' and basis='domain', or check the domain",
+        )  # fmt: skip
+    rough = None
+    if best.candidate.basis == "patterns":
+        plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
+        rough = learn(fields, recipe, plain[0].candidate) if plain else None
+    law = learn(fields, recipe, best.candidate, rough)
+    moments = law_moments(law, fields, values, grid.places)
+    return law, with_rest(moments, values, grid, best.settings.kernel)
+
+
+def _shown(
+    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool
+) -> tuple[Array, Array]:
+    """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
+    mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
+    seen = np.isfinite(values)
+    if smooth:
+        std[seen] = np.sqrt(moments.state)[seen]
+    else:
+        mean[seen], std[seen] = values[seen], 0.0
+    if not everywhere:
+        never = ~seen.any((0, 1))
+        mean[..., never], std[..., never] = np.nan, np.nan
+    return mean, std
+
+
+def _described(
+    table: xr.Dataset, law: Law, data: Any, fields: xr.DataArray, trials: list[Trial],
+    record: Record,
+) -> xr.Dataset:  # fmt: skip
+    """Dates, names and attributes of the data; the trials, and a sentence about them."""
+    labelled = law.bare.with_info(labels=law.info.get("labels", {}))
+    result = to_user(labelled, table, data, fields)
+    result.attrs.pop("observation_std", None)
+    names = [f"{t.candidate}, rest {t.rest}" for t in trials]
+    result = result.assign(
+        held_out_rmse=("candidate", [t.rmse for t in trials]),
+        held_out_crps=("candidate", [t.crps for t in trials]),
+        held_out_coverage=(("candidate", "level"), [list(t.coverage) for t in trials]),
+        candidate_seconds=("candidate", [t.seconds for t in trials]),
+        candidate_note=("candidate", np.array([t.note for t in trials])),
+    ).assign_coords(candidate=np.array(names), level=list(LEVELS))
+    return result.assign_attrs(_attrs(trials, record))
+
+
+def _attrs(trials: list[Trial], record: Record) -> dict[str, Any]:
+    best, held = trials[0], int(np.isfinite(record.truth).sum())
+    tried = sum(1 for t in trials if np.isfinite(t.crps))
+    sentence = (
+        f"{best.candidate}, rest {best.rest}: least CRPS of {tried} candidates on {held} values "
+        f"held out as gaps lie (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
+    )
+    late = sum(1 for t in trials if t.note.startswith("not tried"))
+    if late:
+        sentence += f"; {late} larger ones were not tried for want of time"
+    return {"title": "Gaps filled by a learned law", "chosen_by": sentence, "held_out": held}

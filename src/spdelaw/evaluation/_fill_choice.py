@@ -1,0 +1,185 @@
+"""Which law fills gaps best: candidates by what they say about held-out clouds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import SpdeLawError
+from spdelaw.evaluation._fill_candidates import Candidate, Recipe, learn
+from spdelaw.evaluation._fill_predict import (
+    Grid,
+    Settings,
+    calibrated,
+    kernel_for,
+    law_moments,
+    with_rest,
+)
+from spdelaw.evaluation._local_rest import Kernel
+from spdelaw.evaluation._trajectory import coverage, gaussian_crps
+from spdelaw.law import Law
+
+Array = np.ndarray
+
+#: Levels of the intervals whose coverage is counted.
+LEVELS = (0.5, 0.8, 0.95)
+#: Least relative gain for which a track is climbed on.
+GAIN = 0.003
+#: How much longer a fit takes, by a power of its modes, and at least how many seconds.
+GROWTH = 2.0
+
+
+class Trial(NamedTuple):
+    """What a candidate made of the held-out values; NaN where it could not be tried."""
+
+    candidate: Candidate
+    rest: str
+    rmse: float = np.nan
+    crps: float = np.nan
+    coverage: tuple[float, ...] = (np.nan,) * len(LEVELS)
+    seconds: float = 0.0
+    note: str = ""
+    settings: Settings = Settings()
+
+
+class Record(NamedTuple):
+    """A record with some values held out.
+
+    Attributes:
+        fields: canonical, in the units of the data, without the held-out values.
+        values: the same flat, (P, T, M).
+        truth: held-out values, NaN elsewhere.
+        grid: where and when.
+    """
+
+    fields: xr.DataArray
+    values: Array
+    truth: Array
+    grid: Grid
+
+
+def grid_of(fields: xr.DataArray, domain: AbstractDomain) -> Grid:
+    """Times of each path and places of each point, on a sphere as points in space."""
+    places = domain.places(fields)
+    points = np.reshape(places.points, (len(places.points), -1)).astype(float)
+    if domain.dims == ("lat", "lon"):
+        lat, lon = np.radians(points).T
+        points = np.column_stack(
+            [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
+        )
+    own = fields.coords.get("path_time", fields["time"]).values
+    shape = (fields.sizes["path"], fields.sizes["time"])
+    return Grid(np.nan_to_num(np.broadcast_to(own, shape).astype(float)), points, places)
+
+
+def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid) -> Record:
+    """The record less its held-out values."""
+    kept = np.where(held, np.nan, values)
+    seen = fields.copy(data=grid.places.unflatten(kept))
+    return Record(seen, kept, np.where(held, values, np.nan), grid)
+
+
+def choose(
+    record: Record,
+    recipe: Recipe,
+    tracks: list[list[Candidate]],
+    rests: tuple[str, ...],
+    seconds: float | None,
+    progress: Callable[[str], Any] | None = None,
+) -> list[Trial]:
+    """All trials, the best one first; what there was no time for comes last."""
+    start, found, rough = time.perf_counter(), list[Trial](), None
+    best_rough = np.inf
+    for track in tracks:
+        last: Trial | None = None
+        for candidate in track:
+            left = None if seconds is None else seconds - (time.perf_counter() - start)
+            if left is not None and found and _expected(last, candidate) > left:
+                found.append(Trial(candidate, rests[0], note="not tried: no time left"))
+                break
+            if progress is not None:
+                progress(str(candidate))
+            trials, law = _try(record, recipe, candidate, rests, rough, _known_kernel(found))
+            found += trials
+            best = min(trials, key=_order)
+            if law is not None and candidate.basis == "domain" and best.crps < best_rough:
+                rough, best_rough = law, best.crps
+            if last is not None and not best.crps < (1 - GAIN) * last.crps:
+                break
+            last = best
+    return sorted(found, key=_order)
+
+
+def _order(trial: Trial) -> float:
+    return trial.crps if np.isfinite(trial.crps) else np.inf
+
+
+def _expected(last: Trial | None, candidate: Candidate) -> float:
+    """Seconds that a candidate will take, from the one before it."""
+    if last is None:
+        return 0.0
+    return last.seconds * (candidate.n_modes / last.candidate.n_modes) ** GROWTH
+
+
+def _try(
+    record: Record,
+    recipe: Recipe,
+    candidate: Candidate,
+    rests: tuple[str, ...],
+    rough: Law | None,
+    kernel: Kernel | None,
+) -> tuple[list[Trial], Law | None]:
+    """Scores of a candidate with each way to treat the rest, and its law."""
+    start = time.perf_counter()
+    try:
+        law = learn(record.fields, recipe, candidate, rough)
+        trials = [_scored(law, record, candidate, rest, kernel) for rest in rests]
+    except (SpdeLawError, np.linalg.LinAlgError) as error:
+        spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
+        return [Trial(candidate, rests[0], seconds=spent, note=why)], None
+    spent = time.perf_counter() - start
+    return [trial._replace(seconds=spent) for trial in trials], law
+
+
+def _known_kernel(trials: list[Trial]) -> Kernel | None:
+    """The kernel that served best so far: other laws leave a rest much like it."""
+    with_one = [trial for trial in trials if trial.settings.kernel is not None]
+    return min(with_one, key=_order).settings.kernel if with_one else None
+
+
+def _scored(
+    law: Law, record: Record, candidate: Candidate, rest: str, start: Kernel | None
+) -> Trial:
+    moments = law_moments(law, record.fields, record.values, record.grid.places)
+    settings = Settings()
+    if rest == "local":
+        kernel = kernel_for(moments, record.values, record.grid, record.truth, start)
+        settings = settings._replace(kernel=kernel)
+        moments = with_rest(moments, record.values, record.grid, kernel)
+    deviation = np.full(record.truth.shape, np.nan)
+    for mine, others in _halves(record.truth):
+        part = calibrated(moments, np.where(others, record.truth, np.nan), settings)
+        deviation[mine] = np.sqrt(moments.variance(part))[mine]
+    truth = record.truth
+    error = np.where(np.isfinite(moments.mean), moments.mean - truth, np.nan)
+    return Trial(
+        candidate,
+        rest,
+        rmse=float(np.sqrt(np.nanmean(error**2))),
+        crps=float(np.nanmean(gaussian_crps(moments.mean, deviation, truth))),
+        coverage=tuple(coverage(moments.mean, deviation, truth, q) for q in LEVELS),
+        settings=calibrated(moments, truth, settings),
+    )
+
+
+def _halves(truth: Array) -> list[tuple[Array, Array]]:
+    """Held-out values of the first half of the times, and of the second: one judges the other."""
+    held = np.isfinite(truth)
+    per_time = np.cumsum(held.sum((0, 2)))
+    first = (per_time <= per_time[-1] / 2)[None, :, None]
+    return [(held & first, held & ~first), (held & ~first, held & first)]

@@ -1,0 +1,217 @@
+"""Forecasts of the past as they would have been made: one engine for all that judges them.
+
+From each origin, the law and its rivals see the times before it and nothing else. The law, its
+climatology and, where the domain is made of them, its patterns are learned anew at some of the
+origins, and go on from there with what has been seen since.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import Preparation
+from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
+from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
+from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
+from spdelaw.infer import fit
+from spdelaw.law import Law, noise_at
+
+Array = np.ndarray
+
+LAW, INVERSE = "law", "LIM"
+#: The word for patterns of the data, learned from each past.
+PATTERNS = "eof"
+
+
+class Plan(NamedTuple):
+    """What is forecast from where.
+
+    Attributes:
+        origins: numbers of times seen, increasing.
+        fits: positions in ``origins`` at which all is learned anew, the first included.
+        leads: steps ahead, increasing.
+        window: times that are learned from, None for all before.
+    """
+
+    origins: tuple[int, ...]
+    fits: tuple[int, ...]
+    leads: tuple[int, ...]
+    window: int | None = None
+
+    def past(self, origin: int) -> slice:
+        """Times to learn from at an origin."""
+        return slice(0 if self.window is None else max(0, origin - self.window), origin)
+
+
+class Trial(NamedTuple):
+    """What is to be judged: where the fields live, how they are prepared, what is assumed."""
+
+    domain: AbstractDomain | str
+    dims: tuple[str, ...]
+    n_modes: int | str
+    prepare: Preparation | None
+    settings: dict[str, Any]
+    rivals: tuple[str, ...] = tuple(SIMPLE)
+
+    def learn(self, past: xr.DataArray) -> Law:
+        """The law of some past."""
+        domain = self.domain
+        if isinstance(domain, str):
+            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
+            fields = past if how is None else how.apply(past, self.dims)
+            domain = Empirical(fields, int(self.n_modes), dims=self.dims)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
+            return fit(past, domain, self.n_modes, prepare=self.prepare, **self.settings)
+
+
+class Issued(NamedTuple):
+    """Forecasts from one origin, in the units of the law.
+
+    Attributes:
+        origin: times seen.
+        mean, std: of new values by method; (lead, path, point), NaN beyond the end of the data.
+        truth: what happened, likewise.
+        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
+        law: the one that was used.
+        inverse: the linear inverse model that was used, where it is among the rivals.
+    """
+
+    origin: int
+    outlooks: dict[str, Outlook]
+    truth: Array
+    offset: Array
+    scale: Array
+    law: Law
+    inverse: InverseModel | None
+
+
+def hindcast(
+    fields: xr.DataArray,
+    trial: Trial,
+    plan: Plan,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Issued]:
+    """Forecasts from every origin of a plan; canonical fields on one clock."""
+    law: Law | None = None
+    inverse: InverseModel | None = None
+    seen, past = fields, slice(0)
+    for i, origin in enumerate(plan.origins):
+        if law is None or i in plan.fits:
+            past = plan.past(origin)
+            law = trial.learn(fields.isel(time=past))
+            seen = law.domain.flatten(law.prepared(fields))
+            if INVERSE in trial.rivals:
+                n = None if inverse is None else inverse.n_patterns
+                inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
+        yield _issue(law, seen, plan, origin, past.start, trial.rivals, inverse)
+        if progress is not None:
+            progress(i + 1, len(plan.origins))
+
+
+def _issue(
+    law: Law,
+    seen: xr.DataArray,
+    plan: Plan,
+    origin: int,
+    first: int,
+    rivals: tuple[str, ...],
+    inverse: InverseModel | None,
+) -> Issued:
+    history = seen.isel(time=slice(first, origin))
+    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < seen.sizes["time"]]
+    later = seen.isel(time=rows)
+    values = history.values
+    outlooks = {LAW: _of_law(law.bare, history, later["time"].values)}
+    outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
+    if inverse is not None:
+        outlooks[INVERSE] = inverse.outlook(values)
+    n = len(rows)
+    outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
+    offset, scale = _map_back(law, later)
+    truth = later.values.swapaxes(0, 1)
+    return Issued(origin, outlooks, truth, offset, scale, law, inverse)
+
+
+def _of_law(law: Law, history: xr.DataArray, times: Array) -> Outlook:
+    """Moments of new values, their noise included."""
+    result = law.forecast(history, times)
+    noise = noise_at(law, law.domain.places(history).points)
+    mean, std = (result[name].values.swapaxes(0, 1) for name in ("mean", "std"))
+    return Outlook(mean, np.sqrt(std**2 + noise))
+
+
+def _map_back(law: Law, later: xr.DataArray) -> tuple[Array, Array]:
+    """Offset and scale to the units of the data; (lead, 1, point)."""
+    shape = (later.sizes["time"], 1, later.shape[-1])
+    if law.preparation is None or not law.preparation.how.is_affine:
+        return np.zeros(shape), np.ones(shape)
+    points = law.domain.places(later).points
+    offset, scale = law.preparation.affine(later["time"].values, points)
+    return offset[:, None], np.broadcast_to(scale, shape)
+
+
+# -- fields at the door ---------------------------------------------------------------
+
+
+def affine_part(prepare: Preparation) -> Preparation:
+    """The part of a preparation that is learned; selections and means are the same for all."""
+    return dataclasses.replace(
+        prepare, variable=None, select={}, average=(), rename={}, coarsen={}, missing=()
+    )
+
+
+def first_origin(fields: xr.DataArray, first: int | float) -> int:
+    """Times before the first origin, from a number or a share of all; `InputError` for others."""
+    n = fields.sizes["time"]
+    if "path_time" in fields.coords:
+        raise InputError(
+            "data",
+            expected="one clock for all paths",
+            got="times of each path's own",
+            fix="validate the paths one at a time",
+        )
+    start = round(first * n) if isinstance(first, float) else first
+    if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
+        raise InputError(
+            "first",
+            expected=f"from 4 to {n - 1} times, or that share of them",
+            got=repr(first),
+            fix="first=0.6",
+        )
+    return start
+
+
+def where_seen(
+    fields: xr.DataArray, dims: tuple[str, ...], start: int
+) -> tuple[xr.DataArray, Array]:
+    """Fields at the points that are seen before the first origin, and which of all they are.
+
+    Nobody can forecast others.
+    """
+    values = fields.values.reshape(*fields.shape[:2], -1)
+    seen = ~np.isnan(values[:, :start]).all((0, 1))
+    if seen.all():
+        return fields, seen
+    if not seen.any():
+        raise DataError(
+            "data", expected="values before the first origin", got="none",
+            fix="start later: first=0.8",
+        )  # fmt: skip
+    if len(dims) == 1:
+        return fields.isel({dims[0]: seen}), seen
+    if "point" in fields.dims:
+        return fields.isel(point=seen), seen
+    points = places_of_fields(fields, dims).points[seen]
+    coords: dict[str, Any] = {
+        str(k): v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}
+    }
+    coords |= {d: ("point", points[:, i], fields[d].attrs) for i, d in enumerate(dims)}
+    named = (("path", "time", "point"), fields.name, fields.attrs)
+    return xr.DataArray(values[..., seen], coords, *named), seen

@@ -1,0 +1,226 @@
+"""All tests of a law on data, each with the regressors that its richer model has."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import fingerprint
+from spdelaw.equation import Linear, operators
+from spdelaw.evaluation import _departures as departures
+from spdelaw.evaluation._allowance import Uncertainty, uncertainty
+from spdelaw.evaluation._bands import Band, band_tests
+from spdelaw.evaluation._departures import Departure, regression
+from spdelaw.evaluation._one_step import Errors, one_step_errors
+from spdelaw.evaluation._periods import periods_of
+from spdelaw.evaluation._series import Series, make_series
+from spdelaw.law import Law
+
+Array = np.ndarray
+
+#: Errors that are tested at most; of more, the first paths.
+MOST = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Suite:
+    """A law on data, ready to be tested.
+
+    Attributes:
+        law: without preparation or forcing.
+        errors: of the data under it.
+        known: how well its parameters are.
+        climatology: whether a mean, or a mean of each season, was estimated and taken out.
+        detrended: whether a line in time was.
+        clock: attributes of the times, for seasons.
+    """
+
+    law: Law
+    errors: Errors
+    known: Uncertainty
+    climatology: bool
+    detrended: bool
+    clock: dict
+
+    @functools.cached_property
+    def series(self) -> list[Series | None]:
+        """Every series, made white."""
+        z, slopes, growth = self.errors.z, self.errors.slopes, self.errors.growth
+        return [
+            make_series(z[..., n], slopes[..., n], growth[..., n], self._free(n), self.known, n)
+            for n in range(z.shape[-1])
+        ]
+
+    def run(self) -> tuple[list[Departure], list[Band]]:
+        """All departures, and the bands."""
+        series, z = self.series, self.errors.z
+        found = [
+            departures.variance(series),
+            departures.decay(series),
+            departures.memory(series, z),
+            departures.normality(series),
+            *self._means(),
+            *self._couplings(),
+            *self._shapes(),
+        ]
+        return found, band_tests(self.errors, self._decay_factors, self.known)
+
+    # -- regressors -----------------------------------------------------------------------
+
+    @property
+    def _linear(self) -> Linear | None:
+        dynamics = self.law.dynamics
+        return dynamics if isinstance(dynamics, Linear) else None
+
+    @functools.cached_property
+    def _held(self) -> Array:
+        """Pairs of modes that the drift couples, (N, N); all of those of other dynamics."""
+        n = self.errors.state.shape[-1]
+        if self._linear is None or self.errors.unit != "mode":
+            return np.full((n, n), self._linear is None)
+        drift = operators.as_matrix(self._linear.drift)[:n, :n]
+        return (drift != 0) & ~np.eye(n, dtype=bool)
+
+    def _free(self, n: int) -> Array:
+        """Columns that the law leaves free: coupled states, an estimated mean; (P, T, k)."""
+        state, columns = self.errors.state, []
+        if self._held[n].any():
+            columns.append(state[..., self._held[n]])
+        if self._linear is None or self.known.roots is None:
+            columns.append(state)
+        if self._linear is None:
+            columns += [x[..., n, None] for x in self._powers]
+        if self._has_mean:
+            columns.append(np.ones((*state.shape[:2], 1)))
+        if self.detrended:
+            columns.append(self._time[..., None])
+        return np.concatenate(columns, -1) if columns else np.zeros((*state.shape[:2], 0))
+
+    @property
+    def _has_mean(self) -> bool:
+        known = self._linear is None or self._linear.mean is not None
+        return known or self.climatology
+
+    @functools.cached_property
+    def _time(self) -> Array:
+        """Time from -1 to 1; (P, T)."""
+        t = np.broadcast_to(self.errors.own.times, self.errors.z.shape[:2])
+        return 2.0 * (t - t.min()) / np.ptp(t) - 1.0
+
+    def _waves(self, period: float) -> Array:
+        t = np.broadcast_to(self.errors.own.times, self.errors.z.shape[:2])
+        angles = [2.0 * np.pi * k * t / period for k in (1, 2)]
+        return np.stack([f(a) for a in angles for f in (np.cos, np.sin)], -1)
+
+    @functools.cached_property
+    def _powers(self) -> tuple[Array, ...]:
+        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N)."""
+        basis = self.errors.own.basis[:, : self.law.n_modes]
+        field = self.errors.state @ basis.T
+        size = np.sqrt(np.nanmean(field**2))
+        back = np.linalg.pinv(basis).T / (self._step_deviations * size)
+        return tuple((field / size) ** k @ back for k in (2, 3))
+
+    @functools.cached_property
+    def _step_deviations(self) -> Array:
+        """Standard deviation of a typical step of each mode, relative to the largest; (N,)."""
+        n = self.law.n_modes
+        if self._linear is None:
+            return np.ones(n)
+        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        covariance = self._linear.over(np.array([step]), np.zeros(1)).covariance[0]
+        own = np.sqrt(operators.diagonal(covariance)[:n])
+        return own / own.max()
+
+    @functools.cached_property
+    def _decay_factors(self) -> Array:
+        n = self.errors.z.shape[-1]
+        if self._linear is None or self.errors.unit != "mode":
+            return np.ones(n)
+        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        return np.exp(-step * np.maximum(operators.diagonal(self._linear.drift)[:n], 0.0))
+
+    # -- groups of tests --------------------------------------------------------------------
+
+    def _means(self) -> list[Departure]:
+        one = np.ones((*self.errors.z.shape[:2], 1))
+        found = []
+
+        def level(series: Series) -> Array:
+            return series.column(one)
+
+        def regress(test: str, columns: Array, free: bool = True) -> Departure:
+            given = level if free and not self._has_mean else None
+            parts = departures.each(self.series, lambda _, s: s.column(columns), given)
+            return regression(test, parts)
+
+        if not self._has_mean:
+            found.append(regress("mean", one, free=False))
+        if not self.detrended:
+            found.append(regress("trend", self._time[..., None]))
+        for period in periods_of(self.errors.own.times, self.clock):
+            waves = self._waves(period.length)
+            if not self.climatology:
+                found.append(regress(f"season {period.name}", waves))
+            found.append(self._noise_season(period.name, waves))
+        return found
+
+    def _noise_season(self, name: str, waves: Array) -> Departure:
+        def columns(_: int, series: Series) -> Array:
+            return series.column(waves)
+
+        return departures.of_squares(f"noise season {name}", self.series, columns)
+
+    def _couplings(self) -> list[Departure]:
+        coupled_noise = self._linear is not None and self._linear.noise.ndim == 2
+        share = self.errors.z[..., 0].size / self.known.n_train
+        shrink = 1.0 + share if coupled_noise else 1.0
+        found = [departures.coupling(self.series, self.errors.state, self._held, shrink)]
+        if not coupled_noise:
+            found.append(departures.correlation(self.series))
+        return found
+
+    def _shapes(self) -> list[Departure]:
+        """Drift that bends, and noise that grows with the state."""
+        state = self.errors.state
+        energy = (state**2).sum(-1)
+        squares = state**2 / np.nanmean(state**2, (0, 1))
+
+        def own(n: int, one: Series) -> Array:
+            return one.column(np.stack([squares[..., n], energy / np.nanmean(energy)], -1))
+
+        columns = [None if s is None else own(n, s) for n, s in enumerate(self.series)]
+        found = [departures.shared("growth", self.series, columns, squares=True)]
+        if self._linear is not None and self.errors.unit == "mode":
+            bend = [
+                None if s is None else s.column(np.stack([x[..., n] for x in self._powers], -1))
+                for n, s in enumerate(self.series)
+            ]
+            found.append(departures.shared("bend", self.series, bend))
+        return found
+
+
+def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
+    """The suite of a bare law on its fields; ``whole`` is the law with its preparation."""
+    named = (law.info.log_likelihood_of or {}).get("fingerprint")
+    seen = bool(named) and named == fingerprint(fields)
+    errors = one_step_errors(law, fields)
+    few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
+    if few < len(errors.z):
+        own = errors.own
+        times = own.times if own.times.ndim == 1 else own.times[:few]
+        errors = errors._replace(
+            z=errors.z[:few],
+            state=errors.state[:few],
+            slopes=errors.slopes[:, :few],
+            growth=errors.growth[:, :few],
+            own=own._replace(values=own.values[:few], times=times),
+        )
+    known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
+    how = None if whole.preparation is None else whole.preparation.how
+    clock = dict(whole.info.get("time", {}))
+    climatology = how is not None and how.anomalies is not None
+    return Suite(law, errors, known, climatology, how is not None and how.detrend, clock)

@@ -1,0 +1,87 @@
+"""The mean of a law: estimated last, given all else, with the uncertainty of all else.
+
+The other parameters theta maximise the likelihood with the mean integrated out
+(`spdelaw.model.evaluate_restricted`). Given them the mean is a Gaussian regression, and
+
+    m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spdelaw.infer._estimate import Estimate, MeanEstimate
+from spdelaw.infer._observed import Observed
+from spdelaw.model import Evaluation, StateSpace, with_mean
+
+Array = np.ndarray
+
+#: Step of the differences, in standard errors, and the most that a coordinate moves by.
+STEP, LARGEST_STEP = 0.02, 0.05
+
+
+def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
+    """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
+    values, phi, survey = observed.values, observed.basis(n_modes), observed.survey
+    if survey is not None:
+        rough = survey.total / np.maximum(survey.times_seen, 1)
+    else:
+        seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
+        rough = np.nansum(values, axis=(0, 1)) / seen
+    centre = np.asarray(np.linalg.lstsq(phi, rough, rcond=None)[0])
+    return observed._replace(values=values - phi @ centre), centre
+
+
+def around_mean(
+    found: Estimate,
+    mean_given: Callable[[StateSpace], tuple[Array, Array]],
+    likelihood: Callable[[StateSpace], Evaluation],
+    *,
+    anchored: bool,
+    centre: Array,
+    spread: bool = True,
+) -> Estimate:
+    """The estimate with its mean: model around it, and the likelihood there.
+
+    Args:
+        found: maximum of the restricted likelihood.
+        mean_given: mean of a law and its covariance.
+        likelihood: of a law around a mean.
+        anchored: whether the initial mean is that of the state.
+        centre: what was taken off the data before, (N,).
+        spread: False leaves out how the mean follows the other parameters.
+    """
+    value, given = mean_given(found.state_space)
+    space = with_mean(found.state_space, value, anchored)
+    slopes = np.zeros((len(value), found.columns.shape[1]))
+    if spread:
+        slopes = _slopes(found, mean_given, value)
+    plain = float(likelihood(space).log_likelihood.sum())
+    total = value + np.pad(centre, (0, len(value) - len(centre)))
+    own = MeanEstimate(total, given, slopes, anchored, found.log_likelihood)
+    space = space._replace(dynamics=space.linear.with_mean(total))
+    return found._replace(state_space=space, log_likelihood=plain, mean=own)
+
+
+def _slopes(
+    found: Estimate, mean_given: Callable[[StateSpace], tuple[Array, Array]], value: Array
+) -> Array:
+    """Change of the mean along each column of the covariance; (N, free).
+
+    Zero along a direction that leads out of what has a likelihood.
+    """
+    slopes = np.zeros((len(value), found.columns.shape[1]))
+    for i, column in enumerate(found.columns.T):
+        step = min(STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
+        with np.errstate(all="ignore"):
+            try:
+                ends = [
+                    mean_given(found.parametrisation.state_space(found.full + way * column))[0]
+                    for way in (-step, step)
+                ]
+            except np.linalg.LinAlgError:
+                continue
+        slopes[:, i] = (ends[1] - ends[0]) / (2.0 * step)
+    return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)

@@ -1,0 +1,129 @@
+"""Has the law a mean, and where does it start then?
+
+A process that returns to a mean which is not zero looks like a slow one that returns to zero. Both
+are fitted, and the mean has to gain more than chance gives it in 99 of 100 cases
+(`spdelaw.infer._mean_null`), all modes together.
+
+Around a mean a few paths start as they go on, from the stationary law, unless this costs their
+steps more likelihood than chance: a start that is known says nothing about a mean, and what it
+leaves unsaid makes slow modes too fast (Kendall 1954).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import stats
+
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._estimate import Decision, Estimate
+from spdelaw.infer._first_states import FEW_PATHS
+from spdelaw.infer._mean_null import null_gains
+from spdelaw.infer._model import Model
+from spdelaw.infer._posterior import LogPosterior, estimate
+
+Array = np.ndarray
+
+#: Rate at which a law without a mean is given one.
+LEVEL = 0.01
+#: Mean and variance, a mode, of what steps lose by chance where their start is stationary, and how
+#: many deviations more they may lose.
+LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
+
+
+#: A maximisation with all decisions taken: `Problem`, or `StatisticsProblem`.
+P = TypeVar("P", bound=Any)
+#: Makes the one of a model whose mean is zero or constant.
+Pose = Callable[[Model], P]
+
+
+def solve(pose: Pose[P], model: Model) -> tuple[P, Estimate]:
+    """The problem and its estimate, with or without a mean, as the model or the data say."""
+    if model.mean == "zero":
+        problem = pose(model)
+        return problem, problem.run()
+    around = dataclasses.replace(model, mean="constant")
+    if model.mean == "constant":
+        return _around_mean(pose, around, Decision("constant", {}))
+    try:
+        problem = pose(dataclasses.replace(model, mean="zero"))
+        found = problem.run()
+    except ConvergenceError as wrong:
+        try:
+            return _around_mean(pose, around, Decision("constant", {}))
+        except ConvergenceError:
+            raise wrong from None
+    decision = decide(problem, found)
+    if decision.answer == "zero":
+        return _said(problem, decision), found
+    return _around_mean(pose, around, decision)
+
+
+def decide(problem: Any, found: Estimate) -> Decision:
+    """Whether the data of a problem without a mean show one."""
+    n = problem.parametrisation.n_modes
+    least = float(stats.chi2.ppf(1.0 - LEVEL, n))
+    other = _quick(problem, found)
+    gain = -np.inf if other is None else other.log_likelihood - found.log_likelihood
+    compared = {"gain_of_mean": gain, "gain_needed": 0.5 * least, "level": LEVEL}
+    if 2.0 * gain <= least:
+        return Decision("zero", compared)
+    chance = null_gains(found.state_space, *problem.size)
+    needed = max(least, *(float(np.quantile(draws, 1.0 - LEVEL)) for draws in chance))
+    compared["gain_needed"] = 0.5 * needed
+    return Decision("constant" if 2.0 * gain > needed else "zero", compared)
+
+
+def _quick(problem: Any, found: Estimate) -> Estimate | None:
+    """A mean beside all that was decided without one; no standard errors. None where it fails."""
+    around = problem.around_mean()
+    near = around.posterior(found.full)
+    starts = [near.from_estimate(found, 1.0), around.posterior(around.start)]
+    best = max(starts, key=LogPosterior.start_value)
+    try:
+        return around.finished(estimate(best, polish=False))
+    except ConvergenceError:
+        return None
+
+
+def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Estimate]:
+    problem = pose(model)
+    kind = problem.decisions["initial_state"]
+    few = kind.answer == "deterministic" and problem.n_paths <= FEW_PATHS
+    if model.initial != "auto" or model.season is not None or not few:
+        return _said(problem, decision), problem.finished(problem.run())
+    given = dataclasses.replace(problem, polish=False).run()
+    stationary = pose(dataclasses.replace(model, initial="stationary"))
+    try:
+        found = stationary.run()
+        lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
+    except ConvergenceError:
+        lost = np.inf
+    n = problem.parametrisation.n_modes
+    most = LOSS * n + DEVIATIONS * np.sqrt(LOSS_VARIANCE * n)
+    compared = {**kind.compared, "loss_of_a_stationary_start": 0.5 * lost, "loss_allowed": most / 2}
+    if lost < most:
+        chosen = _said(stationary, decision, Decision("stationary", compared))
+        return chosen, chosen.finished(found)
+    chosen = _said(problem, decision, kind._replace(compared=compared))
+    return chosen, chosen.finished(problem.run())
+
+
+def _height(problem: Any, given: Estimate, found: Estimate) -> float:
+    """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
+    full, own, other = given.full.copy(), given.parametrisation, found.parametrisation
+    for part in own.parts:
+        if part in other.parts:
+            full[own.slices[part]] = found.full[other.slices[part]]
+    posterior = problem.posterior(full)
+    return float(posterior.start_value() - posterior.log_prior(posterior.base))
+
+
+def _said(problem: P, decision: Decision, start: Decision | None = None) -> P:
+    decisions = {**problem.decisions, "mean": decision}
+    if start is not None:
+        decisions["initial_state"] = start
+    return dataclasses.replace(problem, decisions=decisions)

@@ -1,0 +1,165 @@
+"""One maximisation over the sums of complete, noise-free paths, all decisions taken."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import Linear
+from spdelaw.infer._estimate import Decision, Estimate
+from spdelaw.infer._first_states import initial_state
+from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
+from spdelaw.infer._mean import around_mean
+from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import MomentEstimates, from_statistics
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import parametrise
+from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.infer._start import starting_vector
+from spdelaw.model import (
+    Evaluation,
+    StateSpace,
+    Statistics,
+    evaluate_restricted_statistics,
+    evaluate_statistics,
+    mean_given_statistics,
+)
+
+Array = np.ndarray
+
+#: Spread of first states, relative to their energy, that is rounding.
+SAME_START = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StatisticsProblem:
+    """What will be maximised, and from where; `spdelaw.infer._problem.Problem` for sums.
+
+    Attributes:
+        statistics: the sums, less the centre.
+        parametrisation: what is estimated.
+        moments: estimates to start from.
+        model: what is assumed.
+        decisions: by what they are about.
+        polish: False leaves out curvature and standard errors.
+        has_mean: whether the law has a mean; the likelihood is then the restricted one.
+        centre: what was taken off the coefficients, (N,).
+    """
+
+    statistics: Statistics
+    parametrisation: Parametrisation
+    moments: MomentEstimates
+    model: Model
+    decisions: dict[str, Decision]
+    polish: bool = True
+    has_mean: bool = False
+    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    def run(self) -> Estimate:
+        """Maximise from the moment estimates."""
+        return estimate(self.posterior(), polish=self.polish)
+
+    def posterior(self, start: Array | None = None) -> LogPosterior:
+        """Log-posterior, around a full vector where one is given."""
+        how = (self.parametrisation, self.likelihood, self.moments, self.model)
+        return log_posterior(*how, start, separable=True)
+
+    @functools.cached_property
+    def start(self) -> Array:
+        """Full vector at the moment estimates."""
+        return starting_vector(self.parametrisation, self.moments)
+
+    @property
+    def n_paths(self) -> int:
+        """Number of paths."""
+        return self.statistics.n_paths
+
+    @property
+    def size(self) -> tuple[float, int, int]:
+        """Duration and steps of a path, and number of paths."""
+        times = self.statistics.times
+        return float(np.ptp(times)), len(times) - 1, self.n_paths
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
+        return self.has_mean and self.parametrisation.initial_kind != "stationary"
+
+    def likelihood(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score; restricted, where the law has a mean."""
+        if not self.has_mean:
+            return evaluate_statistics(self.statistics, state_space)
+        s, anchored = self.statistics, self.anchored
+        return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
+
+    def around_mean(self) -> StatisticsProblem:
+        """The same with a mean, from moments of the data less a rough one."""
+        rough = rough_mean(self.statistics)
+        moments = _moments(centred(self.statistics, rough), self.model)
+        moments = moments._replace(mean=moments.mean + rough)
+        return dataclasses.replace(self, has_mean=True, polish=False, moments=moments)
+
+    def finished(self, found: Estimate) -> Estimate:
+        """The estimate with its mean, where the law has one."""
+        if not self.has_mean:
+            return found
+        return around_mean(
+            found,
+            lambda p: mean_given_statistics(self.statistics, p, anchored=self.anchored),
+            lambda p: evaluate_statistics(self.statistics, p),
+            anchored=self.anchored,
+            centre=self.centre,
+            spread=self.polish,
+        )
+
+
+def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> StatisticsProblem:
+    """Decide where paths start, and where to start; the mean is zero or constant."""
+    centre, has_mean = np.zeros(0), model.mean == "constant"
+    if has_mean:
+        centre = rough_mean(s)
+        s = centred(s, centre)
+    moments = _moments(s, model)
+    diagonal = np.diagonal(moments.spread) if moments.spread.ndim == 2 else moments.spread
+    kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
+    known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
+    parametrisation = parametrise(
+        model,
+        domain,
+        s.n_modes,
+        kind,
+        moments,
+        known_variance=0.0,
+        known_mean=known.get(str(kind.answer)),
+        origin=float(s.times[0]),
+    )
+    decisions = {"initial_state": kind}
+    found = StatisticsProblem(s, parametrisation, moments, model, decisions)
+    return dataclasses.replace(found, has_mean=has_mean, centre=centre)
+
+
+def rough_mean(s: Statistics) -> Array:
+    """Mean of all coefficients, (N,)."""
+    return np.asarray(s.first.sum(0) / (s.n_paths * len(s.times)))
+
+
+def centred(s: Statistics, mean: Array) -> Statistics:
+    """Sums of the coefficients less a mean."""
+    return s.shifted(np.broadcast_to(mean, s.first.shape))
+
+
+def _moments(s: Statistics, model: Model) -> MomentEstimates:
+    """Estimates to start from; of forced paths the response at a first guess is taken off."""
+    bare, moments = s, from_statistics(s)
+    if model.forcing is not None:
+        driven = Linear(moments.drift, moments.noise, None, model.forcing, float(s.times[0]))
+        bare = s.shifted(driven.response(s.times))
+        moments = from_statistics(bare)
+    if model.couples:
+        alike = s.n_paths < MANY_PATHS or model.forcing is None
+        from_mean = bare if alike else s.shifted(s.first / s.n_paths)
+        moments = from_pair_sums(from_mean, moments, model.couples_drift)
+    return moments

@@ -1,0 +1,164 @@
+"""How the deviations of a block of paths answer to the mean m of the law.
+
+The deviation u given m has the mean ``u_bar - K m``, where ``K_t`` solves the chain for the
+right-hand sides ``G_t``, and
+
+    I = sum_t G_t (1 - K_t),    g = sum_t G_t (c_hat_t - u_bar_t)
+
+With an anchored start the state, and not its deviation, has a given mean: the prior of the first
+free state then follows m by A: one, or ``F`` after a fixed state. The right-hand side gains
+``W A`` there, I gains ``A' W (A - K)`` and g loses ``A' W (u_bar - prior mean)``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.model._blocks import apply, as_matrix, multiply, transpose
+from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
+from spdelaw.model._collapse import Block
+from spdelaw.model._forced import without_response
+from spdelaw.model._gram import apply_gram
+from spdelaw.model._posterior import over_paths
+from spdelaw.model._state_space import StateSpace
+
+Array = np.ndarray
+
+
+class Response(NamedTuple):
+    """How the deviations of a block answer to the mean.
+
+    Attributes:
+        slope: ``K``, (T, N, N, B), or (T, N, B) where all blocks are diagonal; fixed first states
+            included.
+        information, gradient: of the mean at zero, (N, N) and (N,).
+        prior: of the free states.
+        carry: how far the prior of the first free state follows an anchored start, None without.
+    """
+
+    slope: Array
+    information: Array
+    gradient: Array
+    prior: Prior
+    carry: Array | None
+
+    @property
+    def first(self) -> Array:
+        """``K`` of the first free state, less what its prior follows; (N, N, B)."""
+        own = full_slope(self.slope[self.prior.n_fixed :][:1])[0]
+        return own if self.carry is None else own - as_matrix(self.carry)
+
+
+def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Response:
+    r, initial = float(state_space.observation_variance), state_space.initial
+    block = without_response(forced, state_space.linear)
+    prior = chain_prior(state_space, block.times)
+    prior = prior._replace(mean=prior.mean * block.unit)
+    carry = _carried(prior) if anchored else None
+    gram = block.gram[prior.n_fixed :] / r
+    found = sweep(gram, block.vector[prior.n_fixed :] / r, prior)
+    extra = None if carry is None else multiply(prior.precision, carry)
+    slope, state = _columns(found, gram, extra), chain_mean(found)
+    start_pull = None if carry is None else apply(prior.precision, state[0] - prior.mean)
+    if prior.n_fixed:
+        slope = np.concatenate([_fixed_slope(slope, anchored), slope])
+        first = np.broadcast_to(initial.mean[:, None] * block.unit, state.shape[1:])
+        state = np.concatenate([first[None], state])
+    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
+    information = _information(block.gram / r, slope, len(block.paths))
+    if carry is None or start_pull is None:
+        return Response(slope, information, pull.sum((0, 2)), prior, None)
+    back = apply(transpose(carry), start_pull) * block.unit
+    gradient = pull[prior.n_fixed :].sum((0, 2)) - back.sum(-1)
+    part = Response(slope, information, gradient, prior, carry)
+    return part._replace(information=information + _start_information(part, len(block.paths)))
+
+
+def _carried(prior: Prior) -> Array:
+    """``F`` of the first step after a fixed start, else the identity; a block."""
+    if prior.n_fixed:
+        return prior.factor[..., prior.which[0]]
+    one = np.ones((len(prior.mean), 1))
+    return one if prior.precision.ndim == 2 else as_matrix(one)
+
+
+def _fixed_slope(slope: Array, anchored: bool) -> Array:
+    """``K`` of a fixed first state, whose deviation follows the mean where it is anchored."""
+    out = np.zeros_like(slope[:1])
+    if anchored:
+        out += np.eye(slope.shape[1])[None, ..., None] if slope.ndim == 4 else 1.0
+    return out
+
+
+def _start_information(part: Response, n_paths: int) -> Array:
+    """``A' W (A - K)`` of the first free state, with A what its prior follows; (N, N)."""
+    assert part.carry is not None
+    pull = multiply(transpose(part.carry), part.prior.precision)
+    found = over_paths(multiply(as_matrix(pull), -part.first), n_paths)
+    return 0.5 * (found + found.T)
+
+
+def _columns(found: Sweep, gram: Array, extra: Array | None) -> Array:
+    """``K`` of the free states: the chain solved for the columns of ``G``, and more at its head."""
+    if found.inverse.ndim == 3:
+        return _solved(found, _with_first(gram, extra))
+    full = (
+        gram if gram.ndim == 4 else operators.embed(np.moveaxis(gram, 1, -1)).transpose(0, 2, 3, 1)
+    )
+    full = _with_first(full, None if extra is None else as_matrix(extra))
+    batch = found.inverse.shape[-1]
+    if batch == 1:
+        return _solved(found, full[..., 0])[..., None]
+    return _solved_wide(found, np.array(np.broadcast_to(full, (*full.shape[:3], batch))))
+
+
+def _solved_wide(found: Sweep, columns: Array) -> Array:
+    """``S^-1`` times columns (T, N, N, B), those of all paths at once."""
+    inverse = found.inverse
+    for t in range(1, len(columns)):
+        columns[t] += multiply(found.coupling(t - 1), multiply(inverse[t - 1], columns[t - 1]))
+    columns[-1] = multiply(inverse[-1], columns[-1])
+    for t in range(len(columns) - 2, -1, -1):
+        back = multiply(transpose(found.coupling(t)), columns[t + 1])
+        columns[t] = multiply(inverse[t], columns[t] + back)
+    return columns
+
+
+def _with_first(columns: Array, extra: Array | None) -> Array:
+    if extra is None:
+        return columns
+    batch = max(columns.shape[-1], extra.shape[-1])
+    out = np.array(np.broadcast_to(columns, (*columns.shape[:-1], batch)))
+    out[0] += extra
+    return out
+
+
+def _solved(found: Sweep, columns: Array) -> Array:
+    """``S^-1`` times columns (T, N, X), with the elimination that is there already."""
+    vectors = np.array(np.broadcast_to(columns, np.broadcast_shapes(columns.shape, (1, 1, 1))))
+    for t in range(1, len(vectors)):
+        vectors[t] += apply(found.coupling(t - 1), apply(found.inverse[t - 1], vectors[t - 1]))
+    return chain_mean(found._replace(vector=vectors))
+
+
+def _information(gram: Array, slope: Array, n_paths: int) -> Array:
+    """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
+    if slope.ndim == 3:
+        return np.diag(over_paths((gram * (1.0 - slope)).sum(0), n_paths))
+    left = np.eye(len(slope[0]))[..., None] - slope
+    if gram.ndim == 3:
+        total = (gram[:, :, None] * left).sum(0)
+    else:
+        total = np.einsum("tijb,tjkb->ikb", *np.broadcast_arrays(gram, left), optimize=True)
+    found = over_paths(total, n_paths)
+    return 0.5 * (found + found.T)
+
+
+def full_slope(slope: Array) -> Array:
+    """Diagonals (T, N, B) as matrices (T, N, N, B); matrices pass."""
+    if slope.ndim == 4:
+        return slope
+    return operators.embed(np.moveaxis(slope, 1, -1)).transpose(0, 2, 3, 1)

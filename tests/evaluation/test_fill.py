@@ -1,0 +1,223 @@
+"""Gaps filled: against the law's own answer, a Gaussian by hand, and what was held out."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import spdelaw as sl
+from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation import _fill_choice, fill_record, hold_out
+
+CALM = sl.catalogue.heat(n_modes=3, initial="stationary")
+GRID = np.linspace(0, np.pi, 13)
+QUICK = {"drift": "diagonal", "basis": "domain"}
+
+
+def record(n_paths=1, n_times=80, seed=0, std=0.05, fraction=0.3, pattern="blocks"):
+    times = 0.1 * np.arange(n_times)
+    full = sl.simulate(CALM, n_paths, times, GRID, seed=seed, observation_std=std)
+    return full, sl.mask(full, pattern, fraction=fraction, seed=seed + 1)
+
+
+def map_of_sea(n_times=48, seed=0):
+    """Monthly maps in kelvin with land, a season and clouds, latitudes from north to south."""
+    rng = np.random.default_rng(seed)
+    times = np.array(
+        [np.datetime64("2001-01-01") + np.timedelta64(30 * k, "D") for k in range(n_times)]
+    )
+    lat, lon = np.arange(15.0, -16.0, -5.0), np.arange(160.0, 200.0, 5.0)
+    state = np.zeros(3)
+    maps = np.empty((n_times, len(lat), len(lon)))
+    shapes = [np.ones((len(lat), len(lon))), np.cos(np.pi * (lon - 160) / 35) + 0 * lat[:, None],
+              np.cos(np.pi * (lat[:, None] - 15) / 30) + 0 * lon]  # fmt: skip
+    for t in range(n_times):
+        state = 0.8 * state + 0.4 * rng.standard_normal(3)
+        maps[t] = 300 + np.cos(t * 30 / 58) + sum(c * s for c, s in zip(state, shapes, strict=True))
+    maps += 0.05 * rng.standard_normal(maps.shape)
+    maps[:, 1:3, 2:4] = np.nan
+    clouds = rng.uniform(size=(n_times, 1, len(lon))) < 0.25
+    attrs = {"units": "K", "standard_name": "sea_surface_temperature"}
+    coords = {"time": times, "lat": lat, "lon": lon}
+    full = xr.DataArray(maps, coords, ("time", "lat", "lon"), name="sst", attrs=attrs)
+    return full, full.where(~xr.DataArray(clouds & np.ones_like(maps, bool), dims=full.dims))
+
+
+def test_gaps_hold_what_the_law_says_and_the_rest_stays():
+    _, gappy = record(n_paths=2, n_times=40)
+    found = fill_record(gappy, CALM.domain, 3, rest="white", **QUICK)
+    own = found.law.reconstruct(gappy)
+    missing = gappy.isnull()
+    np.testing.assert_allclose(found.data["mean"].where(missing), own["mean"].where(missing))
+    xr.testing.assert_equal(found.data["mean"].where(~missing), gappy.where(~missing))
+    assert (found.data["std"].where(~missing, 0.0) == 0).all()
+    assert (found.data["std"].where(missing, 1.0) > 0).all()
+    smooth = sl.fill(gappy, CALM.domain, 3, rest="white", smooth=True, **QUICK)
+    np.testing.assert_allclose(smooth["mean"], own["mean"])
+    seen = np.isfinite(gappy.values)
+    np.testing.assert_allclose(smooth["std"].values[seen], own["std"].values[seen])
+
+
+def test_a_gaussian_by_hand():
+    """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
+    _, gappy = record(n_times=12, fraction=0.25)
+    found = fill_record(gappy, CALM.domain, 2, rest="white", observation_noise=0.1, **QUICK)
+    space, t = found.law.state_space, gappy["time"].values
+    lam, q = np.asarray(space.linear.drift), np.asarray(space.linear.noise)
+    over_time = (q / (2 * lam))[:, None, None] * np.exp(
+        -lam[:, None, None] * np.abs(t[:, None] - t)
+    )
+    basis = found.law.domain.eigenfunctions(GRID, 2)
+    cov = np.einsum("mi,ist,ni->smtn", basis, over_time, basis).reshape(156, 156)
+    y = gappy.values.ravel()
+    seen = np.isfinite(y)
+    noisy = cov[np.ix_(seen, seen)] + 0.1**2 * np.eye(seen.sum())
+    mean = cov[np.ix_(~seen, seen)] @ np.linalg.solve(noisy, y[seen])
+    np.testing.assert_allclose(found.data["mean"].values.ravel()[~seen], mean, rtol=0, atol=1e-8)
+
+
+def test_what_is_held_out_is_never_seen(monkeypatch):
+    _, gappy = record(n_paths=2)
+    values = gappy.values
+    held = hold_out(np.isfinite(values), GRID[:, None], 5)
+    assert held.sum() > 50
+    seen_by = []
+    real = _fill_choice.learn
+
+    def watched(fields, *others):
+        seen_by.append(fields.values)
+        return real(fields, *others)
+
+    monkeypatch.setattr(_fill_choice, "learn", watched)
+    first = fill_record(gappy, CALM.domain, 2, seed=5, **QUICK)
+    assert len(seen_by) == 1
+    assert np.isnan(seen_by[0][held]).all()
+    wrong = gappy.copy(data=np.where(held, values + 50.0, values))
+    second = fill_record(wrong, CALM.domain, 2, seed=5, **QUICK)
+    np.testing.assert_array_equal(seen_by[0], seen_by[1])
+    assert second.trials[0].rmse > 20 > first.trials[0].rmse
+
+
+def test_the_climatology_does_not_see_what_is_held_out(monkeypatch):
+    _, gappy = map_of_sea()
+    laws = []
+    real = _fill_choice.learn
+    monkeypatch.setattr(_fill_choice, "learn", lambda *a: laws.append(real(*a)) or laws[-1])
+    how = sl.Preparation(anomalies="mean")
+    found = fill_record(gappy, None, 2, prepare=how, **QUICK)
+    (trained,) = laws
+    whole = found.law.preparation.coefficients
+    assert not np.allclose(trained.preparation.coefficients, whole, equal_nan=True)
+
+
+def test_held_out_clouds_look_like_gaps():
+    rng = np.random.default_rng(0)
+    seen = np.ones((1, 200, 30), dtype=bool)
+    for station in range(30):  # one outage of 20 times each
+        start = rng.integers(0, 180)
+        seen[0, start : start + 20, station] = False
+    held = hold_out(seen, rng.uniform(size=(30, 2)), 1)
+    assert not (held & ~seen).any()
+    runs = [len(r) for s in held[0].T for r in "".join("x" if h else " " for h in s).split()]
+    assert np.median(runs) >= 10
+    assert 0 < held.sum() < 0.2 * seen.sum()
+    assert ((seen & ~held).sum(1) >= 2).all()
+
+
+def test_without_gaps_discs_are_held_out():
+    points = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
+    held = hold_out(np.ones((1, 40, 36), bool), points, 0)
+    rows = held[0][held[0].any(1)]
+    assert len(rows)
+    for row in rows:  # the points that are held out are closer together than all are
+        assert points[row].var() < points.var()
+    whole = hold_out(np.ones((1, 40, 36), bool), points, 0, whole_points=True)
+    assert (whole.all(1)).sum() == 4
+
+
+def test_dense_gaps_leave_half_of_every_row():
+    rng = np.random.default_rng(0)
+    seen = rng.uniform(size=(1, 60, 40)) < 0.15
+    held = hold_out(seen, rng.uniform(size=(40, 2)), 0)
+    assert (held.sum(-1) <= 0.5 * seen.sum(-1)).all()
+    assert held.sum() > 0
+
+
+def test_land_stays_missing_and_names_and_units_stay():
+    full, gappy = map_of_sea()
+    how = sl.Preparation(anomalies="mean")
+    filled = sl.fill(gappy, prepare=how, n_modes=3, **QUICK)
+    shown = filled["mean"].isel(path=0, drop=True)
+    assert shown.dims == ("time", "lat", "lon")
+    aligned = shown.sel(lat=full["lat"])
+    np.testing.assert_array_equal(aligned["time"], full["time"])
+    np.testing.assert_array_equal(aligned.isnull(), full.isnull())
+    xr.testing.assert_allclose(aligned.where(gappy.notnull()), gappy, check_dim_order=False)
+    error = (aligned - full).where(gappy.isnull())
+    assert float(np.sqrt((error**2).mean())) < 0.35
+    assert filled["mean"].attrs["units"] == "K"
+    assert filled["std"].attrs["cell_methods"] == "realization: standard_deviation"
+    assert "held out as gaps lie" in filled.attrs["chosen_by"]
+    everywhere = sl.fill(gappy, prepare=how, n_modes=3, everywhere=True, **QUICK)
+    assert int(everywhere["mean"].isnull().sum()) == 0
+    land = everywhere["std"].isel(path=0).sel(lat=full["lat"]).where(full.isnull())
+    assert int(land.count()) == int(full.isnull().sum())
+    assert float(land.min()) > 0
+
+
+def test_deviations_hold_and_modes_are_chosen():
+    """2,000 and more missing values of the model: shares of 50, 80 and 95 % within wide limits."""
+    full, gappy = record(n_paths=6, n_times=60, fraction=0.5, std=0.1)
+    filled = sl.fill(gappy, CALM.domain, basis="domain", drift="diagonal")
+    missing = gappy.isnull()
+    z = (abs(filled["mean"] - full) / filled["std"]).where(missing)
+    for level, limit in ((0.5, 0.674), (0.8, 1.2816), (0.95, 1.96)):
+        inside = float((z < limit).where(missing).mean())
+        assert abs(inside - level) < 0.08, (level, inside)
+    assert filled["held_out_crps"].values[0] == np.nanmin(filled["held_out_crps"])
+    assert filled.sizes["candidate"] >= 4
+    error = float(np.sqrt(((filled["mean"] - full).where(missing) ** 2).mean()))
+    assert error < 0.5 * float(full.std())
+
+
+def test_a_single_path_that_is_mostly_missing():
+    full, gappy = record(n_times=120, fraction=0.85, pattern="random", std=0.1)
+    filled = sl.fill(gappy, CALM.domain, seconds=20.0)
+    error = float(np.sqrt(((filled["mean"] - full).where(gappy.isnull()) ** 2).mean()))
+    assert error < float(full.std())
+    assert not filled["mean"].isnull().any()
+
+
+def test_no_time_is_reported():
+    _, gappy = record()
+    filled = sl.fill(gappy, CALM.domain, seconds=1e-3)
+    notes = filled["candidate_note"].values
+    assert any("no time left" in note for note in notes)
+    assert "for want of time" in filled.attrs["chosen_by"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"n_modes": 0}, InputError),
+        ({"basis": "waves"}, InputError),
+        ({"drift": "steep"}, InputError),
+        ({"rest": "none"}, InputError),
+        ({"seconds": -1}, InputError),
+        ({"forcing": 1}, InputError),
+        ({"nonsense": 1}, InputError),
+        ({"prepare": "month"}, InputError),
+        ({"domain": "interval"}, InputError),
+    ],
+)
+def test_refusals(settings, kind):
+    _, gappy = record(n_times=10)
+    with pytest.raises(kind, match="expected"):
+        sl.fill(gappy, **{"domain": CALM.domain, **settings})
+
+
+def test_too_little_to_hold_out():
+    _, gappy = record(n_times=3)
+    with pytest.raises(DataError, match="enough values"):
+        sl.fill(gappy.isel(time=slice(2), x=slice(4, 7)), CALM.domain, 2)
+    with pytest.raises(InputError, match="coordinates to guess it from"):
+        sl.fill(np.zeros((3, 4, 5)))

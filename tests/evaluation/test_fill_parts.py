@@ -1,0 +1,67 @@
+"""Parts of filling: kriging of the rest against a whole Gaussian, and climatologies completed."""
+
+import numpy as np
+import xarray as xr
+
+import spdelaw as sl
+from spdelaw.evaluation._complete_climate import completed
+from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
+
+
+def places(n, rng, n_paths=1):
+    return Values(
+        rng.integers(0, n_paths, n).astype(float), rng.uniform(0, 3, n), rng.uniform(0, 2, (n, 2))
+    )
+
+
+def test_kriging_with_all_neighbours_is_the_gaussian_answer():
+    rng, kernel = np.random.default_rng(0), Kernel(0.7, 1.3, 0.2)
+    known, wanted = places(15, rng), places(4, rng)
+    rest = rng.standard_normal(15)
+    a, b = (
+        np.hstack([v.place / kernel.space, v.time[:, None] / kernel.time]) for v in (known, wanted)
+    )
+    cov = np.exp(-np.linalg.norm(a[:, None] - a, axis=-1)) + kernel.noise * np.eye(15)
+    cross = np.exp(-np.linalg.norm(b[:, None] - a, axis=-1))
+    weights = np.linalg.solve(cov, cross.T)
+    mean, share = krige(rest, known, wanted, kernel)
+    np.testing.assert_allclose(mean, weights.T @ rest, atol=1e-12)
+    np.testing.assert_allclose(share, 1 - np.sum(cross.T * weights, 0) + kernel.noise, atol=1e-12)
+
+
+def test_other_paths_say_nothing():
+    rng, kernel = np.random.default_rng(1), Kernel(1.0, 1.0, 0.1)
+    known = places(10, rng)
+    other = known._replace(path=np.ones(10))
+    mean, share = krige(np.ones(10), known, other, kernel)
+    np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+    np.testing.assert_allclose(share, 1.1)
+
+
+def test_white_rests_get_no_kernel_and_smooth_ones_do():
+    rng = np.random.default_rng(2)
+    known, wanted = places(600, rng), places(300, rng)
+
+    def wave(v):
+        return np.sin(3 * v.place[:, 0]) * np.cos(2 * v.time)
+
+    found = choose_kernel(wave(known), known, wave(wanted), wanted, (0.1, 0.1))
+    assert found is not None
+    error = krige(wave(known), known, wanted, found)[0] - wave(wanted)
+    assert np.mean(error**2) < 0.05 * np.mean(wave(wanted) ** 2)
+    assert choose_kernel(np.zeros(600), known, wave(wanted), wanted, (0.1, 0.1)) is None
+
+
+def test_months_that_a_point_never_saw_come_from_its_neighbours():
+    times = np.array(["2001-01-15", "2001-07-15", "2002-01-15", "2002-07-15"], "datetime64[ns]")
+    x = np.linspace(0, 1, 21)
+    month = np.array([1.0, -1.0, 1.0, -1.0])
+    values = month[:, None] * (2 + 3 * x)  # a plane in space, different in the two months
+    values[[0, 2], 7] = np.nan
+    fields = xr.DataArray(values[None], {"time": times, "x": x}, ("path", "time", "x"))
+    learned = sl.Preparation(anomalies="month").learn(fields)
+    assert np.isnan(learned.coefficients).sum() == 1
+    full = completed(learned)
+    np.testing.assert_allclose(full.coefficients[0], 2 + 3 * x, atol=1e-9)
+    np.testing.assert_allclose(full.coefficients[1], -2 - 3 * x, atol=1e-9)
+    assert completed(full) is full

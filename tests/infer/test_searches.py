@@ -1,0 +1,113 @@
+"""Searches that end short, and numbers that cannot be factorised: a law or one clear error."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.equation import operators
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._covariance_coordinates import Covariance
+from spdelaw.infer._door import clear_errors
+from spdelaw.infer._drift_coordinates import Stable
+from spdelaw.infer._optimise import maximise
+
+HEAT = sl.catalogue.heat(n_modes=3)
+
+
+def search(objective, size):
+    return maximise(objective, np.ones(size), size, lambda x: np.zeros((0, 0)))
+
+
+def test_a_saddle_is_left_for_the_maximum():
+    """``-(x^2 - 9)^2 / 40 - y^2 / 2`` from its saddle at the origin to ``x = +-3``."""
+
+    def objective(z):
+        x, y = z + np.array([1e-6, 0.0])
+        return -((x**2 - 9) ** 2) / 40 - y**2 / 2, np.array([-x * (x**2 - 9) / 10, -y])
+
+    found = search(objective, 2)
+    assert found.converged
+    assert found.note is None
+    np.testing.assert_allclose(np.abs(found.x), [3.0, 0.0], atol=1e-5)
+
+
+def test_a_likelihood_without_a_maximum_is_said_to_have_none():
+    """A variance that runs off to zero: the logarithm rises until numbers overflow."""
+
+    def objective(x):
+        if x[0] > 700:
+            raise OverflowError
+        return float(x[0]), np.ones(1)
+
+    found = search(objective, 1)
+    assert not found.converged
+    assert "without end" in found.note
+
+
+def test_what_cannot_be_computed_sends_the_search_back():
+    """``log x - x`` from 1/2, with the errors of libraries beyond the edge at zero."""
+
+    def objective(z):
+        x = 0.5 + z[0]
+        if x <= 0:
+            raise OverflowError if x > -1 else ValueError("array must not contain infs or NaNs")
+        return float(np.log(x) - x), np.array([1 / x - 1])
+
+    np.testing.assert_allclose(0.5 + search(objective, 1).x, 1.0, atol=1e-6)
+
+
+def test_no_likelihood_at_all_is_an_error():
+    with pytest.raises(ConvergenceError, match="fit fewer modes"):
+        search(lambda x: (np.nan, np.full(1, np.nan)), 1)
+
+
+def test_a_search_that_ends_short_returns_its_law(tmp_path):
+    """Three increments of three coupled modes: the covariance of their noise has no maximum."""
+    fields = sl.simulate(HEAT, 1, np.linspace(0, 1, 4), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        law = sl.fit(fields, HEAT.domain, 3, drift="dense", noise="dense")
+    assert law.info["converged"] is False
+    assert law.info["convergence"]["remaining_gain"] > 0
+    assert any("fit fewer modes" in note for note in law.info["warnings"])
+    assert "fit fewer modes" in repr(law)
+    law.save(tmp_path / "law")
+    assert sl.load(tmp_path / "law").info.converged is False
+    whole = sl.simulate(HEAT, 20, np.linspace(0, 1, 11), seed=1)
+    assert sl.fit(whole, HEAT.domain, 3).info["converged"] is True
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError, OverflowError, FloatingPointError])
+def test_no_error_of_a_library_leaves_a_fit(error, monkeypatch):
+    def fails(*arguments, **settings):
+        raise error("deep inside")
+
+    monkeypatch.setattr("spdelaw.infer._exact.maximum_likelihood", fails)
+    fields = sl.simulate(HEAT, 5, seed=0)
+    with pytest.raises(ConvergenceError, match="deep inside") as caught:
+        sl.fit(fields, HEAT.domain, 3)
+    assert isinstance(caught.value.__cause__, error)
+
+
+def test_own_errors_pass_the_door_as_they_are():
+    error = ConvergenceError("fit", expected="a", got="b", fix="c")
+    with pytest.raises(ConvergenceError) as caught, clear_errors():
+        raise error
+    assert caught.value is error
+
+
+def test_starts_are_stable_and_positive():
+    """The leading block of a stable matrix need not be stable; rounding makes variances vanish."""
+    whole = np.array([[-0.1, 2.0], [-2.0, 1.0]])
+    assert (np.linalg.eigvals(whole).real > 0).all()
+    block = operators.block_diagonal(whole[:1, :1], np.array([1.5]))
+    drift = Stable((1.0, 2.0))
+    assert (operators.decay_rates(drift.values(drift.start(block))) > 0).all()
+    np.testing.assert_allclose(drift.values(drift.start(whole)), whole, rtol=1e-12, atol=1e-12)
+    singular = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, -1e-17]])
+    noise = Covariance("noise_root", (1.0, 1.0, 1.0))
+    near = noise.values(noise.start(singular))
+    assert (np.linalg.eigvalsh(near) > 0).all()
+    np.testing.assert_allclose(near, singular, atol=1e-7)
