@@ -42,6 +42,7 @@ from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_ou
 from spdelaw.infer import (
     Amortized,
     Chaos,
+    Discovery,
     Engine,
     Exact,
     Learner,
@@ -62,6 +63,7 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Discovery",
     "Disk",
     "Empirical",
     "Engine",

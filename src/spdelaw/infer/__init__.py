@@ -2,6 +2,7 @@
 
 from spdelaw.infer._amortized_engine import Amortized
 from spdelaw.infer._chaos_engine import TAILS, Chaos
+from spdelaw.infer._discovery import Discovery, discover
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
@@ -10,6 +11,7 @@ from spdelaw.infer._learner import Learner
 from spdelaw.infer._model import (
     DRIFTS,
     INITIALS,
+    MEANS,
     NOISES,
     OBSERVATION_NOISES,
     RESTS,
@@ -20,12 +22,13 @@ from spdelaw.infer._model import (
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.infer._semilinear_engine import SemilinearEngine, discover
+from spdelaw.infer._semilinear_engine import SemilinearEngine
 from spdelaw.infer._update import update
 
 __all__ = [
     "DRIFTS",
     "INITIALS",
+    "MEANS",
     "NOISES",
     "OBSERVATION_NOISES",
     "RESTS",
@@ -33,6 +36,7 @@ __all__ = [
     "WORDS",
     "Amortized",
     "Chaos",
+    "Discovery",
     "Engine",
     "Exact",
     "Learner",

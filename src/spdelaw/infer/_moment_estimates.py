@@ -114,6 +114,12 @@ def sum_of_rows(block: Block) -> tuple[Array, int]:
     return np.where(good[:, None], block.estimate, 0.0).sum((0, 2)), int(good.sum())
 
 
+def squares_of_rows(block: Block, mean: Array) -> Array:
+    """The squares of such rows around a mean, summed; (N,)."""
+    gap = (block.estimate - mean[:, None]) ** 2
+    return np.where(determined_rows(block)[:, None], gap, 0.0).sum((0, 2))
+
+
 def energy_of(block: Block) -> float:
     """Sum of squares of the observed values inside the modes."""
     return float(np.vdot(block.vector, block.estimate))

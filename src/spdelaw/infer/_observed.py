@@ -118,17 +118,22 @@ class Observed(NamedTuple):
             check_values(self.fields)
         return self._replace(survey=found)
 
+    def seen_points(self) -> Array:
+        """Whether each point is ever seen, (M,); most data tell by their first row."""
+        if not np.isnan(np.asarray(self.values[0, 0])).any():
+            return np.ones(len(self.points), bool)
+        survey = self.surveyed().survey if self.is_lazy else self.survey
+        return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
+
     def where_seen(self) -> Observed:
         """The same without points that no path ever sees, such as land: they do not exist."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
-        observed, survey = self.surveyed() if self.is_lazy else self, None
-        if observed.survey is None:
-            seen = ~np.isnan(self.values).all((0, 1))
-        else:
-            seen, survey = observed.survey.seen, observed.survey.where_seen
+        observed = self.surveyed() if self.is_lazy else self
+        seen = observed.seen_points()
         if seen.all() or not seen.any():
             return observed
+        survey = None if observed.survey is None else observed.survey.where_seen
         fields = self.fields.isel({self.fields.dims[-1]: seen})
         values, points = self.values[..., seen], self.points[seen]
         return self._replace(values=values, points=points, fields=fields, survey=survey)

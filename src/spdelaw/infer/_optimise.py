@@ -195,6 +195,8 @@ def _quasi_newton(
             best = -value, start + scale * u
         return -value, -gradient * scale
 
+    if not len(start):  # everything is held
+        return start, objective(start)[0]
     options = {"gtol": 1e-4, "maxiter": max_iterations}
     origin = np.zeros(len(start))
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself

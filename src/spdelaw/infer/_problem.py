@@ -20,6 +20,7 @@ from spdelaw.infer._moment_estimates import (
     MomentEstimates,
     energy_of,
     from_coefficients,
+    squares_of_rows,
     sum_of_rows,
 )
 from spdelaw.infer._parametrisation import Parametrisation
@@ -47,6 +48,8 @@ WARM_PATHS, WARM_TIMES = 100, 600
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
 SMOOTH_STARTS = 4
+#: Shares of the mean square that are tried as noise where rows do not determine the modes.
+NOISE_SHARES = (0.5, 0.1, 0.01)
 #: Modes from which on a formula has fewer numbers than they have.
 FORMULA_MODES = 3
 
@@ -156,17 +159,34 @@ class Problem:
         """Duration and steps of a path, and number of paths."""
         return self.design.span, self.design.times.shape[-1] - 1, self.n_paths
 
-    def around_mean(self) -> Problem:
-        """The same with a mean, from moments of the data less a rough one."""
+    @functools.cached_property
+    def rough(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients of well observed rows; (N,) each."""
+        n = self.collapsed.n_modes
         total, count = (sum(part) for part in zip(*self.collapsed.over(sum_of_rows), strict=True))
-        rough = total / max(count, 1)
-        own = Linear(self.moments.drift, self.moments.noise, mean=rough)
+        if not count:
+            return np.zeros(n), np.ones(n)
+        mean = total / count
+        return mean, np.sqrt(sum(self.collapsed.over(squares_of_rows, mean)) / count)
+
+    def shifted(self, by: Array, *, has_mean: bool) -> Problem:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        own = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, own)
         moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
-        moments = moments._replace(mean=moments.mean + rough, n_values=self.count)
-        return dataclasses.replace(self, has_mean=True, polish=False, moments=moments)
+        design = self.design._replace(values=self.design.values - self.design.basis @ by)
+        centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
+        return dataclasses.replace(
+            self,
+            design=design,
+            collapsed=data,
+            moments=moments._replace(n_values=self.count),
+            centre=centre,
+            has_mean=has_mean,
+            polish=False,
+        )
 
     @property
     def anchored(self) -> bool:
@@ -268,24 +288,30 @@ def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> 
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:
-    """Starts of a tied drift that share the energy of the data, slow to fast.
+    """Starts that share the energy of the data among the modes, slow to fast, and noise.
 
     Scattered points that barely tell the modes apart give least-squares coefficients, and so
-    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays.
+    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
+    single modes run off to white noise.
     """
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
-    if not isinstance(drift, OperatorTied) or not np.any(drift.mu):
+    scattered = problem.is_diagonal and not design.rows_determine
+    if not (isinstance(drift, OperatorTied) or scattered) or not np.any(design.mu):
         return
-    mu, n, span = np.asarray(drift.mu), np.arange(1, len(drift.mu) + 1), design.span
-    share = np.mean(design.basis**2, axis=0) / n
+    mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
+    share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
+    shares = NOISE_SHARES if "observation" in parts and not design.rows_determine else (0.0,)
     for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
-        level = problem.mean_square / np.sum(share / (2.0 * lam))
-        start = problem.start.copy()
-        start[slices["drift"]] = drift.start(lam)
-        start[slices["noise"]] = noise.start(level / n)
-        yield start
+        for left in shares:
+            level = (1.0 - left) * power / np.sum(share / (2.0 * lam))
+            start = problem.start.copy()
+            start[slices["drift"]] = drift.start(lam)
+            start[slices["noise"]] = noise.start(level / n)
+            if left:
+                start[slices["observation"]] = parts["observation"].start(np.asarray(left * power))
+            yield start
 
 
 def formula_starts(problem: Problem) -> Iterator[Array]:

@@ -38,6 +38,8 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         "points": law.points,
         "info": dict(law.info),
     }
+    if law.offset is not None:
+        described["offset"] = law.offset
     if law.coordinates is not None:
         described["coordinates"] = {k: v.values for k, v in law.coordinates.data_vars.items()}
         described["coordinate_names"] = list(law.coordinates["coordinate"].values)
@@ -66,6 +68,7 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         "statistics": _statistics(d.get("statistics")),
         "preparation": _preparation(d.get("preparation")),
         "rest": Rest(**d["rest"]) if "rest" in d else None,
+        "offset": d.get("offset"),
         **{key: d[key] for key in PLAIN},
     }
 

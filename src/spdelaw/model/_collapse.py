@@ -181,7 +181,11 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
 
 
 def _first_paths(block: Block, n_paths: int) -> Block:
-    keep = block.paths < n_paths
+    return some_paths(block, block.paths < n_paths)
+
+
+def some_paths(block: Block, keep: Array) -> Block:
+    """The paths of a block for which ``keep`` (P,) is true."""
     if keep.all():
         return block
 

@@ -16,6 +16,7 @@ from spdelaw.equation import reaction_rate, substeps
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.semilinear._layout import Layout, layout
 from spdelaw.infer.semilinear._optimise import (
+    ALLOWED_SHIFT,
     Maximum,
     Objective,
     information,
@@ -32,8 +33,6 @@ Maker = Callable[[Layout, Transitions, int], Objective]
 
 #: The warm-up uses this many transitions a parameter.
 WARM = 50
-#: Change, in standard errors, that twice the sub-steps may make.
-ALLOWED_SHIFT = 0.3
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
 #: Transitions from which curvature and change by finer steps are computed: scheme, closure.
@@ -64,7 +63,7 @@ def fit_complete(
         domain: where the modes live.
         terms: names, such as ("u", "u^3").
         noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
-        fixed: parameters to hold; ``kappa`` is held at 0, None frees it.
+        fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         scheme: "exact", or "semi_implicit" for fields that this scheme made, step by step.
 
     Returns:
@@ -131,7 +130,7 @@ def _finish(
         if shift <= ALLOWED_SHIFT or 2 * n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
-    warn_if_coarse(shift, ALLOWED_SHIFT)
+    warn_if_coarse(shift)
     # What is left of the score, and what finer steps change, is one Newton step.
     end = best.x + covariance @ best.scores.sum(0) + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores
@@ -142,7 +141,7 @@ def _finish(
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
             "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": used,
-            "n_transitions": len(data.dt),
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
 
