@@ -38,10 +38,20 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
+from spdelaw.evaluation import (
+    Comparison,
+    Scorecard,
+    Skill,
+    compare,
+    evaluate,
+    fill,
+    leave_future_out,
+    skill,
+)
 from spdelaw.infer import (
     Amortized,
     Chaos,
+    Discovery,
     Engine,
     Exact,
     Learner,
@@ -51,6 +61,7 @@ from spdelaw.infer import (
     Normal,
     discover,
     fit,
+    fit_many,
     update,
 )
 from spdelaw.law import Law, load
@@ -61,6 +72,8 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Comparison",
+    "Discovery",
     "Disk",
     "Empirical",
     "Engine",
@@ -91,6 +104,7 @@ __all__ = [
     "White",
     "as_fields",
     "catalogue",
+    "compare",
     "datasets",
     "describe",
     "discover",
@@ -98,6 +112,7 @@ __all__ = [
     "evaluate",
     "fill",
     "fit",
+    "fit_many",
     "from_table",
     "leave_future_out",
     "load",

@@ -35,10 +35,12 @@ class Engine(abc.ABC):
     Attributes:
         name: of the engine.
         honours: words of `spdelaw.Model` that it acts on; others are refused if they are said.
+        in_blocks: whether it takes lazy values piece by piece; else they come in memory.
     """
 
     name: str
     honours: frozenset[str] = frozenset()
+    in_blocks: bool = False
     registry: ClassVar[dict[str, type[Engine]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -69,14 +71,19 @@ class Engine(abc.ABC):
             model: what is assumed; a forcing is on the clock of the data.
             level: of the intervals.
             seed: of whatever is drawn.
-            executor: None, or where independent pieces of work can run (its method ``map``).
+            executor: None, or where independent pieces of work can run, see
+                `spdelaw.data.over_blocks`.
             progress: None, True, or a function that is told how far the work is.
         """
 
     def check(self, model: Model, bootstrap: int) -> None:
-        """Raise `InputError` for what this engine cannot do, before any work."""
+        """Raise `InputError` for what this engine cannot do, before any work.
+
+        A mean that is zero or known is off the data before any engine sees them.
+        """
         for word, value in model.said().items():
-            if word not in self.honours:
+            known = word == "mean" and not (isinstance(value, str) and value == "constant")
+            if word not in self.honours and not known:
                 raise InputError(
                     word,
                     expected=f"its default: engine={self.name!r} does not use it",

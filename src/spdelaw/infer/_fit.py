@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, probability, whole
-from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of
+from spdelaw.data import (
+    Preparation,
+    Prepared,
+    PreparedFields,
+    check_plausible,
+    hints,
+    labels_of,
+    place_of,
+)
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
@@ -17,10 +25,12 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._engine import Engine, make_engine
 from spdelaw.infer._forcing import with_forcing_on_clock
+from spdelaw.infer._known_mean import with_known_mean, without_known_mean
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
+from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
 from spdelaw.law import Law
 
 
@@ -52,7 +62,8 @@ def fit(
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
-        executor: where replicates run, such as a ``ThreadPoolExecutor``; None for here.
+        executor: where lazy data and replicates are worked on: None for here, a
+            ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
@@ -64,33 +75,48 @@ def fit(
         >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
         array([ 1.,  4.,  9., 16.])
     """
-    _check_domain(domain)
+    check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
-    model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+    own = {name: words.pop(name) for name in WORDS if name in words}
+    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model(model, ASSUMED | own if bends and model is None else own)
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
+    place = place_of(executor)
     wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
     engine.check(model, whole("bootstrap", bootstrap, 0))
-    prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
-    fields = data if prepared is None else prepared.apply(data, domain.dims)
-    observed = observe(fields, domain, **adapter)
+    fields, prepared = _entered(data, prepare, domain, model, adapter)
+    observed = observe(fields, domain, place, **adapter)
+    if not engine.in_blocks:
+        observed = observed.in_memory()
     model = with_forcing_on_clock(model, observed)
-    said = _said(observed, prepared)
+    if prepared is None and isinstance(observed.values, np.ndarray):
+        check_plausible(observed.fields)
+    raw, honoured = observed, "mean" in engine.honours
+    observed, model, mean = without_known_mean(observed, model, honoured)
+    if not isinstance(model.known_variance, np.ndarray):
+        mean = None if mean is None else mean[raw.seen_points()]
+        observed = observed.where_seen()
+        raw = observed if mean is None else raw.where_seen()
     with clear_errors():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
+    said = _said(observed, prepared, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    return _with_origin(with_rest(law, observed, wanted), observed, prepared)
+    law = with_rest(law, observed, wanted)
+    law = law if mean is None else with_known_mean(law, mean, raw)
+    return _with_origin(law, observed, prepared)
 
 
-def _check_domain(domain: Any) -> None:
+def check_domain(domain: Any) -> None:
+    """Refuse what is no domain."""
     if not isinstance(domain, AbstractDomain):
         expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
@@ -110,10 +136,15 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
     return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
 
 
-def _prepared(
-    prepare: Any, data: Any, domain: AbstractDomain, model: Model, adapter: dict[str, Any]
-) -> Prepared:
-    instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
+def _entered(
+    data: Any, prepare: Any, domain: AbstractDomain, model: Model, adapter: dict[str, Any]
+) -> tuple[Any, Prepared | None]:
+    """Data as they are, or prepared once, and by what."""
+    ready = isinstance(data, PreparedFields)
+    if prepare is None and not ready:
+        return data, None
+    if not ready:
+        instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if adapter:
         raise InputError(
             "keyword",
@@ -128,17 +159,22 @@ def _prepared(
             got="prepare=",
             fix="prepare the fields and the forcing alike, then fit without prepare",
         )
-    return prepare.learn(data, domain.dims)
+    if isinstance(data, PreparedFields):
+        return data
+    prepared = prepare.learn(data, domain.dims)
+    return prepared.apply(data, domain.dims), prepared
 
 
-def _said(observed: Observed, prepared: Prepared | None) -> list[str]:
-    """What looks unintended in the data, where they are in memory; `DataError` for fill values."""
+def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
+    """What looks unintended in the data, where they are in memory.
+
+    A law that bends is about the field itself: its mean is no mistake.
+    """
     known = [] if prepared is None else prepared.notes
     if not isinstance(observed.values, np.ndarray):
         return known
-    if prepared is None:
-        check_plausible(observed.fields)
-    return [*known, *hints(observed.fields, prepared is not None and prepared.how.is_affine)]
+    affine = prepared is not None and prepared.how.is_affine
+    return [*known, *hints(observed.fields, affine, has_mean)]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:

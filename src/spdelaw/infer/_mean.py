@@ -24,11 +24,21 @@ STEP, LARGEST_STEP = 0.02, 0.05
 
 def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
     """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
-    values, phi = observed.load(), observed.basis(n_modes)
-    seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
-    rough = np.nansum(values, axis=(0, 1)) / seen
+    values, phi, survey = observed.values, observed.basis(n_modes), observed.survey
+    if survey is not None:
+        rough = survey.total / np.maximum(survey.times_seen, 1)
+    else:
+        seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
+        rough = np.nansum(values, axis=(0, 1)) / seen
     centre = np.asarray(np.linalg.lstsq(phi, rough, rcond=None)[0])
     return observed._replace(values=values - phi @ centre), centre
+
+
+def distance_of_fields(observed: Observed, n_modes: int) -> float:
+    """Mean of the fields in the modes, relative to their deviations from it."""
+    less, centre = centred_fields(observed, n_modes)
+    mean = observed.basis(n_modes) @ centre
+    return float(np.sqrt(np.mean(mean**2) / max(np.nanmean(less.values**2), 1e-300)))
 
 
 def around_mean(

@@ -20,10 +20,11 @@ from spdelaw.equation import (
     SpectralSPDE,
     check_times,
 )
-from spdelaw.errors import InputError
+from spdelaw.errors import DataError, InputError
 from spdelaw.law import _citation, _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
+from spdelaw.law._lazy import blocks_of, is_lazy
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
@@ -65,6 +66,8 @@ class Law:
             `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
+        offset: part of a known mean that lies outside the modes, at the points of the data: off the
+            data that come in, in what goes out. None without.
     """
 
     domain: AbstractDomain
@@ -81,6 +84,7 @@ class Law:
     statistics: Statistics | None = None
     preparation: Prepared | None = None
     rest: Rest | None = None
+    offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
@@ -115,6 +119,16 @@ class Law:
         return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
+    def known_mean(self) -> Array | None:
+        """Field over the points that a fit was told to take for the mean, None without."""
+        if self.info.get("mean") != "known" or self.offset is None:
+            return None
+        own = self.dynamics.mean if isinstance(self.dynamics, Linear) else None
+        if own is None:
+            return self.offset
+        return self.offset + self.domain.eigenfunctions(self.points, len(own)) @ own
+
+    @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
         d, start = self.linear, self.initial
@@ -145,7 +159,7 @@ class Law:
         if isinstance(own, Linear):
             own = own.undriven
         info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
-        return dataclasses.replace(self, preparation=None, dynamics=own, info=info)
+        return dataclasses.replace(self, preparation=None, dynamics=own, info=info, offset=None)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
@@ -184,6 +198,8 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
+        if is_lazy(data):
+            return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)
         space, unresolved = self.bare.state_space, self.unresolved_variance
@@ -309,7 +325,8 @@ class Law:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
         ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``.
+        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
+        ones a column ``term``.
         """
         return _export.to_pandas(self.parameters)
 
@@ -328,3 +345,17 @@ class Law:
     def __dir__(self) -> list[str]:
         """What completion shows: public names alone."""
         return [name for name in super().__dir__() if not name.startswith("_")]
+
+
+def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
+    """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
+    kinds = {part.attrs["of"] for part in parts}
+    if len(kinds) > 1:
+        raise DataError(
+            "data",
+            expected="paths whose numbers have a density alike",
+            got=" and ".join(sorted(kinds)),
+            fix="load the data first: data.load()",
+        )
+    count = sum(part.attrs["count"] for part in parts)
+    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)

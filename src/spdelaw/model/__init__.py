@@ -4,7 +4,7 @@ from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths
+from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
 from spdelaw.model._filter import (
     Filtered,
     filter_log_likelihood,
@@ -15,6 +15,7 @@ from spdelaw.model._filter import (
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
+from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
 from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
@@ -79,6 +80,7 @@ __all__ = [
     "chaos_log_likelihood",
     "closure_scores",
     "collapse",
+    "collapse_pieces",
     "collect",
     "component_innovations",
     "evaluate_chaos",
@@ -105,6 +107,8 @@ __all__ = [
     "smooth_block",
     "smooth_semilinear",
     "smooth_states",
+    "some_paths",
+    "statistics_of_pieces",
     "transition_innovations",
     "transitions",
     "white_noise_z",
