@@ -18,7 +18,7 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.equation import bind  # isort: skip
-from spdelaw.infer.semilinear import Layout, discover, fit_transitions  # isort: skip
+from spdelaw.infer.semilinear import Layout, fit_transitions, select  # isort: skip
 from spdelaw.model import Transitions, transitions  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_semilinear_recipes"
@@ -80,7 +80,7 @@ def one(name: str, n_paths: int, seed: int) -> dict[str, Any]:
     data = transitions(coefficients(fields), times)
     fit = fit_transitions(form(tuple(RECIPES[name]["terms"])), data, scheme="semi_implicit")
     wall, cpu = time.perf_counter() - clock[0], time.process_time() - clock[1]
-    found = discover(lambda terms: _fit(terms, data), LIBRARY, bootstrap=0)
+    found = select(_fit(LIBRARY, data), lambda terms: _fit(terms, data), bootstrap=0)
     error = np.sqrt(sum((fit.values[k] - v) ** 2 for k, v in truth.items()))
     z = {k: (fit.values[k] - v) / fit.robust_errors[k] for k, v in truth.items()}
     return {

@@ -38,10 +38,20 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
+from spdelaw.evaluation import (
+    Comparison,
+    Scorecard,
+    Skill,
+    compare,
+    evaluate,
+    fill,
+    leave_future_out,
+    skill,
+)
 from spdelaw.infer import (
     Amortized,
     Chaos,
+    Discovery,
     Engine,
     Exact,
     Learner,
@@ -61,6 +71,8 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Comparison",
+    "Discovery",
     "Disk",
     "Empirical",
     "Engine",
@@ -91,6 +103,7 @@ __all__ = [
     "White",
     "as_fields",
     "catalogue",
+    "compare",
     "datasets",
     "describe",
     "discover",

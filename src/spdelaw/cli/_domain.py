@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli._fields import stored_equation
+from spdelaw.cli._fields import stored_domain
 from spdelaw.cli._options import numbers, one_of, positive_number
 from spdelaw.data import canonical, guess_boundary, guess_side, read_regular
 from spdelaw.domain import AbstractDomain, Box, Disk, Interval, Line, Plane, Sphere, from_dict
@@ -60,8 +60,7 @@ def dims_of(name: str | None) -> tuple[str, ...]:
 
 def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     """The domain that was asked for, or that the file itself describes."""
-    equation = stored_equation(fields)
-    own = None if equation is None else equation.domain
+    own = stored_domain(fields)
     name = asked.name
     if name is not None and name.endswith(".json"):
         _refuse(asked, name, ())

@@ -12,7 +12,7 @@ from spdelaw.cli import _options
 from spdelaw.cli._fields import check_same_domain, read_fields, read_for, stored_equation
 from spdelaw.cli._law_file import load_law
 from spdelaw.cli._output import Output
-from spdelaw.equation import SpectralSPDE
+from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import evaluate
 from spdelaw.law import Law
@@ -66,7 +66,7 @@ def command(
     output.line(repr(card))
     output.document(
         command="evaluate", law=str(law), data=str(file), truth=known.source,
-        verdict=card.verdict, scorecard=card.to_dict(),
+        verdict=card.verdict, advice=card.advice, scorecard=card.to_dict(),
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def find_truth(
         raise InputError(
             "--truth", expected="either --truth or --no-truth", got="both", fix="leave one out"
         )
-    if unwanted:
+    if unwanted or (given is None and not isinstance(law.dynamics, Linear)):
         return Truth(None, "not used")
     source = file if given is None else given
     equation = stored_equation(fields if given is None else read_fields(given))

@@ -32,9 +32,9 @@ def read_for(
         own = None if law.preparation is None else law.preparation.how.variable
         return select_variable(read_dataset(file, columns=named), variable or own)
     fields = read_fields(file, variable)
-    equation = stored_equation(fields)
-    if equation is not None:
-        check_same_domain(str(file), equation.domain, law.domain)
+    domain = stored_domain(fields)
+    if domain is not None:
+        check_same_domain(str(file), domain, law.domain)
     return fields.load()
 
 
@@ -69,13 +69,24 @@ def select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
 
 
 def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
-    """The equation in the attributes of a simulated file; None where there is none."""
+    """The linear equation in the attributes of a simulated file; None where there is none."""
     stored = fields.attrs.get("equation")
     try:
         description = json.loads(stored) if isinstance(stored, str) else stored
         return SpectralSPDE.from_dict(description) if isinstance(description, dict) else None
     except (ValueError, RecursionError, SpdeLawError):
         return None  # an attribute of the same name with another meaning
+
+
+def stored_domain(fields: xr.DataArray) -> AbstractDomain | None:
+    """Domain of the equation in the attributes of a simulated file, linear or not; else None."""
+    stored = fields.attrs.get("equation")
+    try:
+        description = json.loads(stored) if isinstance(stored, str) else stored
+        known = dict(description or {})
+        return SpectralSPDE.from_dict(known.get("linear", known)).domain
+    except (TypeError, ValueError, RecursionError, SpdeLawError):
+        return None
 
 
 def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) -> None:

@@ -24,15 +24,24 @@ from spdelaw.cli._law_file import (
     show_dynamics,
     show_notes,
 )
-from spdelaw.cli._options import one_of, word_or_count
+from spdelaw.cli._options import names_of, one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target
-from spdelaw.data import Columns, fingerprint, read
+from spdelaw.data import Columns, fingerprint, read, read_dataset
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer import DRIFTS, INITIALS, NOISES, OBSERVATION_NOISES, engine_names, fit
+from spdelaw.infer import (
+    DRIFTS,
+    INITIALS,
+    MEANS,
+    NOISES,
+    OBSERVATION_NOISES,
+    RESTS,
+    engine_names,
+    fit,
+)
 from spdelaw.law import Law
 
 EXAMPLES = """**Examples**
@@ -51,6 +60,8 @@ spdelaw fit sst.nc --anomalies month --select longitude=150:270 --out sst.law
 
 spdelaw fit sst.nc --anomalies month --dry-run
 
+spdelaw fit rain.nc --mean constant --modes 6 --out rain.law
+
 spdelaw fit stations.csv --time date --value tmax --station id --lon lon --lat lat --dry-run
 
 spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out globe.law
@@ -58,6 +69,8 @@ spdelaw fit globe.nc --domain sphere --anomalies month --drift normal --out glob
 spdelaw fit heated.nc --domain interval --forcing heater.nc --modes 8 --out heated.law
 
 spdelaw fit storms.nc --season 365.25 4 --modes 6 --out storms.law
+
+spdelaw fit fronts.nc --terms u,u^3 --modes 16 --out fronts.law
 
 spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
 
@@ -115,19 +128,30 @@ def command(
     ] = "auto",
     initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
     drift: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="diagonal, parametric (kappa + nu mu^s), normal (pairs that turn) or dense."
+            help="diagonal (the default), parametric (kappa + nu mu^s; the default beside "
+            "--terms), normal (pairs that turn) or dense."
         ),
-    ] = DRIFTS[0],
+    ] = None,
     noise: Annotated[
-        str,
-        typer.Option(help="diagonal, parametric (scale n^-exponent), low_rank or dense."),
-    ] = NOISES[0],
+        str | None,
+        typer.Option(
+            help="diagonal (the default), parametric (scale n^-exponent; the default beside "
+            "--terms), low_rank or dense."
+        ),
+    ] = None,
+    terms: Annotated[
+        str | None,
+        typer.Option(help="Terms beyond the linear drift, with commas, such as u,u^3."),
+    ] = None,
     noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
     ] = "auto",
+    rest: Annotated[
+        str, typer.Option(help="What the modes leave over: white, memory (per point) or auto.")
+    ] = RESTS[0],
     forcing: Annotated[
         Path | None,
         typer.Option(help="File with a known forcing (time, x), in units of the field by time."),
@@ -136,6 +160,13 @@ def command(
         tuple[float, int] | None,
         typer.Option(help="Period of the noise, in the data's unit of time, and its parts."),
     ] = None,
+    mean: Annotated[
+        str,
+        typer.Option(
+            help="State that the field returns to: zero, constant (estimated), auto (tested for), "
+            "or a file with the known mean (x)."
+        ),
+    ] = MEANS[0],
     engine: Annotated[
         str,
         typer.Option(
@@ -211,11 +242,11 @@ def command(
         target = _target(out, force, dry_run)
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
-            "observation_noise": _observation_noise(observation_noise),
+            "observation_noise": observation_noise_of(observation_noise),
             "initial": one_of("--initial", initial, INITIALS),
-            "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
-            "noise_rank": noise_rank,
+            "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
+            "mean": _mean(mean),
             "level": level, "bootstrap": bootstrap, "seed": seed,
             "engine": one_of("--engine", engine, engine_names()),
         }  # fmt: skip
@@ -223,6 +254,12 @@ def command(
                      "checkpoint": checkpoint, "threads": threads}  # fmt: skip
         settings |= {key: value for key, value in of_engine.items() if value is not None}
         settings |= _engine_options(engine_option or [])
+        if drift is not None:
+            settings["drift"] = one_of("--drift", drift, DRIFTS)
+        if noise is not None:
+            settings["noise"] = one_of("--noise", noise, NOISES)
+        if terms is not None:
+            settings["terms"] = names_of("--terms", terms)
         if season is not None:
             settings["season"] = Season(*season)
         if forcing is not None:
@@ -235,9 +272,9 @@ def command(
             show_plan(output, file, source, chosen, n_modes)
             return
         settings["prepare"] = source.preparation
-        with output.busy(f"fitting {file}"), _said_once(output):
+        with output.busy(f"fitting {file}"), said_once(output):
             law = fit(source.data, chosen.domain, n_modes, **settings)
-    law = _with_source(law, file, source.fields, columns)
+    law = with_source(law, file, source.fields, columns)
     law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
@@ -269,7 +306,7 @@ def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
     return check_law_target(out, force=force)
 
 
-def _with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -> Law:
+def with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -> Law:
     """Law that knows the file and the content it was learned from."""
     data = {"file": str(file), "fingerprint": fingerprint(fields)}
     data |= {"columns": columns_text(columns)} if columns.given else {}
@@ -277,7 +314,7 @@ def _with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -
 
 
 @contextlib.contextmanager
-def _said_once(output: Output) -> Iterator[None]:
+def said_once(output: Output) -> Iterator[None]:
     """Leave a warning to the notes of the law, where those are shown."""
     with warnings.catch_warnings():
         if output.talks or output.json:
@@ -285,7 +322,8 @@ def _said_once(output: Output) -> Iterator[None]:
         yield
 
 
-def _observation_noise(text: str) -> str | float:
+def observation_noise_of(text: str) -> str | float:
+    """A word, or a number, or `InputError`."""
     if text in OBSERVATION_NOISES:
         return text
     try:
@@ -295,6 +333,20 @@ def _observation_noise(text: str) -> str | float:
             "--observation-noise", expected=f"one of {', '.join(OBSERVATION_NOISES)} or a number",
             got=repr(text), fix="pass --observation-noise auto",
         ) from error  # fmt: skip
+
+
+def _mean(text: str) -> Any:
+    """One of the words, or the one variable of a file."""
+    if text in MEANS:
+        return text
+    expected, got = f"one of {', '.join(MEANS)}, or a file with one variable", repr(text)
+    found = read_dataset(text) if Path(text).exists() else xr.Dataset()
+    if len(found.data_vars) != 1:
+        got = f"{len(found.data_vars)} variables in {text}" if found.data_vars else got
+        raise InputError("--mean", expected=expected, got=got, fix="pass --mean auto")
+    field = next(iter(found.data_vars.values()))
+    single = [dim for dim in ("path", "time") if field.sizes.get(dim) == 1]
+    return field.squeeze(single, drop=True)
 
 
 def _engine_options(texts: list[str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "simulate": "Simulate paths of an equation of the catalogue and write them to a file.",
     "info": "Describe the fields of a file: whatever `fit` can read, and how it would read it.",
     "fit": "Learn the law of the fields in a file: spectra, initial state, noise, with intervals.",
+    "discover": "Learn which terms the fields in a file obey, and their law with these terms.",
     "show": "Show a law: every parameter with its interval, how it was found, what to cite.",
     "sample": "Draw new paths from a law, at the times and points of its data by default.",
     "reconstruct": "Reconstruct fields under a law: mean and standard deviation at every time and "
@@ -28,6 +29,9 @@ COMMANDS = {
     "forecast": "Forecast paths from their history: mean and standard deviation, and draws on "
     "request.",
     "evaluate": "Judge a law on fields it has not seen: errors, calibration, model checks.",
+    "compare": "Compare laws: likelihoods, nested tests, scores on new data, parameters side by "
+    "side.",
+    "skill": "Score forecasts of the past beside climatology, persistence, its decay and a LIM.",
     "report": "Write one HTML page: what was learned, how sure, does it fit, with figures to move.",
     "reproduce": "Run the paper's comparison again: five baselines, the engines, the limits.",
 }

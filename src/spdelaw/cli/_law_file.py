@@ -18,6 +18,7 @@ from spdelaw.law import Law, load
 COLUMNS = {
     "eigenvalue": "lambda",
     "noise_variance": "q",
+    "mean": "mean",
     "initial_mean": "initial mean",
     "initial_variance": "initial variance",
 }
@@ -66,6 +67,7 @@ def show_dynamics(output: Output, title: str, law: Law, most: int | None = None)
         names = tuple(str(n) for n, t in table if t.dims == ("mode", "statistic"))
         own = tuple(n for n in names if not n.startswith("initial"))
         show_parameters(output, title, law, own, most)
+        show_terms(output, law)
         return
     modes, percent = law.eigenmodes(), f"{100 * law.parameters.attrs['interval_level']:g} %"
     header = ["eigenmode", "e-folding time", f"{percent} interval", "period", f"{percent} interval"]
@@ -85,6 +87,17 @@ def show_dynamics(output: Output, title: str, law: Law, most: int | None = None)
         for i in range(min(law.n_modes, most or law.n_modes))
     ]
     output.table("Diagonals of drift and noise; --json has the matrices", header, rows)
+
+
+def show_terms(output: Output, law: Law) -> None:
+    """Table of the terms beyond the linear drift, where there are any."""
+    if "coefficient" not in law.parameters:
+        return
+    table, percent = law.parameters, f"{100 * law.parameters.attrs['interval_level']:g} %"
+    rows = [
+        [str(name), *_cells(table["coefficient"].sel(term=name))] for name in table["term"].values
+    ]
+    output.table("Terms of the drift", ["term", "coefficient", f"{percent} interval"], rows)
 
 
 def scalar_facts(law: Law) -> dict[str, str]:
@@ -130,6 +143,10 @@ def _time_dependence(law: Law) -> dict[str, str]:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
     season = getattr(law.dynamics, "season", None)
+    if law.rest is not None:
+        facts["rest"] = law.rest.in_words(
+            str((law.info.time or {}).get("units", "")).split(" since ")[0]
+        )
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
@@ -157,6 +174,7 @@ def law_document(law: Law) -> dict[str, Any]:
         "n_modes": law.n_modes,
         "level": table.attrs["interval_level"],
         "parameters": {str(n): _statistics(table[n]) for n in table.data_vars},
+        **({"terms": table["term"].values} if "term" in table.sizes else {}),
         "info": dict(law.info),
     }
 

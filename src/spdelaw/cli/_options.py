@@ -95,6 +95,17 @@ def numbers(option: str, text: str) -> list[float]:
         ) from error  # fmt: skip
 
 
+def names_of(option: str, text: str) -> tuple[str, ...]:
+    """Names from a list with commas, or `InputError`."""
+    names = tuple(" ".join(part.split()) for part in text.split(","))
+    if not all(names):
+        raise InputError(
+            option, expected="names with commas between them", got=repr(text),
+            fix=f"pass {option} u,u^3",
+        )  # fmt: skip
+    return names
+
+
 def word_or_count(option: str, text: str, word: str, least: int) -> int | str:
     """The word itself or a whole number of at least ``least``, or `InputError`."""
     if text == word:

@@ -6,7 +6,7 @@ import difflib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,8 +18,8 @@ from spdelaw.cli._options import numbers, positive, positive_number
 from spdelaw.cli._output import Output, file_size, human_size, shape
 from spdelaw.cli._target import check_room, check_target
 from spdelaw.data import replace_store, write
-from spdelaw.equation import SpectralSPDE
-from spdelaw.equation.catalogue import EQUATIONS
+from spdelaw.equation import Semilinear, SpectralSPDE
+from spdelaw.equation.catalogue import EQUATIONS, SEMILINEAR
 from spdelaw.errors import EquationError, InputError
 from spdelaw.simulation import SCHEMES, simulate
 
@@ -29,15 +29,22 @@ spdelaw simulate heat --paths 1000 --out heat.nc
 
 spdelaw simulate ornstein-uhlenbeck --modes 8 --times 0,0.1,0.5,2 --out ou.nc
 
+spdelaw simulate allen-cahn --modes 15 --paths 10 --out fronts.nc
+
 spdelaw simulate heat --paths 100000 --observation-std 0.05 --out big.zarr
 """
+
+#: All equations by name.
+KNOWN: dict[str, Any] = {**EQUATIONS, **SEMILINEAR}
+#: Last time and steps where none are given, of linear and of semilinear equations.
+USUAL = {False: (1.0, 200), True: (10.0, 100)}
 
 Name = Annotated[
     str,
     typer.Argument(
         metavar="EQUATION",
-        help=f"One of {', '.join(EQUATIONS)}.",
-        autocompletion=lambda incomplete: [n for n in EQUATIONS if n.startswith(incomplete)],
+        help=f"One of {', '.join(KNOWN)}.",
+        autocompletion=lambda incomplete: [n for n in KNOWN if n.startswith(incomplete)],
     ),
 ]
 
@@ -50,8 +57,13 @@ def command(
     times: Annotated[
         str | None, typer.Option(help="Times with commas, such as 0,0.1,0.5; need not be regular.")
     ] = None,
-    final_time: Annotated[float | None, typer.Option(help="Last time; 1 by default.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Regular steps; 200 by default.")] = None,
+    final_time: Annotated[
+        float | None, typer.Option(help="Last time; 1 by default, 10 for semilinear equations.")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Regular steps; 200 by default, 100 for semilinear equations."),
+    ] = None,
     points: Annotated[
         int | None, typer.Option(help="Grid points, a dim; by default the equation's own.")
     ] = None,
@@ -73,12 +85,17 @@ def command(
     start, output = time.perf_counter(), Output(json, quiet)
     check_target(out, force=force)
     law = _equation(equation, positive("--modes", modes))
-    n_points = law.n_points if points is None else positive("--points", points)
-    n_times = _count_times(times, final_time, steps)
+    linear = law.linear if isinstance(law, Semilinear) else law
+    n_points = linear.n_points if points is None else positive("--points", points)
+    usual = USUAL[isinstance(law, Semilinear)]
+    n_times = _count_times(
+        times, final_time, usual[1] if steps is None and times is None else steps
+    )
     grid = law.domain.grid(n_points)
     check_room(out, _bytes(positive("--paths", paths), n_times, len(grid), modes, noise))
     settings = {
-        "times": _times(times, final_time, n_times), "grid": grid,
+        "times": _times(times, usual[0] if final_time is None else final_time, n_times),
+        "grid": grid,
         "seed": seed, "scheme": scheme, "observation_std": observation_std, "return_noise": noise,
     }  # fmt: skip
     with output.progress("simulating") as progress:
@@ -87,13 +104,15 @@ def command(
     _report(output, equation, made, out, settings, time.perf_counter() - start)
 
 
-def _in_memory(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) -> Any:
+def _in_memory(
+    law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]
+) -> Any:
     made = simulate(law, paths, **settings)
     write(made, out)
     return made
 
 
-def _stream(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) -> Any:
+def _stream(law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]) -> Any:
     show = settings["progress"]
     with replace_store(out) as new, deferred_interrupts() as check:
 
@@ -110,21 +129,21 @@ def _stream(law: SpectralSPDE, paths: int, out: Path, settings: dict[str, Any]) 
     return made
 
 
-def _equation(name: str, modes: int) -> SpectralSPDE:
-    if name not in EQUATIONS:
-        near = difflib.get_close_matches(name, EQUATIONS, 1)
+def _equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
+    if name not in KNOWN:
+        near = difflib.get_close_matches(name, KNOWN, 1)
         raise EquationError(
-            "equation", expected=f"one of {', '.join(EQUATIONS)}", got=repr(name),
+            "equation", expected=f"one of {', '.join(KNOWN)}", got=repr(name),
             fix=f"did you mean {near[0]}?" if near else "choose one of them",
         )  # fmt: skip
-    make = cast(Callable[..., SpectralSPDE], EQUATIONS[name])
+    make: Callable[..., SpectralSPDE | Semilinear] = KNOWN[name]
     return make(n_modes=modes)
 
 
 def _count_times(times: str | None, final_time: float | None, steps: int | None) -> int:
     """How many times there will be: known before they, and the fields, take any memory."""
     if times is None:
-        return 1 + (200 if steps is None else positive("--steps", steps))
+        return 1 + positive("--steps", steps or 0)
     if final_time is not None or steps is not None:
         raise InputError(
             "--times", expected="either --times, or --final-time and --steps", got="both",
@@ -133,11 +152,10 @@ def _count_times(times: str | None, final_time: float | None, steps: int | None)
     return len(numbers("--times", times))
 
 
-def _times(times: str | None, final_time: float | None, n_times: int) -> Any:
+def _times(times: str | None, final_time: float, n_times: int) -> Any:
     if times is not None:
         return numbers("--times", times)
-    last = 1.0 if final_time is None else positive_number("--final-time", final_time)
-    return np.linspace(0.0, last, n_times)
+    return np.linspace(0.0, positive_number("--final-time", final_time), n_times)
 
 
 def _bytes(paths: int, times: int, points: int, modes: int, noise: bool) -> int:

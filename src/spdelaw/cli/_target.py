@@ -11,6 +11,7 @@ from spdelaw.errors import FileError, InputError
 from spdelaw.law import check_replaceable
 
 FORMATS = (".nc", ".zarr")
+FIGURES = (".png", ".pdf", ".svg")
 #: Share of the memory of the machine that one result may take.
 MEMORY_SHARE = 0.5
 
@@ -57,6 +58,19 @@ def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> P
         raise FileError(
             "--out", expected=f"a name that ends in {endings[0]}", got=str(path),
             fix=f"pass --out {path.stem or 'result'}{endings[0]}",
+        )  # fmt: skip
+    _check_folder(path)
+    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
+        raise _taken(path)
+    return path
+
+
+def check_figure_target(path: Path, *, force: bool) -> Path:
+    """Return a path that a figure can be written to, or raise `FileError`."""
+    if path.suffix not in FIGURES:
+        raise FileError(
+            "--figure", expected=f"a name that ends in one of {', '.join(FIGURES)}", got=str(path),
+            fix=f"pass --figure {path.stem or 'skill'}.png",
         )  # fmt: skip
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):

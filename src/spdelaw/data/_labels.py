@@ -107,7 +107,7 @@ def _renamed(result: xr.Dataset, known: Mapping[str, Any], paths: bool) -> xr.Da
         old = attrs.get(ORIGINAL)
         if (name not in result.variables and name not in result.dims) or not isinstance(old, str):
             continue
-        if name == PATH and not paths:
+        if name == old or (name == PATH and not paths):
             continue
         if old in result.coords and result[old].dims == (name,):  # labels of text stood for it
             result = result.swap_dims({name: old}).drop_vars(name)

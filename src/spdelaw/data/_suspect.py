@@ -54,14 +54,16 @@ def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:
     return found
 
 
-def hints(fields: xr.DataArray, prepared: bool = False) -> list[str]:
+def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) -> list[str]:
     """Sentences about what looks unintended in canonical fields.
 
     Args:
         fields: in memory.
         prepared: whether means were taken off already.
+        has_mean: whether the law has a mean of its own.
     """
-    about_means = [] if prepared else [*_far_from_zero(fields), *_cycles(fields)]
+    far = [] if prepared or has_mean else _far_from_zero(fields)
+    about_means = far if prepared else [*far, *_cycles(fields)]
     return [*about_means, *_radians(fields), *_same_meridian(fields)]
 
 

@@ -111,7 +111,8 @@ class Reacting(Dynamics):
             n_steps = max(FEWEST_STRANG, STRANG_PER_SUBSTEP * most)
         decay, variance = self.half_step(dt / n_steps)
         noise = np.sqrt(variance) * generator.standard_normal((2 * n_steps, *np.shape(state)))
-        return self.strang(state, dt, noise, decay)
+        with np.errstate(over="ignore", invalid="ignore"):  # a state that ran away is not finite
+            return self.strang(state, dt, noise, decay)
 
     def half_step(self, h: float) -> tuple[Array, Array]:
         """``e^(-lambda h / 2)`` and the variance of the noise over ``h / 2``; (N,) each."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from spdelaw.evaluation._series import Explained, Series, span, together
+from spdelaw.evaluation._series import LEFT, Explained, Series, span, together, unit
 
 Array = np.ndarray
 #: Regressors (n, k) of series n, and those that every series may have besides.
@@ -164,7 +164,7 @@ def shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
 ) -> Departure:
     """All series on columns (n, k) with coefficients that they share."""
-    gram, pull, power, n, k = 0.0, 0.0, 0.0, 0, 0
+    gram, pull, power, n, k, full = 0.0, 0.0, 0.0, 0, 0, 0.0
     for one, x in zip(series, columns, strict=True):
         if one is None or x is None:
             continue
@@ -173,12 +173,12 @@ def shared(
             y, white = y - y.mean(), white - white.mean(0)
         gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
         n, k = n + one.n - squares - one.allowance.out.shape[1], x.shape[1]
+        full = full + (x**2).sum(0)
     if not k:
         return Departure(test, np.full(len(series), np.nan))
-    size = np.sqrt(np.diag(gram))
-    size = np.where(size > 0, size, 1.0)
+    size = np.sqrt(np.where(full > 0, full, 1.0))
     values, vectors = np.linalg.eigh(gram / np.outer(size, size))
-    kept = values > 1e-8
+    kept = values > LEFT**2
     along = vectors[:, kept].T @ (pull / size) / np.sqrt(values[kept])
     explained = float(along @ along)
     found = Explained(explained, power - explained, int(kept.sum()), n - int(kept.sum()))
@@ -198,7 +198,7 @@ def of_squares(test: str, series: list[Series | None], columns: Columns) -> Depa
             found.append(None)
             continue
         y, x = normal_squares(one.e), columns(n, one)
-        y, basis = y - y.mean(), span(x - x.mean(0))
+        y, basis = y - y.mean(), span(unit(x - x.mean(0)))
         explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
         found.append(Explained(explained, float(y @ y) - explained, k, one.n - 1 - k))
     return regression(test, found)

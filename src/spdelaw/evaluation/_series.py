@@ -22,6 +22,8 @@ Array = np.ndarray
 FEWEST = 20
 #: Size of a direction, relative to that of a change of scale, that differences do not resolve.
 ROUNDING = 1e-3
+#: Length of a unit column from which on it differs from those that were taken out.
+LEFT = 0.03
 #: Uncertainty, in standard errors, of a law on the very data it follows: nothing is left to test.
 FOLLOWED = 1e6
 
@@ -91,10 +93,10 @@ class Series:
 
     def regress(self, columns: Array, *, free: Array | None = None) -> Explained:
         """White errors on columns (n, k), given others that are free (n, m)."""
-        x, y = self.allowance.whiten(columns), self.e
+        x, y = self.allowance.whiten(unit(columns)), self.e
         lost = self.allowance.out.shape[1]
         if free is not None:
-            basis = span(self.allowance.whiten(free))
+            basis = span(self.allowance.whiten(unit(free)))
             x, y = x - basis @ (basis.T @ x), y - basis @ (basis.T @ y)
             lost += basis.shape[1]
         basis = span(x)
@@ -103,14 +105,21 @@ class Series:
         return Explained(explained, float(y @ y) - explained, k, self.n - k - lost)
 
 
-def span(x: Array) -> Array:
-    """Orthonormal columns with the span of ``x``, those that are nearly dependent left out."""
+def unit(x: Array) -> Array:
+    """Columns of unit length; those of zeros stay."""
     size = np.linalg.norm(x, axis=0)
-    x = x[:, size > 1e-12 * size.max(initial=0.0)]
+    return x / np.where(size > 0, size, 1.0)
+
+
+def span(x: Array) -> Array:
+    """Orthonormal columns with the span of ``x``, whose columns once were of unit length.
+
+    What an allowance leaves hardly anything of, it leaves rounding of.
+    """
     if not x.shape[1]:
         return x
-    u, s, _ = np.linalg.svd(x / np.linalg.norm(x, axis=0), full_matrices=False)
-    return u[:, s > 1e-7 * s[0]]
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return u[:, s > LEFT]
 
 
 def make_series(
@@ -144,6 +153,7 @@ def make_series(
         root, floor = FOLLOWED * root, FOLLOWED * floor
     own = allowance(np.nan_to_num(free[at]), x, root, floor)
     e = own.whiten(y)
-    n = len(y) - own.out.shape[1]
-    scale = float(e @ e) / n
-    return Series(at, y, e / np.sqrt(scale), scale, log_error, own)
+    left = float(e @ e) / (len(y) - own.out.shape[1])
+    # Maximum likelihood divides by all errors, not by those that its parameters leave.
+    scale = float(y @ y) / len(y) if known.seen else left
+    return Series(at, y, e / np.sqrt(left), scale, log_error, own)

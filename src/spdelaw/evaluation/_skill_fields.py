@@ -44,7 +44,7 @@ def forecasts_dataset(
             "observed": (space, places.unflatten(truth)),
         },
         coords={
-            "predictor": methods,
+            "predictor": ("predictor", methods, _flags(methods)),
             "lead": ("lead", list(leads), {"long_name": "steps ahead"}),
             "path": fields["path"].values,
             **places.coords,
@@ -54,6 +54,11 @@ def forecasts_dataset(
     named = restore_names(result, labels_of(fields), fields)
     named["std"].attrs["comment"] = "of a new value, noise included"
     return named
+
+
+def _flags(names: list[str]) -> dict[str, str]:
+    """Names as CF has them, for programs that see numbers in the file."""
+    return {"flag_meanings": " ".join(name.replace(" ", "_") for name in names)}
 
 
 def _stacked(each: list[Array]) -> Array:

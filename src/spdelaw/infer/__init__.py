@@ -2,6 +2,7 @@
 
 from spdelaw.infer._amortized_engine import Amortized
 from spdelaw.infer._chaos_engine import TAILS, Chaos
+from spdelaw.infer._discovery import Discovery, discover
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
@@ -9,6 +10,7 @@ from spdelaw.infer._learner import Learner
 from spdelaw.infer._model import (
     DRIFTS,
     INITIALS,
+    MEANS,
     NOISES,
     OBSERVATION_NOISES,
     RESTS,
@@ -19,12 +21,13 @@ from spdelaw.infer._model import (
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.infer._semilinear_engine import SemilinearEngine, discover
+from spdelaw.infer._semilinear_engine import SemilinearEngine
 from spdelaw.infer._update import update
 
 __all__ = [
     "DRIFTS",
     "INITIALS",
+    "MEANS",
     "NOISES",
     "OBSERVATION_NOISES",
     "RESTS",
@@ -32,6 +35,7 @@ __all__ = [
     "WORDS",
     "Amortized",
     "Chaos",
+    "Discovery",
     "Engine",
     "Exact",
     "Learner",

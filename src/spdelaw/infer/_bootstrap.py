@@ -29,7 +29,8 @@ def bootstrap(
     ``run["executor"]`` where there is one.
     """
     kind, extra = law.initial.kind, law.info["n_nuisance"]
-    same = dataclasses.replace(model, initial=kind, nuisance=extra)
+    mean = {"mean": law.info["mean"]} if "mean" in law.info else {}
+    same = dataclasses.replace(model, initial=kind, nuisance=extra, **mean)
     quiet = {**run, "executor": None, "progress": None}
     refit = functools.partial(_refit, law, observed, engine, same, quiet)
     seeds = range(run["seed"] + 1, run["seed"] + n + 1)
@@ -83,7 +84,8 @@ def _intervals(law: Law, tables: list[xr.Dataset], level: float) -> xr.Dataset:
         draws = np.stack([t[name].sel(statistic="estimate").values for t in tables])
         x = law.parameters[name].sel(statistic="estimate").values
         low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
-        positive = name != "initial_mean" and (np.asarray(x) > 0).all() and (low > 0).all()
+        signed = name in ("initial_mean", "mean")
+        positive = not signed and (np.asarray(x) > 0).all() and (low > 0).all()
         ends = (x**2 / high, x**2 / low) if positive else (2 * x - high, 2 * x - low)
         for statistic, value in zip(
             ("stderr", "lower", "upper"), (draws.std(0, ddof=1), *ends), strict=True

@@ -74,9 +74,13 @@ class Engine(abc.ABC):
         """
 
     def check(self, model: Model, bootstrap: int) -> None:
-        """Raise `InputError` for what this engine cannot do, before any work."""
+        """Raise `InputError` for what this engine cannot do, before any work.
+
+        A mean that is zero or known is off the data before any engine sees them.
+        """
         for word, value in model.said().items():
-            if word not in self.honours:
+            known = word == "mean" and not (isinstance(value, str) and value == "constant")
+            if word not in self.honours and not known:
                 raise InputError(
                     word,
                     expected=f"its default: engine={self.name!r} does not use it",

@@ -12,7 +12,7 @@ from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._lag_covariances import centred, from_coefficient_pairs
-from spdelaw.infer._mean import centred_fields
+from spdelaw.infer._mean import centred_fields, distance_of_fields
 from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
@@ -52,7 +52,8 @@ def by_filter(
         read[0] += time.perf_counter() - begin
         return problem
 
-    problem, found = solve(posed, model)
+    away = distance_of_fields(observed, n_modes) if model.mean == "auto" else 0.0
+    problem, found = solve(posed, model, away)
     seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
     return problem.fit(found, seconds)
 

@@ -17,10 +17,12 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._engine import Engine, make_engine
 from spdelaw.infer._forcing import with_forcing_on_clock
+from spdelaw.infer._known_mean import with_known_mean, without_known_mean
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
+from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
 from spdelaw.law import Law
 
 
@@ -64,11 +66,13 @@ def fit(
         >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
         array([ 1.,  4.,  9., 16.])
     """
-    _check_domain(domain)
+    check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
-    model = _model(model, {name: words.pop(name) for name in WORDS if name in words})
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+    own = {name: words.pop(name) for name in WORDS if name in words}
+    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model(model, ASSUMED | own if bends and model is None else own)
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
@@ -78,19 +82,26 @@ def fit(
     fields = data if prepared is None else prepared.apply(data, domain.dims)
     observed = observe(fields, domain, **adapter)
     model = with_forcing_on_clock(model, observed)
-    said = _said(observed, prepared)
+    if prepared is None and isinstance(observed.values, np.ndarray):
+        check_plausible(observed.fields)
+    raw, honoured = observed, "mean" in engine.honours
+    observed, model, mean = without_known_mean(observed, model, honoured)
     with clear_errors():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
+    said = _said(observed, prepared, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    return _with_origin(with_rest(law, observed, wanted), observed, prepared)
+    law = with_rest(law, observed, wanted)
+    law = law if mean is None else with_known_mean(law, mean, raw)
+    return _with_origin(law, observed, prepared)
 
 
-def _check_domain(domain: Any) -> None:
+def check_domain(domain: Any) -> None:
+    """Refuse what is no domain."""
     if not isinstance(domain, AbstractDomain):
         expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
@@ -131,14 +142,16 @@ def _prepared(
     return prepare.learn(data, domain.dims)
 
 
-def _said(observed: Observed, prepared: Prepared | None) -> list[str]:
-    """What looks unintended in the data, where they are in memory; `DataError` for fill values."""
+def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
+    """What looks unintended in the data, where they are in memory.
+
+    A law that bends is about the field itself: its mean is no mistake.
+    """
     known = [] if prepared is None else prepared.notes
     if not isinstance(observed.values, np.ndarray):
         return known
-    if prepared is None:
-        check_plausible(observed.fields)
-    return [*known, *hints(observed.fields, prepared is not None and prepared.how.is_affine)]
+    affine = prepared is not None and prepared.how.is_affine
+    return [*known, *hints(observed.fields, affine, has_mean)]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:

@@ -126,6 +126,8 @@ def _check_name(name: str, engine: Any) -> None:
             got=f"the keyword {name}",
             fix="bring the data into shape first: sl.as_fields(data, ...)",
         )
+    if name == "terms" and engine == "exact":  # they choose their engine, as in a fit
+        return
     options = engine_options(engine)
     if options is not None and name not in options:
         expected = f"one of {', '.join(['domain', *DEFAULTS, *options])}"

@@ -31,6 +31,13 @@ def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
     return observed._replace(values=values - phi @ centre), centre
 
 
+def distance_of_fields(observed: Observed, n_modes: int) -> float:
+    """Mean of the fields in the modes, relative to their deviations from it."""
+    less, centre = centred_fields(observed, n_modes)
+    mean = observed.basis(n_modes) @ centre
+    return float(np.sqrt(np.mean(mean**2) / max(np.nanmean(less.values**2), 1e-300)))
+
+
 def around_mean(
     found: Estimate,
     mean_given: Callable[[StateSpace], tuple[Array, Array]],

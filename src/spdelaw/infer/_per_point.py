@@ -40,6 +40,11 @@ def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) 
         return by_filter(observed, n_modes, known, threads=threads, polish=polish)
 
     found = given("estimate", False)
+    own = found.estimate  # whether there is a mean is decided once, and where paths start then
+    if own.mean is None:
+        model = dataclasses.replace(model, mean="zero")
+    else:
+        model = dataclasses.replace(model, mean="constant", initial=own.state_space.initial.kind)
     shared = float(found.estimate.state_space.observation_variance)
     variance = np.full(len(observed.points), shared)
     for _ in range(ROUNDS):

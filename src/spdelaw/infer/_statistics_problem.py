@@ -95,12 +95,26 @@ class StatisticsProblem:
         s, anchored = self.statistics, self.anchored
         return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
 
-    def around_mean(self) -> StatisticsProblem:
-        """The same with a mean, from moments of the data less a rough one."""
-        rough = rough_mean(self.statistics)
-        moments = _moments(centred(self.statistics, rough), self.model)
-        moments = moments._replace(mean=moments.mean + rough)
-        return dataclasses.replace(self, has_mean=True, polish=False, moments=moments)
+    @property
+    def rough(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients; (N,) each."""
+        return _mean_and_deviation(self.statistics)
+
+    def shifted(self, by: Array, *, has_mean: bool) -> StatisticsProblem:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        s, parametrisation = centred(self.statistics, by), self.parametrisation
+        if parametrisation.initial_kind == "deterministic":
+            start = parametrisation.initial_mean - by
+            parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
+        return dataclasses.replace(
+            self,
+            statistics=s,
+            parametrisation=parametrisation,
+            moments=_moments(s, self.model),
+            centre=by if not len(self.centre) else self.centre + by,
+            has_mean=has_mean,
+            polish=False,
+        )
 
     def finished(self, found: Estimate) -> Estimate:
         """The estimate with its mean, where the law has one."""
@@ -144,6 +158,18 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
 def rough_mean(s: Statistics) -> Array:
     """Mean of all coefficients, (N,)."""
     return np.asarray(s.first.sum(0) / (s.n_paths * len(s.times)))
+
+
+def distance(s: Statistics) -> float:
+    """Mean of the coefficients, relative to their deviations from it."""
+    mean, deviation = _mean_and_deviation(s)
+    return float(np.sqrt((mean**2).sum() / max((deviation**2).sum(), 1e-300)))
+
+
+def _mean_and_deviation(s: Statistics) -> tuple[Array, Array]:
+    mean = rough_mean(s)
+    square = centred(s, mean).square.sum(0) / (s.n_paths * len(s.times))
+    return mean, np.sqrt(np.maximum(square, 0.0))
 
 
 def centred(s: Statistics, mean: Array) -> Statistics:

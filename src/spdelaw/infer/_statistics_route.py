@@ -14,7 +14,7 @@ from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._nuisance import residual_correlation
 from spdelaw.infer._observed import Observed, check_change
-from spdelaw.infer._statistics_problem import pose_statistics
+from spdelaw.infer._statistics_problem import distance, pose_statistics
 from spdelaw.model import Statistics, collect, white_noise_z
 
 Array = np.ndarray
@@ -86,7 +86,7 @@ def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
-    problem, found = solve(lambda own: pose_statistics(s, domain, own), model)
+    problem, found = solve(lambda own: pose_statistics(s, domain, own), model, distance(s))
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     return Fit(

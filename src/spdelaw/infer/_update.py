@@ -10,6 +10,7 @@ from spdelaw.checks import instance
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._door import clear_errors
+from spdelaw.infer._known_mean import less, with_known_mean
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import observe
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
@@ -53,6 +54,9 @@ def update(
     if law.preparation is not None:
         data, adapter = law.preparation.apply(data, law.domain.dims), {}
     observed = observe(data, law.domain, **adapter)
+    raw, known = observed, law.known_mean
+    if known is not None:
+        observed = less(observed, known)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)
     if new is None:
@@ -66,12 +70,14 @@ def update(
         fixed=fixed,
         priors=priors,
         forcing=law.forcing,
+        mean="constant" if law.info.get("mean") == "constant" else "zero",
     )
     both = law.statistics + new
     with clear_errors():
         fit = fit_statistics(both, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
     total = assemble(fit, observed, model, level)
+    total = total if known is None else with_known_mean(total, known, raw)
     kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
     # The fingerprint of the new data alone would name other numbers.
     of = {**total.info["log_likelihood_of"], "fingerprint": ""}

@@ -9,7 +9,7 @@ from spdelaw.law._law import Law
 from spdelaw.law._likelihood import Density, Numbers, log_density, statistics_density, with_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import Observations, noise_at, noisy_state_space, observe
-from spdelaw.law._parameters_table import Quantity, parameters_dataset
+from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
@@ -29,6 +29,7 @@ __all__ = [
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
+    "interval_table",
     "load",
     "log_density",
     "next_times",

@@ -67,7 +67,12 @@ def chaos_posterior(
         factor,
     )
     collapsed = collapse(own.values, own.times, own.basis, own.weights)
-    return _dataset(chaos_latents(collapsed, space, model), own, model)
+    found = _dataset(chaos_latents(collapsed, space, model), own, model)
+    mean = law.linear.mean
+    if mean is not None:
+        field = own.places.unflatten(own.basis @ mean)
+        found["reconstruct_truncated"] = found["reconstruct_truncated"] + field
+    return found
 
 
 def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:

@@ -57,6 +57,13 @@ def _check_numbers(law: Law) -> None:
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
     shape = law.observation_variance.shape
     _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
+    offset = law.offset
+    known = offset is None or (
+        isinstance(offset, np.ndarray)
+        and offset.shape == law.points.shape[:1]
+        and bool(np.isfinite(offset).all())
+    )
+    _require(known, "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
 

@@ -27,12 +27,18 @@ def to_pandas(parameters: xr.Dataset) -> Any:
     import pandas as pd  # type: ignore[import-untyped]
 
     labels = ["mode", *(["mode_2"] if "mode_2" in parameters.sizes else [])]
+    has_terms = "term" in parameters.sizes
     rows = []
     for name, table in parameters.data_vars.items():
+        of_term = table.dims[0] == "term"
         for index in np.ndindex(table.shape[:-1]):
-            where = [*(i + 1 for i in index), *[None] * (len(labels) - len(index))]
+            numbers = () if of_term else index
+            where: list[Any] = [*(i + 1 for i in numbers), *[None] * (len(labels) - len(numbers))]
+            if has_terms:
+                where.append(str(table["term"].values[index[0]]) if of_term else None)
             rows.append([str(name), *where, *table.values[index].tolist()])
-    columns = ["parameter", *labels, *(str(s) for s in parameters["statistic"].values)]
+    columns = ["parameter", *labels, *(["term"] if has_terms else [])]
+    columns += [str(s) for s in parameters["statistic"].values]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(labels, "Int64"))
 
 

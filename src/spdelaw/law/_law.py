@@ -65,6 +65,8 @@ class Law:
             `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
+        offset: part of a known mean that lies outside the modes, at the points of the data: off the
+            data that come in, in what goes out. None without.
     """
 
     domain: AbstractDomain
@@ -81,6 +83,7 @@ class Law:
     statistics: Statistics | None = None
     preparation: Prepared | None = None
     rest: Rest | None = None
+    offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
 
@@ -115,6 +118,16 @@ class Law:
         return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
+    def known_mean(self) -> Array | None:
+        """Field over the points that a fit was told to take for the mean, None without."""
+        if self.info.get("mean") != "known" or self.offset is None:
+            return None
+        own = self.dynamics.mean if isinstance(self.dynamics, Linear) else None
+        if own is None:
+            return self.offset
+        return self.offset + self.domain.eigenfunctions(self.points, len(own)) @ own
+
+    @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
         d, start = self.linear, self.initial
@@ -145,7 +158,7 @@ class Law:
         if isinstance(own, Linear):
             own = own.undriven
         info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
-        return dataclasses.replace(self, preparation=None, dynamics=own, info=info)
+        return dataclasses.replace(self, preparation=None, dynamics=own, info=info, offset=None)
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
@@ -309,7 +322,8 @@ class Law:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
         ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``.
+        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
+        ones a column ``term``.
         """
         return _export.to_pandas(self.parameters)
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domain import Places
+from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._states import FieldMoments
@@ -80,7 +81,17 @@ def noisy_state_space(law: Law, data: Observations) -> StateSpace:
     r: Any = 1.0
     if data.weights is None:
         r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+        if r == 0.0 and not isinstance(law.dynamics, Linear):  # all that was seen is zero
+            r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
+
+
+def _size(law: Law) -> float:
+    """Mean square of the states after the span of the data, from a few draws."""
+    states = np.repeat(law.initial.mean[None], 8, axis=0)
+    span, generator = float(law.times[-1] - law.times[0]), np.random.default_rng(0)
+    later = law.dynamics.sample(states, float(law.times[0]), span, generator)
+    return float(np.mean(later**2))
 
 
 def point_weights(law: Law, n_points: int) -> Array | None:

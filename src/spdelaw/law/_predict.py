@@ -10,7 +10,7 @@ import xarray as xr
 from spdelaw.checks import whole
 from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
-from spdelaw.errors import InputError
+from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
 from spdelaw.law._observations import (
     Observations,
@@ -77,6 +77,7 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
         whole("n_paths", n_paths, 1),
         whole("seed", seed, 0),
     )
+    check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)
     coords = {"path": np.arange(n_paths), "time": t, **places.coords}
     return xr.DataArray(values, coords, ("path", "time", *places.dims))
@@ -112,6 +113,7 @@ def forecast(
         variances.append(moments.variance[:, at])
         if n_samples:
             draws.append(_draws(*given, n_samples, generator)[:, :, at])
+            check_finite(draws[-1])
     coords = {"path": own.fields["path"].values, "time": wanted}
     moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
     result = moments_dataset(law, moments, places, coords)
@@ -166,6 +168,17 @@ def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
     if out_basis is own.basis:
         return own.basis, slice(n), slice(n)
     return np.vstack([own.basis, out_basis]), slice(n), slice(n, None)
+
+
+def check_finite(states: Array) -> None:
+    """Refuse paths that ran away."""
+    if not np.isfinite(states).all():
+        raise ConvergenceError(
+            "law",
+            expected="paths that stay finite",
+            got="a drift that runs away from where they are",
+            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
+        )
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

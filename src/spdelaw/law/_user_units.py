@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
@@ -14,6 +15,9 @@ from spdelaw.errors import InputError
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
+
+#: Points that differ by less than this part of the largest coordinate are one.
+SAME_POINT = 1e-5
 
 
 def to_law(law: Law, data: Any) -> xr.DataArray:
@@ -68,17 +72,26 @@ def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
 def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
     """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at the places of labelled fields.
 
-    None where there is neither: other dynamics than linear ones have no such part.
+    With the part of a known mean outside the modes; None where there is nothing of this.
     """
-    dynamics = law.dynamics
+    dynamics, places = law.dynamics, law.domain.places(fields)
+    offset = None if law.offset is None else _offset(law, places.points)
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
-        return None
+        return None if offset is None else xr.DataArray(places.unflatten(offset), dims=places.dims)
     time = fields.coords.get("path_time", fields["time"])
     when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths
-    places = law.domain.places(fields)
     basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
-    driven = places.unflatten(dynamics.response(when) @ basis.T)
-    return xr.DataArray(driven, dims=(*time.dims, *places.dims))
+    driven = dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
+    return xr.DataArray(places.unflatten(driven), dims=(*time.dims, *places.dims))
+
+
+def _offset(law: Law, points: np.ndarray) -> np.ndarray:
+    """Offset at some points; zero where the data were not, so that the modes alone have it."""
+    assert law.offset is not None
+    unit = np.where(np.abs(law.points).max(0) > 0, np.abs(law.points).max(0), 1.0)
+    known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (law.points, points))
+    near = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+    return np.append(law.offset, 0.0)[near]
 
 
 def has_dates(data: Any) -> bool:

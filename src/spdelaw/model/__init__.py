@@ -4,7 +4,7 @@ from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import Projected, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths
+from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
 from spdelaw.model._filter import (
     Filtered,
     filter_log_likelihood,
@@ -105,6 +105,7 @@ __all__ = [
     "smooth_block",
     "smooth_semilinear",
     "smooth_states",
+    "some_paths",
     "transition_innovations",
     "transitions",
     "white_noise_z",

@@ -138,12 +138,13 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
     """The first paths of a data set, without another pass over their fields."""
     if n_paths >= collapsed.n_paths:
         return collapsed
-    blocks = (_some_paths(block, block.paths < n_paths) for block in collapsed.blocks)
+    blocks = (some_paths(block, block.paths < n_paths) for block in collapsed.blocks)
     kept = tuple(block for block in blocks if len(block.paths))
     return collapsed._replace(blocks=kept, n_paths=n_paths)
 
 
-def _some_paths(block: Block, keep: Array) -> Block:
+def some_paths(block: Block, keep: Array) -> Block:
+    """The paths of a block for which ``keep`` (P,) is true."""
     if keep.all():
         return block
 

@@ -14,6 +14,7 @@ from spdelaw.report._moments import Verdict, compare_moments, verdict
 from spdelaw.report._operator import plot_operator
 from spdelaw.report._ratios import plot_ratios
 from spdelaw.report._reconstruction import plot_reconstruction
+from spdelaw.report._skill import plot_skill
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
 from spdelaw.report._variance import plot_variance
@@ -32,6 +33,7 @@ __all__ = [
     "plot_operator",
     "plot_ratios",
     "plot_reconstruction",
+    "plot_skill",
     "plot_spectrum",
     "plot_variance",
     "require_figures",

@@ -1,25 +1,24 @@
 """Semilinear laws: the terms beyond the linear drift, from fields alone."""
 
 from spdelaw.infer.semilinear._complete import fit_complete, fit_transitions
-from spdelaw.infer.semilinear._discover import (
-    Discovery,
-    discover,
-    discover_complete,
-    discover_filtered,
-)
+from spdelaw.infer.semilinear._discover import Selection, check_library, select
 from spdelaw.infer.semilinear._filtered import fit_filtered
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._layout import NOISES, Layout, layout
+from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, FAST, coarse
 from spdelaw.infer.semilinear._result import SemilinearFit
 
 __all__ = [
-    "Discovery",
+    "ALLOWED_SHIFT",
+    "FAST",
+    "NOISES",
     "Layout",
+    "Selection",
     "SemilinearFit",
-    "discover",
-    "discover_complete",
-    "discover_filtered",
+    "check_library",
+    "coarse",
     "fit_complete",
     "fit_filtered",
     "fit_transitions",
     "layout",
+    "select",
 ]

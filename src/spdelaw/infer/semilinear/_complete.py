@@ -16,6 +16,7 @@ from spdelaw.equation import reaction_rate, substeps
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.semilinear._layout import Layout, layout
 from spdelaw.infer.semilinear._optimise import (
+    ALLOWED_SHIFT,
     Maximum,
     Objective,
     information,
@@ -32,8 +33,6 @@ Maker = Callable[[Layout, Transitions, int], Objective]
 
 #: The warm-up uses this many transitions a parameter.
 WARM = 50
-#: Change, in standard errors, that twice the sub-steps may make.
-ALLOWED_SHIFT = 0.3
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
 #: Transitions from which curvature and change by finer steps are computed: scheme, closure.
@@ -64,7 +63,7 @@ def fit_complete(
         domain: where the modes live.
         terms: names, such as ("u", "u^3").
         noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
-        fixed: parameters to hold; ``kappa`` is held at 0, None frees it.
+        fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         scheme: "exact", or "semi_implicit" for fields that this scheme made, step by step.
 
     Returns:
@@ -121,7 +120,8 @@ def _finish(
         base = best.scores[rows] * weight
         if covariance is None:
             part = _weighted(make(form, some, n), weight)
-            covariance = invert_information(information(part, best._replace(scores=base)))
+            curvature = information(part, best._replace(scores=base))
+            covariance = invert_information(curvature, _rate_dt(form, data, best.x))
             used += len(x) * share
         # Both closures on the same transitions: their difference hardly varies.
         finer = _weighted(make(form, some, 2 * n), weight)(best.x)[1]
@@ -131,20 +131,25 @@ def _finish(
         if shift <= ALLOWED_SHIFT or 2 * n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
-    warn_if_coarse(shift, ALLOWED_SHIFT)
+    warn_if_coarse(shift)
     # What is left of the score, and what finer steps change, is one Newton step.
     end = best.x + covariance @ best.scores.sum(0) + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores
-    rate = np.median(reaction_rate(form.closure(end), data.before[:2000]))
     return SemilinearFit(
         form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
         best.scores, data.path,
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
-            "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": used,
-            "n_transitions": len(data.dt),
+            "rate_dt": _rate_dt(form, data, end), "n_evaluations": used,
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
+
+
+def _rate_dt(form: Layout, data: Transitions, x: Array) -> float:
+    """Rate of the reaction at the usual state times the usual step."""
+    rate = np.median(reaction_rate(form.closure(x), data.before[:2000]))
+    return float(rate * np.median(data.dt))
 
 
 def _important(scores: Array, n: int) -> tuple[Array, Array]:

@@ -12,41 +12,41 @@ bootstrap).
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.domain import AbstractDomain, Box, Interval
 from spdelaw.errors import InputError
-from spdelaw.infer.semilinear._complete import fit_complete
-from spdelaw.infer.semilinear._filtered import fit_filtered
 from spdelaw.infer.semilinear._result import SemilinearFit
-from spdelaw.model import Collapsed
 
 Array = np.ndarray
 Terms = tuple[str, ...]
+#: Makes the fit of some terms.
+Fitter = Callable[[Terms], SemilinearFit]
 #: Terms without which a law is linear.
 LINEAR = ("1", "u")
 #: Subsets within this many units of the best are fitted themselves, at most `FITTED` of them.
 CLOSE, FITTED = 6.0, 3
 #: Largest library of which all subsets are ranked.
 MOST_TERMS = 12
+#: Candidates that the table shows, the best linear one apart.
+SHOWN = 8
 #: Transitions of one path that are drawn together.
 BLOCK = 10
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Discovery:
-    """Terms that were found, and how sure that is.
+class Selection(NamedTuple):
+    """Terms that were chosen, and how sure that is.
 
     Attributes:
         terms: the chosen terms, members of the library.
-        table: best subsets with ``bic`` above the best, ``fitted`` (whether by a fit of their own)
-            and ``frequency`` in the bootstrap; dim ``candidate``.
+        table: candidates, best first, dim ``candidate``: their ``terms``, ``bic`` above the best,
+            ``log_likelihood`` and ``coefficient`` (over ``term``) where they were fitted, whether
+            they are ``linear``, and their ``frequency`` in the bootstrap.
         inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
         fit: the law with the chosen terms.
         library_fit: the law with all of them.
@@ -58,24 +58,6 @@ class Discovery:
     fit: SemilinearFit
     library_fit: SemilinearFit
 
-    @property
-    def sentence(self) -> str:
-        """The result in one sentence."""
-        chosen = " and ".join(self.terms) or "no term beyond the linear operator"
-        share = float(self.table["frequency"].values[0])
-        text = f"The data choose {chosen}, in {100 * share:.0f} % of the resampled records"
-        others = self.table["bic"].values[1:]
-        if len(others):
-            text += f"; the next best choice is {others[0]:.1f} units of BIC behind"
-        linear = self.table["bic"].values[self.table["linear"].values]
-        if len(linear) and linear.min() > 0:
-            text += f", the best linear law {linear.min():.1f}"
-        return text + "."
-
-    def __repr__(self) -> str:
-        """The sentence."""
-        return f"Discovery: {self.sentence}"
-
 
 def default_library(domain: AbstractDomain) -> Terms:
     """Powers of u, and products with first derivatives where the domain has them."""
@@ -85,31 +67,8 @@ def default_library(domain: AbstractDomain) -> Terms:
     return (*powers, "|grad u|^2") if isinstance(domain, Box) else powers
 
 
-def discover_complete(
-    coefficients: Array, times: Array, domain: AbstractDomain, library: Sequence[str] | None = None,
-    *, bootstrap: int = 200, seed: int = 0, **words: Any,
-) -> Discovery:  # fmt: skip
-    """Terms of complete fields; the words are those of `fit_complete`."""
-
-    def fit(terms: Terms) -> SemilinearFit:
-        return fit_complete(coefficients, times, domain, terms, **words)
-
-    return discover(fit, _library(library, domain), bootstrap, seed)
-
-
-def discover_filtered(
-    collapsed: Collapsed, domain: AbstractDomain, library: Sequence[str] | None = None,
-    *, bootstrap: int = 200, seed: int = 0, **words: Any,
-) -> Discovery:  # fmt: skip
-    """Terms of fields with gaps or noise; the words are those of `fit_filtered`."""
-
-    def fit(terms: Terms) -> SemilinearFit:
-        return fit_filtered(collapsed, domain, terms, **words)
-
-    return discover(fit, _library(library, domain), bootstrap, seed)
-
-
-def _library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
+def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
+    """The library, or the default one of the domain; `InputError` where it has no right size."""
     names = default_library(domain) if library is None else tuple(library)
     if not 1 <= len(names) <= MOST_TERMS:
         raise InputError(
@@ -119,25 +78,30 @@ def _library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
     return names
 
 
-def discover(
-    fit: Callable[[Terms], SemilinearFit], library: Terms, bootstrap: int = 200, seed: int = 0
-) -> Discovery:
-    """Terms of a library, given how a law with some of them is fitted."""
-    whole = fit(library)
+def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 0) -> Selection:
+    """Terms of a library.
+
+    Args:
+        whole: fit of the whole library.
+        fit: makes the fit of fewer terms to the same numbers.
+        bootstrap: resampled records.
+        seed: of these.
+    """
     names = whole.layout.reaction.names
     at = [whole.layout.free_names.index(name) for name in names]
-    covariance, penalty = whole.covariance[np.ix_(at, at)], np.log(len(whole.scores))
+    covariance, penalty = (
+        whole.covariance[np.ix_(at, at)],
+        np.log(whole.diagnostics["n_transitions"]),
+    )
     ranked = _rank(whole.x[at], covariance, penalty)
     fits = _refit(fit, names, ranked, whole)
     bic = {s: -2.0 * f.log_likelihood + len(s) * penalty for s, f in fits.items()}
     best = min(bic, key=bic.__getitem__)
     counts = _bootstrap(whole, at, covariance, penalty, bootstrap, seed)
-    table = _table(names, ranked, bic, best, counts)
-    included = [
-        sum(n for s, n in counts.items() if k in s) / max(bootstrap, 1) for k in range(len(at))
-    ]
-    return Discovery(
-        tuple(names[k] for k in best), table,
+    total = max(bootstrap, 1)
+    included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(at))]
+    return Selection(
+        tuple(names[k] for k in best), _table(names, ranked, fits, bic, best, counts),
         xr.DataArray(included, {"term": list(names)}, ("term",)), fits[best], whole,
     )  # fmt: skip
 
@@ -159,17 +123,20 @@ def _rank(theta: Array, covariance: Array, penalty: float) -> dict[Subset, float
 
 
 def _refit(
-    fit: Callable[[Terms], SemilinearFit], names: Terms, ranked: Mapping[Subset, float],
-    whole: SemilinearFit,
-) -> dict[Subset, SemilinearFit]:  # fmt: skip
-    """Fits of the best subset and of those close to it, started from the whole library's values."""
+    fit: Fitter, names: Terms, ranked: Mapping[Subset, float], whole: SemilinearFit
+) -> dict[Subset, SemilinearFit]:
+    """Fits of the best subset, of those close to it, and of the best linear law."""
     least = next(iter(ranked.values()))
     close = [s for s, value in ranked.items() if value <= least + CLOSE][:FITTED]
-    out = {}
-    for subset in close:
-        terms = tuple(names[k] for k in subset)
-        out[subset] = whole if len(terms) == len(names) else fit(terms)
+    out = {tuple(range(len(names))): whole}
+    for subset in (*close, _best_linear(names, ranked)):
+        if subset not in out:
+            out[subset] = fit(tuple(names[k] for k in subset))
     return out
+
+
+def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
+    return next(s for s in ranked if all(names[k] in LINEAR for k in s))
 
 
 def _bootstrap(
@@ -202,23 +169,29 @@ def _block_sums(scores: Array, groups: Array) -> Array:
 
 
 def _table(
-    names: Terms, ranked: Mapping[Subset, float], bic: Mapping[Subset, float], best: Subset,
-    counts: Mapping[Subset, int],
+    names: Terms, ranked: Mapping[Subset, float], fits: Mapping[Subset, SemilinearFit],
+    bic: Mapping[Subset, float], best: Subset, counts: Mapping[Subset, int],
 ) -> xr.Dataset:  # fmt: skip
-    """The best subsets, those fitted first, and the best linear one."""
+    """The best subsets and the best linear one; those not fitted stand by the curvature."""
     shift = ranked[best] - bic[best]
     values = {s: (bic[s] if s in bic else v - shift) - bic[best] for s, v in ranked.items()}
-    # Subsets that were fitted stand by their own likelihood, before those that were not.
-    order = sorted(values, key=lambda s: (s != best, values[s]))
-    linear = [s for s in order if all(names[k] in LINEAR for k in s)]
-    shown = list(dict.fromkeys([*order[:8], *linear[:1]]))
+    # What the curvature promises a subset that was not fitted is no reason to stand first.
+    order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
+    shown = list(dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)]))
     total = max(sum(counts.values()), 1)
+    coefficient = np.full((len(shown), len(names)), np.nan)
+    for row, s in enumerate(shown):
+        for k in s if s in fits else ():
+            coefficient[row, k] = fits[s].values[names[k]]
+    height = [fits[s].log_likelihood if s in fits else np.nan for s in shown]
     return xr.Dataset(
         {
             "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
-            "bic": ("candidate", [values[s] for s in shown]),
-            "fitted": ("candidate", [s in bic for s in shown]),
-            "linear": ("candidate", [s in linear for s in shown]),
+            "log_likelihood": ("candidate", height),
+            "bic": ("candidate", [max(values[s], 0.0) for s in shown]),
+            "linear": ("candidate", [all(names[k] in LINEAR for k in s) for s in shown]),
             "frequency": ("candidate", [counts.get(s, 0) / total for s in shown]),
-        }
+            "coefficient": (("candidate", "term"), coefficient),
+        },
+        {"term": list(names)},
     )

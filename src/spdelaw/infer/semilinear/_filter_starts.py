@@ -20,6 +20,7 @@ from spdelaw.model import (
     Prior,
     filter_scores,
     smooth_semilinear,
+    some_paths,
     transitions,
 )
 
@@ -89,7 +90,7 @@ def filter_start(layout: Layout, collapsed: Collapsed, r: float) -> tuple[Array,
     """Free vector, prior and evaluations that were spent."""
     states, times, _, prior = rough_states(collapsed, r)
     block = collapsed.blocks[0]
-    part = first_paths(block, len(states))
+    part = some_paths(block, np.arange(len(block.paths)) < len(states))
 
     def value(x: Array) -> float:
         found = filter_scores(layout.closure(x), part, r, prior, value_only=True).value.sum()
@@ -113,19 +114,3 @@ def _best_noise(layout: Layout, x: Array, value: Callable[[Array], float]) -> tu
     trials = [x + np.log(f) * log for f in FACTORS]
     values = [value(trial) for trial in trials]
     return trials[int(np.argmax(values))], len(trials)
-
-
-def first_paths(block: Block, n_paths: int) -> Block:
-    """The first paths of a block."""
-    own = block.gram.shape[-1] > 1
-    return block._replace(
-        paths=block.paths[:n_paths],
-        times=block.times[:, :n_paths],
-        gram=block.gram[..., :n_paths] if own else block.gram,
-        vector=block.vector[..., :n_paths],
-        estimate=block.estimate[..., :n_paths],
-        misfit=block.misfit[:n_paths],
-        n_values=block.n_values[:n_paths],
-        log_weight=block.log_weight[:n_paths],
-        log_gram=block.log_gram[:n_paths] if len(block.log_gram) > 1 else block.log_gram,
-    )

@@ -15,12 +15,12 @@ from spdelaw.equation import advance, reaction_rate
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.semilinear._filter_starts import (
     filter_start,
-    first_paths,
     noise_guess,
     rough_states,
 )
 from spdelaw.infer.semilinear._layout import Layout, layout
 from spdelaw.infer.semilinear._optimise import (
+    ALLOWED_SHIFT,
     Maximum,
     Objective,
     information,
@@ -36,6 +36,7 @@ from spdelaw.model import (
     filter_scores,
     in_segments,
     smooth_semilinear,
+    some_paths,
     transitions,
 )
 
@@ -49,8 +50,6 @@ MOST_BURN = 0.5
 NEAR = 0.05
 #: Most evaluations of the search.
 MOST = 60
-#: Change, in standard errors, that twice the sub-steps may make.
-ALLOWED_SHIFT = 0.3
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
 #: Most sub-steps.
@@ -78,7 +77,7 @@ def fit_filtered(
         domain: where the modes live.
         terms: names, such as ("u", "u^3").
         noise: "parametric" or "diagonal".
-        fixed: parameters to hold; ``kappa`` is held at 0, None frees it.
+        fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         observation_variance: where it is known; otherwise estimated.
         prior: Gaussian state at the first time; by default wide.
         burn: time within which terms do not count; by default `BURN` time scales of the reaction.
@@ -97,9 +96,9 @@ def fit_filtered(
     prior = wide if prior is None else prior
     burn_given = burn is not None
     burn = burn if burn is not None else _burn(form.unobserved, x, states, times)
-    smooth = smooth_semilinear(
-        form.unobserved.closure(x), first_paths(collapsed.blocks[0], len(states)), r, prior
-    )
+    block = collapsed.blocks[0]
+    few = some_paths(block, np.arange(len(block.paths)) < len(states))
+    smooth = smooth_semilinear(form.unobserved.closure(x), few, r, prior)
     metric = _complete_information(form, x, smooth.mean.transpose(1, 0, 2), times, collapsed)
     x = x if observation_variance is not None else np.append(x, np.log(r))
     if burn_given:
@@ -188,7 +187,8 @@ def _finish(
         _check(best)
         spent += best.n_evaluations
         if covariance is None:
-            best, covariance, more = _newton(objective, best, metric)
+            rate_dt = _rate_dt(form, collapsed, best.x)
+            best, covariance, more = _newton(objective, best, metric, rate_dt)
             spent += more
         metric = np.linalg.inv(covariance)
         change = covariance @ _finer(form, collapsed, prior, burn, n, best.x)
@@ -196,7 +196,7 @@ def _finish(
         if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
-    warn_if_coarse(shift, ALLOWED_SHIFT)
+    warn_if_coarse(shift)
     end = best.x + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores
     robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
@@ -206,9 +206,20 @@ def _finish(
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
             "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
-            "n_paths": collapsed.n_paths,
+            "n_paths": collapsed.n_paths, "n_transitions": _n_transitions(collapsed),
+            "prior": prior, "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
+
+
+def _n_transitions(collapsed: Collapsed) -> int:
+    """Rows that tell of the state, but the first of each path."""
+    rows = 0
+    for block in collapsed.blocks:
+        n_times, n_paths = len(block.gram), len(block.paths)
+        seen = block.gram.reshape(n_times, -1, block.gram.shape[-1]).any(1)
+        rows += int(np.broadcast_to(seen, (n_times, n_paths)).sum())
+    return max(rows - collapsed.n_paths, 1)
 
 
 def _rate_dt(form: Layout, collapsed: Collapsed, x: Array) -> float:
@@ -219,9 +230,11 @@ def _rate_dt(form: Layout, collapsed: Collapsed, x: Array) -> float:
     return float(rate * np.median(np.diff(block.times, axis=0)))
 
 
-def _newton(objective: Objective, best: Maximum, metric: Array) -> tuple[Maximum, Array, float]:
+def _newton(
+    objective: Objective, best: Maximum, metric: Array, rate_dt: float
+) -> tuple[Maximum, Array, float]:
     """Observed information, and Newton steps with it until the maximum is near."""
-    covariance = invert_information(information(objective, best, metric))
+    covariance = invert_information(information(objective, best, metric), rate_dt)
     spent = float(len(best.x))
     for _ in range(4):
         step = covariance @ best.scores.sum(0)
@@ -242,7 +255,7 @@ def _finer(
 ) -> Array:
     """What twice the sub-steps change in the score, from a few paths."""
     block = collapsed.blocks[0]
-    some = first_paths(block, min(FEW_PATHS, block.vector.shape[2]))
+    some = some_paths(block, np.arange(len(block.paths)) < FEW_PATHS)
     part = Collapsed((some,), some.vector.shape[2], collapsed.n_modes)
     coarse = _objective(form, part, prior, burn, n)(x)[1].sum(0)
     fine = _objective(form, part, prior, burn, 2 * n)(x)[1].sum(0)

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,11 @@ class Layout:
     noise: str
     names: tuple[str, ...]
     fixed: Mapping[str, float]
+
+    @property
+    def has_observation(self) -> bool:
+        """Whether the noise of observations is among the parameters."""
+        return OBSERVATION in self.names
 
     @property
     def unobserved(self) -> Layout:
@@ -90,7 +97,7 @@ class Layout:
         """The equation at x."""
         p = self.whole(x)
         n_terms = len(self.reaction.names)
-        noise = p[2 + n_terms : len(p) - (OBSERVATION in self.names)]
+        noise = p[2 + n_terms : len(p) - self.has_observation]
         if self.noise == "parametric":
             noise = noise[0] * self._index ** (-noise[1])
         return Closure(self.reaction, p[2 : 2 + n_terms], p[1] + p[0] * self.mu, noise)
@@ -131,12 +138,13 @@ def layout(
     *,
     noise: str = "parametric",
     fixed: Mapping[str, float] | None = None,
-    s: float = 1.0,
     observed: bool = False,
     observation_variance: float | None = None,
 ) -> Layout:
-    """Layout of a law with these terms; ``kappa`` is held at 0 unless ``fixed`` frees it as None.
+    """Layout of a law with these terms.
 
+    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free, unless
+    ``fixed`` holds it. ``fixed`` may hold ``s``, which is not estimated. None frees a parameter.
     With ``observed`` the noise of observations is one more parameter, held where it is given.
 
     Raises:
@@ -152,13 +160,15 @@ def layout(
     if noise == "diagonal":
         spectrum = tuple(f"q_{n}" for n in range(1, n_modes + 1))  # type: ignore[assignment]
     names = ("nu", "kappa", *reaction.names, *spectrum)
-    held = {"kappa": 0.0} | dict(fixed or {})
+    held: dict[str, Any] = {"kappa": 0.0} if "u" in reaction.names else {}
+    held |= dict(fixed or {})
+    s = held.pop("s", 1.0)
     _check_held(held, names, reaction)
     held = {name: float(value) for name, value in held.items() if value is not None}
     if observed:
         names = (*names, OBSERVATION)
         held |= {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
-    return Layout(domain.eigenvalues(n_modes) ** s, reaction, noise, names, held)
+    return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, held)
 
 
 def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: Reaction) -> None:
@@ -166,9 +176,15 @@ def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: React
     if unknown:
         raise InputError(
             "fixed", expected=f"names among {names}", got=repr(unknown[0]),
-            fix="fix 'nu', 'kappa', 'scale', 'exponent' or the coefficient of a term",
+            fix="fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term",
         )  # fmt: skip
-    if "u" in reaction.names and held["kappa"] is None and held.get("u", None) is None:
+    for name, value in held.items():
+        if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
+            raise InputError(
+                "fixed", expected=f"a number for {name!r}", got=repr(value),
+                fix=f"pass fixed={{{name!r}: 0.0}}",
+            )  # fmt: skip
+    if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
         raise InputError(
             "kappa", expected="a value to hold beside the term 'u'", got="both free",
             fix="leave kappa at 0: the coefficient of u is minus kappa",

@@ -26,6 +26,10 @@ NEAR = 1e-3
 LONGEST = 20.0
 #: Halvings of one step.
 HALVINGS = 12
+#: Change, in standard errors, that twice the sub-steps of the closure may make.
+ALLOWED_SHIFT = 0.3
+#: Rate of the reaction times the step above which the closure has not been seen to be honest.
+FAST = 1.0
 #: Differences of the score are taken over this part of a standard error.
 DIFFERENCE = 0.05
 
@@ -50,12 +54,59 @@ class Maximum(NamedTuple):
     converged: bool
 
 
-def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 60) -> Maximum:
-    """Climb from x until the promise of a step is below ``near``."""
+def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 200) -> Maximum:
+    """Climb from x by scoring until the promise of a step is below ``near``."""
+    return _ascend(objective, x, _Scoring(), near, most)
+
+
+def maximise_bfgs(objective: Objective, x: Array, metric: Array, near: float, most: int) -> Maximum:
+    """Climb with a metric that learns (BFGS), for scores too few to make one.
+
+    Args:
+        objective: value and scores.
+        x: where to start.
+        metric: guess of the information, (n_free, n_free).
+        near: promise of a step that ends the search.
+        most: evaluations.
+    """
+    return _ascend(objective, x, _Learning(metric), near, most)
+
+
+class _Scoring:
+    """Steps with the sum of squared scores as metric."""
+
+    def step(self, scores: Array) -> Array:
+        return _solve(scores.T @ scores, scores.sum(0))
+
+    def learn(self, step: Array, change: Array) -> None:
+        """The scores of the next point say all."""
+
+
+class _Learning:
+    """Steps with an inverse information that learns from changes of the slope."""
+
+    def __init__(self, metric: Array) -> None:
+        self.inverse = np.linalg.inv(metric)
+
+    def step(self, scores: Array) -> Array:
+        return self.inverse @ scores.sum(0)
+
+    def learn(self, step: Array, change: Array) -> None:
+        """BFGS update; left out where the curvature has the wrong sign."""
+        along = float(step @ change)
+        if along <= 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            return
+        left = np.eye(len(step)) - np.outer(step, change) / along
+        self.inverse = left @ self.inverse @ left.T + np.outer(step, step) / along
+
+
+def _ascend(
+    objective: Objective, x: Array, metric: _Scoring | _Learning, near: float, most: int
+) -> Maximum:
     value, scores = objective(x)
     count, promise = 1, np.inf
-    for _ in range(most):
-        step = _solve(scores.T @ scores, scores.sum(0))
+    while count < most:
+        step = metric.step(scores)
         promise = float(scores.sum(0) @ step)
         if promise < near or not np.isfinite(promise):
             break
@@ -64,6 +115,7 @@ def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 60)
         count += found[3]
         if found[2] is None:
             break
+        metric.learn(found[0] - x, scores.sum(0) - found[2].sum(0))
         x, value, scores = found[0], found[1], found[2]
     return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
 
@@ -102,64 +154,38 @@ def information(objective: Objective, at: Maximum, metric: Array | None = None) 
     return 0.5 * (slope + slope.T)
 
 
-def maximise_bfgs(objective: Objective, x: Array, metric: Array, near: float, most: int) -> Maximum:
-    """Climb with a metric that learns (BFGS), for scores too few to make one.
-
-    Args:
-        objective: value and scores.
-        x: where to start.
-        metric: guess of the information, (n_free, n_free).
-        near: promise of a step that ends the search.
-        most: evaluations.
-    """
-    value, scores = objective(x)
-    inverse = np.linalg.inv(metric)
-    count, promise = 1, np.inf
-    while count < most:
-        slope = scores.sum(0)
-        step = inverse @ slope
-        promise = float(slope @ step)
-        if promise < near or not np.isfinite(promise):
-            break
-        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
-        found = _climb(objective, x, value, step)
-        count += found[3]
-        if found[2] is None:
-            break
-        inverse = _learn(inverse, found[0] - x, slope - found[2].sum(0))
-        x, value, scores = found[0], found[1], found[2]
-    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
-
-
-def _learn(inverse: Array, step: Array, change: Array) -> Array:
-    """BFGS update of the inverse; left as it is where the curvature has the wrong sign."""
-    along = float(step @ change)
-    if along <= 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-        return inverse
-    left = np.eye(len(step)) - np.outer(step, change) / along
-    return left @ inverse @ left.T + np.outer(step, step) / along
-
-
-def warn_if_coarse(shift: float, allowed: float) -> None:
+def warn_if_coarse(shift: float) -> None:
     """Say so where finer sub-steps of the closure would still move an estimate."""
-    if shift > allowed:
-        warnings.warn(
-            f"Twice the sub-steps would move an estimate by {shift:.2g} standard errors: the "
-            "reaction is fast for these time steps. Observe more often, or read intervals with "
-            "that in mind.",
-            SpdeLawWarning,
-            stacklevel=3,
-        )
+    if shift > ALLOWED_SHIFT:
+        warnings.warn(coarse(shift), SpdeLawWarning, stacklevel=3)
 
 
-def invert_information(curvature: Array) -> Array:
-    """Covariance from the information, or `ConvergenceError` where it has no maximum."""
+def coarse(shift: float) -> str:
+    """The same as a sentence."""
+    return (
+        f"twice the sub-steps of the closure would move an estimate by {shift:.2g} standard "
+        "errors: the reaction is fast for these time steps; observe more often"
+    )
+
+
+def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
+    """Covariance from the information, or `ConvergenceError` where it has no maximum.
+
+    ``rate_dt`` is how many times itself the reaction changes the field between observations.
+    """
     scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
     values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] <= 1e-10 and rate_dt > FAST:
+        raise ConvergenceError(
+            "fit", expected="observations close enough in time to see the reaction act",
+            got=f"a reaction that changes the field by {rate_dt:.1f} times itself between them",
+            fix="observe more often",
+        )  # fmt: skip
     if values[0] <= 1e-10:
         raise ConvergenceError(
             "fit", expected="a likelihood with a maximum in every direction",
             got="parameters that these data cannot tell apart",
-            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one",
+            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
+            "noise that is given",
         )  # fmt: skip
     return (vectors / values) @ vectors.T / np.outer(scale, scale)

@@ -17,6 +17,7 @@ from spdelaw.report.html import (
     _field_view,
     _moments_view,
     _provenance,
+    _reaction,
     _samples,
     _shapes,
     _spectra,
@@ -29,6 +30,7 @@ from spdelaw.report.html._words import answers
 SECTIONS = (
     _spectra,
     _shapes,
+    _reaction,
     _field_view,
     _samples,
     _fan,

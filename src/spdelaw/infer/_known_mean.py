@@ -1,0 +1,111 @@
+"""A known mean: taken off the fields before a fit, and put back into the law.
+
+What lies in the modes becomes the mean ``m`` of the dynamics, by least squares over the points; the
+rest, a field that does not change, is the law's ``offset`` at its points.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data import as_fields, fingerprint
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import Linear
+from spdelaw.errors import DataError
+from spdelaw.infer._model import Model
+from spdelaw.infer._observed import Observed
+from spdelaw.law import Law, Quantity, interval_table
+
+Array = np.ndarray
+
+#: Points of the mean may differ from those of the data by this part of the largest coordinate.
+SAME_POINT = 1e-5
+
+
+def without_known_mean(
+    observed: Observed, model: Model, honoured: bool
+) -> tuple[Observed, Model, Array | None]:
+    """Fields less a known mean, the model of what is left, and the mean at the points (M,).
+
+    Args:
+        observed: the data.
+        model: what is assumed.
+        honoured: whether the engine asks for a mean of its own.
+    """
+    if model.known_mean is None:
+        return observed, model, None
+    mean = _at_points(model.known_mean, observed)
+    left = dataclasses.replace(model, mean="zero" if honoured else "auto")
+    return less(observed, mean), left, mean
+
+
+def less(observed: Observed, mean: Array) -> Observed:
+    """The data less a field that does not change."""
+    fields = observed.fields.copy(data=observed.fields.data - mean)
+    return observed._replace(values=observed.values - mean, fields=fields)
+
+
+def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
+    """The law of the fields themselves; ``observed`` are those."""
+    info: dict[str, Any] = {"mean": "known"}
+    if isinstance(observed.values, np.ndarray) and law.info.get("log_likelihood_of"):
+        own = fingerprint(observed.fields)
+        info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": own}
+    law = law.with_info(**info)
+    if not isinstance(law.dynamics, Linear):
+        return dataclasses.replace(law, offset=mean)
+    phi = law.domain.eigenfunctions(law.points, law.dynamics.n_modes)
+    m = np.asarray(np.linalg.lstsq(phi, mean, rcond=None)[0])
+    table = law.parameters
+    rows = interval_table(Quantity(m[: law.n_modes], np.zeros(law.n_modes), False), 0.95)
+    table = table.assign(mean=(("mode", "statistic"), rows))
+    dynamics = law.dynamics.with_mean(m)
+    return dataclasses.replace(law, parameters=table, dynamics=dynamics, offset=mean - phi @ m)
+
+
+def _at_points(given: Any, observed: Observed) -> Array:
+    """The mean at the points of the data, zero where neither is known."""
+    mean = _labelled(given, observed) if isinstance(given, xr.DataArray) else _bare(given, observed)
+    unknown = np.isnan(mean)
+    if unknown.any() and (~np.isnan(observed.load()[..., unknown])).any():
+        raise _wrong("a mean at every point that is seen", "missing values", "fill them")
+    if np.isinf(mean).any():
+        raise _wrong("finite numbers", "infinite ones", "check the field")
+    return np.where(unknown, 0.0, mean)
+
+
+def _labelled(given: xr.DataArray, observed: Observed) -> Array:
+    domain: AbstractDomain = observed.domain
+    for dim in ("time", "path"):
+        if dim in given.dims:
+            fix = f"mean.mean({dim!r}); for a mean that changes see sl.Preparation"
+            raise _wrong("one field, the same at all times", f"the dim {dim!r}", fix)
+    fields = domain.flatten(as_fields(given.expand_dims(time=[0.0]), dims=domain.dims))
+    points = domain.places(fields).points
+    if points.shape != observed.points.shape or not np.allclose(
+        points, observed.points, rtol=0.0, atol=SAME_POINT * np.abs(observed.points).max()
+    ):
+        n, got = len(observed.points), f"{len(points)} other points"
+        raise _wrong(f"the {n} points of the data", got, "mean.interp_like(data)")
+    return np.asarray(fields.values[0, 0], dtype=float)
+
+
+def _bare(given: Any, observed: Observed) -> Array:
+    n, shape = len(observed.points), "no array of numbers"
+    try:
+        mean = np.asarray(given, dtype=float)
+        shape = f"shape {mean.shape}"
+    except (TypeError, ValueError):
+        mean = np.zeros(0)
+    if mean.size != n or mean.ndim not in (1, len(observed.domain.dims)):
+        fix = "pass mean='constant' to estimate it, or one number per point"
+        raise _wrong(f"'auto', 'zero', 'constant', or one number per point ({n})", shape, fix)
+    return mean.reshape(-1)
+
+
+def _wrong(expected: str, got: str, fix: str) -> DataError:
+    return DataError("mean", expected=expected, got=got, fix=fix)

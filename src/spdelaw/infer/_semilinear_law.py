@@ -1,0 +1,219 @@
+"""From a semilinear fit to a `Law`: intervals, start, density, and what it says about itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+
+from spdelaw._version import __version__
+from spdelaw.data import fingerprint
+from spdelaw.equation import InitialState, Reacting
+from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer._semilinear_sight import Behind, Sight, States
+from spdelaw.infer._semilinear_start import FirstStates, first_states
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
+from spdelaw.law import (
+    Density,
+    Law,
+    Quantity,
+    batches,
+    log_density,
+    parameters_dataset,
+    statistics_density,
+)
+from spdelaw.model import Statistics
+
+Array = np.ndarray
+
+ENGINE = "semilinear"
+#: Correlation of two estimates from which on, if both are poor, the data do not tell them apart.
+ALIKE = 0.95
+
+
+def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
+    """Law with its parameters, standard errors and everything it should say about itself."""
+    closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
+    first = first_states(fit, sight)
+    said = [*sight.notes, *notes(fit)]
+    if said:
+        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
+    times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
+    variance = _observation_variance(fit, sight)
+    kind = {"initial_state": first.initial.kind, "terms": list(names)}
+    law = Law(
+        domain=observed.domain,
+        n_modes=len(closure.rates),
+        parameters=parameters_dataset(_quantities(fit, first, variance), level, kind),
+        dynamics=Reacting(
+            observed.domain, names, closure.coefficients, closure.rates, closure.noise
+        ),
+        initial=first.initial,
+        observation_variance=variance,
+        times=times,
+        points=observed.points,
+        unresolved_variance=_unresolved(sight, variance),
+        info=_info(fit, sight, first.initial, said),  # type: ignore[arg-type]
+    )
+    return _with_density(law, fit, sight)
+
+
+def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
+    """Variance people mean: what only conditions the filter is no noise."""
+    if isinstance(sight, States):
+        return np.zeros(())
+    if sight.point_variance is not None:
+        return sight.point_variance
+    return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
+
+
+def _unresolved(sight: Sight, variance: Array) -> float:
+    """Mean square beyond the modes and the noise."""
+    return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
+
+
+def _quantities(fit: SemilinearFit, first: FirstStates, variance: Array) -> dict[str, Quantity]:
+    """Numbers of the law with standard errors by the delta method."""
+    form, x, closure = fit.layout, fit.x, fit.layout.closure(fit.x)
+    n, n_terms = len(closure.rates), len(closure.coefficients)
+    sizes = {"eigenvalue": n, "noise_variance": n, "coefficient": n_terms}
+    values = dict(zip(sizes, (closure.rates, closure.noise, closure.coefficients), strict=True))
+    out = {}
+    for name, size in sizes.items():
+        rows = [np.eye(size) if key == name else np.zeros((size, k)) for key, k in sizes.items()]
+        more = (np.zeros(size),) if form.has_observation else ()
+        slope = form.pull(x, *rows, *more)
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, fit.covariance, slope), 0.0))
+        out[name] = Quantity(values[name], error, name == "noise_variance")
+    std = np.sqrt(variance)
+    error_of_r = fit.standard_errors.get("observation_variance", 0.0)
+    safe = np.where(std > 0, std, 1.0)
+    return {
+        **out,
+        "initial_mean": Quantity(first.initial.mean, first.error, False),
+        "observation_std": Quantity(std, np.where(std > 0, error_of_r / (2.0 * safe), 0.0), True),
+    }
+
+
+def notes(fit: SemilinearFit) -> list[str]:
+    """What a reader of the estimates should know."""
+    out = []
+    if fit.diagnostics["rate_dt"] > FAST:
+        out.append(
+            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
+            "between observations: intervals may be too short; observe more often"
+        )
+    if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
+        out.append(coarse(fit.diagnostics["step_shift"]))
+    closure, errors = fit.layout.closure(fit.x), fit.standard_errors
+    if fit.values["nu"] < -2.0 * errors.get("nu", 0.0):
+        out.append(
+            "nu is negative beyond its error: fine waves grow; use more modes or fewer terms"
+        )
+    power, weight = _highest_power(fit)
+    if power % 2 and weight > (closure.rates.min() if power == 1 else 0.0):
+        out.append(
+            f"the drift is unstable: nothing pulls back against {weight:.3g} u^{power}, and paths "
+            "of this law run away; add a higher power, or forecast over short times only"
+        )
+    names = [name for name in fit.layout.reaction.names if name in errors]
+    at = [fit.layout.free_names.index(name) for name in names]
+    part = fit.covariance[np.ix_(at, at)]
+    spread = np.sqrt(np.diag(part))
+    poor = np.abs(fit.x[at]) < 2.0 * spread
+    alike = np.abs(part) > ALIKE * np.outer(spread, spread)
+    for i, j in zip(*np.nonzero(np.triu(alike, 1) & np.outer(poor, poor)), strict=True):
+        out.append(
+            f"these data hardly tell {names[i]} and {names[j]} apart (the field stays where they "
+            "are alike): neither is determined, and finer space would not help; longer records do"
+        )
+    return out
+
+
+def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
+    """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
+    total = fit.layout.closure(fit.x).total
+    powers = {
+        key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
+    }
+    return max(powers.items(), default=(0, 0.0))
+
+
+def _info(
+    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
+) -> dict[str, Any]:
+    observed, d = sight.observed, fit.diagnostics
+    kept = ("n_steps", "step_shift", "rate_dt", "converged", "burn", "n_transitions")
+    return {
+        "engine": ENGINE,
+        "route": sight.route,
+        "n_paths": observed.n_paths,
+        "n_times": int(observed.times.shape[-1]),
+        "n_points": len(observed.points),
+        "n_observed": float(np.isfinite(np.asarray(observed.values)).sum()),
+        "n_parameters": len(fit.x),
+        "initial_state": initial.kind,
+        "drift": "parametric",
+        "noise": fit.layout.noise,
+        "log_likelihood": fit.log_likelihood,
+        "convergence": {
+            "evaluations": round(float(d["n_evaluations"]), 1),
+            "remaining_gain": float(d["remaining_gain"]),
+        },
+        "closure": {key: d[key] for key in kept if key in d},
+        "estimates": fit.values,
+        "standard_errors": fit.standard_errors,
+        "robust_errors": fit.robust_errors,
+        "term_covariance": _term_covariance(fit),
+        "warnings": said,
+        "version": __version__,
+    }
+
+
+def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
+    """Covariance of all coefficients, held ones known; for bands of the reaction."""
+    names, free = fit.layout.reaction.names, fit.layout.free_names
+    at = np.array([free.index(name) if name in free else -1 for name in names], int)
+    out = np.zeros((len(names), len(names)))
+    is_free = np.flatnonzero(at >= 0)
+    out[np.ix_(is_free, is_free)] = fit.covariance[np.ix_(at[is_free], at[is_free])]
+    return [[float(v) for v in row] for row in out]
+
+
+def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
+    """The log density of the data, and of which numbers; lazy data are not read once more."""
+    s = sight.statistics if isinstance(sight, States) else None
+    value, of = _density(law, sight) if s is None else _sum_density(law, fit, s)
+    if isinstance(sight.observed.values, np.ndarray):
+        of = dataclasses.replace(of, fingerprint=fingerprint(sight.observed.fields))
+    total = float(np.sum(value))
+    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+
+
+def _density(law: Law, sight: Sight) -> Density:
+    """By the filter, as `Law.log_likelihood` has it."""
+    observed = sight.observed
+    values, basis = observed.load(), observed.basis(law.n_modes)
+    space, unresolved, weights = law.state_space, law.unresolved_variance, None
+    if isinstance(sight, Behind) and sight.point_variance is not None:
+        weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)
+    floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
+    blocks = batches(values, observed.times, basis, weights)
+    return log_density(blocks, len(values), space, unresolved, floor)
+
+
+def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> Density:
+    """From the transitions, whose terms the fit has summed."""
+    of_coefficients, phi = fit.log_likelihood, law.domain.eigenfunctions(law.points, law.n_modes)
+    if law.initial.kind == "gaussian":
+        of_coefficients += _start_density(s, law.initial)
+    return statistics_density(s, of_coefficients, law.initial, phi.T @ phi, law.unresolved_variance)
+
+
+def _start_density(s: Statistics, initial: InitialState) -> float:
+    """``sum_p log N(c_p(0); m, V)`` from sums over paths."""
+    mean, variance = initial.mean, initial.covariance
+    squares = s.square[0] - 2.0 * mean * s.first[0] + s.n_paths * mean**2
+    return float(-0.5 * (squares / variance + s.n_paths * np.log(2.0 * np.pi * variance)).sum())

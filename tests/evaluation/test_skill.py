@@ -1,0 +1,274 @@
+"""Skill: scores and rivals by hand, no look ahead, the choice of modes, and refusals."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy
+import xarray as xr
+from tests.data.builders import globe
+
+import spdelaw as sl
+from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation._rivals import amplitudes, damped, inverse_model, last_seen, memory
+
+CALM = sl.catalogue.heat(n_modes=2, initial="stationary")
+GRID = np.linspace(0.3, 2.8, 7)
+
+
+def one_path(n=121, step=0.2, seed=0):
+    return sl.simulate(CALM, 1, step * np.arange(n), GRID, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return sl.skill(one_path(), CALM.domain, 2, leads=(1, 3), first=100, refits=2)
+
+
+# ------------------------------------------------------------------ rivals by hand
+
+
+def test_damped_persistence_is_the_regression_on_one_step():
+    x = np.array([2.0, 1.0, 1.5, np.nan, 0.5, 0.4])[None, :, None]
+    pairs = [(2.0, 1.0), (1.0, 1.5), (0.5, 0.4)]
+    r = sum(a * b for a, b in pairs) / sum(a * a for a, b in pairs)
+    assert memory(x)[0] == pytest.approx(r)
+    out = damped(x, (1, 2), memory(x))
+    assert out.mean[:, 0, 0] == pytest.approx([0.4 * r, 0.4 * r**2])
+    errors = [1.0 - 2 * r, 1.5 - r, 0.4 - 0.5 * r]
+    assert out.std[0, 0, 0] == pytest.approx(np.sqrt(np.mean(np.square(errors))))
+
+
+def test_a_point_that_is_not_seen_persists_from_its_last_value():
+    x = np.array([[1.0, 2.0, np.nan, np.nan], [1.0, 2.0, 3.0, 4.0], [np.nan] * 4]).T[None]
+    last, age = last_seen(x)
+    assert last[0, :2].tolist() == [2.0, 4.0]
+    assert np.isnan(last[0, 2])
+    assert age[0, :2].tolist() == [2, 0]
+    assert damped(x, (1,), 0.5).mean[0, 0, :2] == pytest.approx([2.0 * 0.5**3, 4.0 * 0.5])
+
+
+def test_inverse_model_is_the_regression_of_amplitudes():
+    fields = one_path(300)
+    model = inverse_model(fields, 2, (1, 2), ("x",))
+    x = fields.values[0]
+    _, _, v = np.linalg.svd(x, full_matrices=False)
+    a = x @ v[:2].T
+    g = np.linalg.solve(a[:-1].T @ a[:-1], a[:-1].T @ a[1:]).T
+    expected = v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2] @ x[-1]
+    np.testing.assert_allclose(model.outlook(x[None]).mean[1, 0], expected, atol=1e-8)
+    left = x[2:] - x[:-2] @ (v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2]).T
+    np.testing.assert_allclose(model.errors[1], np.sqrt((left**2).mean(0)), atol=1e-8)
+
+
+def test_amplitudes_through_gaps_are_those_of_the_seen_points():
+    generator = np.random.default_rng(0)
+    patterns = np.linalg.qr(generator.standard_normal((9, 2)))[0]
+    a = generator.standard_normal((1, 5, 2))
+    x = a @ patterns.T
+    x[0, 1, :4] = np.nan
+    np.testing.assert_allclose(amplitudes(x, patterns, np.zeros(2)), a, atol=1e-6)
+
+
+# ------------------------------------------------------------------ scores by hand
+
+
+@pytest.mark.parametrize("lead", [1, 3])
+def test_scores_by_hand(found, lead):
+    x = one_path().values[0]
+    ends = range(100, 121 - 3 + 1)  # all leads from the same origins
+    truth = np.array([x[o - 1 + lead] for o in ends])
+    still = np.array([x[o - 1] for o in ends])
+    std = np.array([np.sqrt(np.mean((x[lead:o] - x[: o - lead]) ** 2, axis=0)) for o in ends])
+    row = found.table.estimate.sel(predictor="persistence", lead=lead)
+    error = truth - still
+    assert float(row.sel(score="rmse")) == pytest.approx(np.sqrt(np.mean(error**2)))
+    density = scipy.stats.norm.logpdf(truth, still, std)
+    assert float(row.sel(score="log_score")) == pytest.approx(-density.mean())
+    inside = np.abs(error) <= scipy.stats.norm.ppf(0.9) * std
+    assert float(row.sel(score="coverage_80")) == pytest.approx(inside.mean())
+    z = error / std
+    crps = std * (z * (2 * scipy.stats.norm.cdf(z) - 1) + 2 * scipy.stats.norm.pdf(z))
+    crps -= std / np.sqrt(np.pi)
+    assert float(row.sel(score="crps")) == pytest.approx(crps.mean())
+
+
+def test_crps_is_its_integral():
+    """``int (F(y) - 1(y >= x))^2 dy`` by quadrature."""
+    y = np.linspace(-30, 30, 600_001)
+    for mean, std, x in ((0.0, 1.0, 0.3), (1.0, 2.0, -2.0)):
+        square = (scipy.stats.norm.cdf(y, mean, std) - (y >= x)) ** 2
+        got = sl.evaluation.gaussian_crps(np.array(mean), np.array(std), np.array(x))
+        assert float(got) == pytest.approx(np.trapezoid(square, y), abs=1e-4)
+
+
+def test_skill_is_relative_to_the_mean_square_error(found):
+    t = found.table
+    mse = t.estimate.sel(score="rmse") ** 2
+    own = mse.sel(predictor="law", drop=True)
+    np.testing.assert_allclose(t.skill, (1 - own / mse).transpose(*t.skill.dims), atol=1e-12)
+    assert (t.lower <= t.estimate + 1e-12).all()
+    assert (t.upper >= t.estimate - 1e-12).all()
+    assert int(t.n_values.sel(lead=1)) == 19 * 7
+    assert t.attrs["n_origins"] == 19
+
+
+def test_forecasts_are_those_that_were_scored(found):
+    f = found.forecasts
+    assert f["mean"].dims == ("predictor", "lead", "origin", "path", "x")
+    error = (f["mean"] - f["observed"]) ** 2
+    np.testing.assert_allclose(
+        np.sqrt(error.mean(("origin", "path", "x"))), found.table.estimate.sel(score="rmse")
+    )
+    np.testing.assert_allclose(f.valid_time - f.origin, 0.2 * f.lead * xr.ones_like(f.valid_time))
+    law = sl.fit(one_path().isel(time=slice(100)), CALM.domain, 2, rest="auto")
+    own = law.forecast(one_path().isel(time=slice(100)), steps=3)["mean"].values[0, [0, 2]]
+    np.testing.assert_allclose(f["mean"].sel(predictor="law")[:, 0, 0], own, atol=1e-9)
+
+
+# ------------------------------------------------------------------ no look ahead
+
+
+@pytest.mark.parametrize("origins", ["expanding", "rolling"])
+@pytest.mark.parametrize("domain", ["given", "eof"])
+def test_the_future_has_no_influence_on_forecasts_before_it(origins, domain):
+    raw = one_path(80) + 5.0
+    changed = raw.copy(deep=True)
+    changed[:, 62:] = 3.0 + 100.0 * np.random.default_rng(0).standard_normal(changed[:, 62:].shape)
+    settings = {"leads": (1, 4), "first": 50, "refits": 3, "origins": origins, "nuisance": 0}
+    settings |= {"prepare": sl.Preparation(anomalies="mean", standardise="point")}
+    place = CALM.domain if domain == "given" else "eof"
+    one, other = (sl.skill(x, place, [1, 2], **settings).forecasts for x in (raw, changed))
+    before = one.origin <= 0.2 * 61  # times 0 to 61 are the same in both
+    assert int(before.sum()) == 13
+    for name in ("mean", "std"):
+        assert one[name].where(before, drop=True).equals(other[name].where(before, drop=True))
+    assert not one["mean"].equals(other["mean"])
+
+
+def test_a_rolling_law_forgets():
+    fields = one_path(90)
+    other = fields.copy(deep=True)
+    other[:, :19] = -other[:, :19] + 1.0
+    settings = {"leads": 2, "first": 50, "refits": 2, "origins": "rolling", "nuisance": 0}
+    one, two = (sl.skill(x, CALM.domain, 2, **settings).forecasts["mean"] for x in (fields, other))
+    assert not one[:, :, 0].equals(two[:, :, 0])
+    # The second fit, at the twentieth origin, learns from times 19 to 68. The first fit alone
+    # chose how many patterns the inverse model has.
+    assert one[:4, :, 19:].equals(two[:4, :, 19:])
+
+
+# ------------------------------------------------------------------ preparation, land, modes
+
+
+def test_preparation_is_relearned_and_undone():
+    raw = globe()
+    how = sl.Preparation(anomalies="month")
+    found = sl.skill(
+        raw, "eof", 2, prepare=how, leads=(1, 2), first=48, refits=1, initial="stationary"
+    )
+    f = found.forecasts
+    assert f["mean"].dims[-2:] == ("latitude", "longitude")
+    past = raw.isel(time=slice(48)).groupby("time.month").mean()
+    first = f["mean"].sel(predictor="climatology", lead=1).isel(origin=0, path=0)
+    month = int(f.valid_time.dt.month[0, 0])
+    np.testing.assert_allclose(first, past.sel(month=month).transpose(*first.dims), atol=1e-9)
+    land = raw.isnull().all("time")
+    assert bool((f["mean"].isnull().all(("predictor", "lead", "origin", "path")) == land).all())
+    assert found.about["units"] == ""
+    assert 270 < float(f["observed"].mean()) < 290
+
+
+def test_number_of_modes_is_chosen_before_the_first_origin():
+    fields = one_path(200)
+    found = sl.skill(fields, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0)
+    assert set(found.tried) == {1, 2}
+    assert found.n_modes == min(found.tried, key=lambda n: found.tried[n])
+    other = fields.copy(deep=True)
+    other[:, 150:] *= -3.0
+    assert sl.skill(other, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0).tried == (
+        found.tried
+    )
+    assert "chosen by held-out CRPS" in repr(found)
+
+
+def test_a_rest_with_memory_beats_a_white_one_at_short_leads():
+    """One path of 2 modes and a slow rest at each point; 80 origins."""
+    fields = one_path(400, 0.5, seed=2)
+    generator = np.random.default_rng(3)
+    z = np.zeros(fields.shape)
+    for t in range(1, 400):
+        z[:, t] = 0.9 * z[:, t - 1] + 0.3 * generator.standard_normal(z[:, 0].shape)
+    settings = {"leads": 1, "first": 320, "refits": 1, "nuisance": 0}
+    one, two = (
+        sl.skill(fields + z, CALM.domain, 2, rest=rest, **settings) for rest in ("white", "auto")
+    )
+    assert two.about["rest"] == "memory"
+    white, memory = (float(s.score("rmse").sel(predictor="law")[0, 0]) for s in (one, two))
+    assert memory < 0.9 * white
+
+
+# ------------------------------------------------------------------ what it says, and refusals
+
+
+def test_text_and_plain_data(found):
+    text = repr(found)
+    for word in ("RMSE", "CRPS", "log score", "inside 50/80/95 %", "LIM", "law against"):
+        assert word in text
+    assert found._repr_html_().count("<table>") == 4
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["leads"] == [1, 3]
+    rows = plain["scores"]["law"]["rmse"]
+    assert rows[0]["lower"] <= rows[0]["estimate"] <= rows[0]["upper"]
+    assert set(plain["skill_against"]) == {
+        "climatology",
+        "persistence",
+        "damped persistence",
+        "LIM",
+    }
+
+
+def test_progress_is_told():
+    told = []
+    sl.skill(
+        one_path(60), CALM.domain, 2, leads=1, first=50, refits=1,
+        progress=lambda done, total: told.append((done, total)),
+    )  # fmt: skip
+    assert told == [(i + 1, 10) for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"first": 3}, "from 4 to 29 times"),
+        ({"leads": (1, 40)}, "at most 12"),
+        ({"leads": ()}, "steps ahead"),
+        ({"leads": (0,)}, "at least 1"),
+        ({"leads": 1.5}, "integer"),
+        ({"origins": "sliding"}, "expanding"),
+        ({"refits": 0}, "at least 1"),
+        ({"n_modes": "many"}, "numbers to choose from"),
+        ({"n_modes": []}, "numbers to choose from"),
+        ({"domain": "fourier"}, "'eof'"),
+        ({"progress": 3}, "a function"),
+        ({"prepare": "month"}, "a Preparation"),
+        ({"rest": "pink"}, "white"),
+        ({"nmodes": 3}, "did you mean n_modes"),
+    ],
+)
+def test_refusals(settings, message):
+    given = {"domain": CALM.domain, "n_modes": 2, **settings}
+    with pytest.raises(InputError, match=message):
+        sl.skill(one_path(30), given.pop("domain"), given.pop("n_modes"), **given)
+
+
+def test_no_values_to_score():
+    fields = one_path(40)
+    fields[:, 24:] = np.nan
+    with pytest.raises(DataError, match="none at lead 1"):
+        sl.skill(fields, CALM.domain, 2, leads=1, refits=1, nuisance=0)
+
+
+def test_an_unknown_score_is_refused(found):
+    with pytest.raises(InputError, match="rmse"):
+        found.score("mse")

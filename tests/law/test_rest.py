@@ -1,0 +1,139 @@
+"""The rest with memory: closed forms, the brute-force Gaussian, files, and calibrated bands."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.law import Rest, smooth_rest
+
+POINTS = np.linspace(0.2, 3.0, 12)
+HEAT = sl.catalogue.heat(n_modes=2, initial="stationary")
+
+
+def process(decay, variance, times, n_paths, generator):
+    """Ornstein-Uhlenbeck paths (n_paths, T, M), one decay and variance per point."""
+    decay, variance = np.broadcast_arrays(decay, variance)
+    z = np.empty((n_paths, len(times), len(decay)))
+    z[:, 0] = np.sqrt(variance) * generator.standard_normal(z[:, 0].shape)
+    for t, dt in enumerate(np.diff(times)):
+        phi = np.exp(-decay * dt)
+        fresh = np.sqrt(variance * (1 - phi**2)) * generator.standard_normal(z[:, 0].shape)
+        z[:, t + 1] = phi * z[:, t] + fresh
+    return z
+
+
+def with_rest(n_paths, times, decay, variance, white, seed=0, points=POINTS):
+    """Modes of a heat equation, an Ornstein-Uhlenbeck rest at each point, and white noise."""
+    generator = np.random.default_rng(seed)
+    fields = sl.simulate(HEAT, n_paths, times, points, seed=seed)
+    rest = process(decay + np.zeros(len(points)), variance, times, n_paths, generator)
+    noise = np.sqrt(white) * generator.standard_normal(rest.shape)
+    return fields + rest + noise
+
+
+def test_smoother_is_the_brute_force_gaussian():
+    generator = np.random.default_rng(1)
+    times = np.cumsum(generator.exponential(1.0, 9))
+    rest = Rest(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
+    seen = process(rest.decay, rest.variance, times, 3, generator)
+    seen += np.sqrt(rest.white) * generator.standard_normal(seen.shape)
+    seen[generator.uniform(size=seen.shape) < 0.3] = np.nan
+    seen[:, -2:] = np.nan  # two steps of forecast
+    got = smooth_rest(seen, times, rest)
+    for p in range(3):
+        for j in range(2):
+            prior = rest.variance[j] * np.exp(-rest.decay[j] * np.abs(times[:, None] - times))
+            at = ~np.isnan(seen[p, :, j])
+            gain = prior[:, at] @ np.linalg.inv(
+                prior[np.ix_(at, at)] + rest.white[j] * np.eye(at.sum())
+            )
+            np.testing.assert_allclose(got.mean[p, :, j], gain @ seen[p, at, j], atol=1e-10)
+            left = np.diag(prior - gain @ prior[at])
+            np.testing.assert_allclose(got.variance[p, :, j], left, atol=1e-10)
+            own = np.zeros(9)
+            own[at] = np.diag(gain[at])
+            np.testing.assert_allclose(got.weight[p, :, j], own, atol=1e-10)
+
+
+def test_clocks_of_each_path_give_what_one_clock_gives():
+    generator = np.random.default_rng(2)
+    times = np.cumsum(generator.exponential(1.0, 7))
+    rest = Rest(np.array([0.3, 2.0]), np.ones(2), np.full(2, 0.1))
+    seen = process(rest.decay, rest.variance, times, 4, generator)
+    one, each = smooth_rest(seen, times, rest), smooth_rest(seen, np.tile(times, (4, 1)), rest)
+    np.testing.assert_allclose(one.mean, each.mean, atol=1e-14)
+    np.testing.assert_allclose(one.variance, each.variance, atol=1e-14)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    times = 0.5 * np.arange(400)
+    fields = with_rest(2, times, 0.4, 0.09, 0.0)
+    return fields, sl.fit(
+        fields, HEAT.domain, 2, rest="memory", observation_noise="none", nuisance=0
+    )
+
+
+def test_forecast_of_the_rest_is_the_closed_form(learned):
+    """Noise-free: the last residual decays by ``exp(-a h)`` and its variance grows to v."""
+    fields, law = learned
+    ahead = np.array([0.5, 1.0, 5.0])
+    white = dataclasses.replace(law, rest=None)
+    got = law.forecast(fields, fields.time.values[-1] + ahead)
+    modes = white.forecast(fields, fields.time.values[-1] + ahead)
+    left = fields.values[:, -1] - white.reconstruct(fields)["mean"].values[:, -1]
+    phi = np.exp(-law.rest.decay * ahead[:, None])
+    np.testing.assert_allclose(got["mean"] - modes["mean"], phi * left[:, None], atol=1e-10)
+    grown = law.rest.variance * (1 - phi**2) - law.unresolved_variance
+    np.testing.assert_allclose(
+        got["std"] ** 2 - modes["std"] ** 2, np.broadcast_to(grown, got["std"].shape), atol=1e-10
+    )
+
+
+def test_a_seen_value_without_noise_is_known(learned):
+    fields, law = learned
+    found = law.reconstruct(fields)
+    np.testing.assert_allclose(found["mean"], fields, atol=1e-10)
+    assert float(found["std"].max()) < 1e-6
+
+
+def test_draws_have_the_moments_of_the_forecast(learned):
+    """1,600 draws of 2 x 3 x 12 numbers; all means within 5 standard errors, 4e-5 by chance."""
+    fields, law = learned
+    last = fields.time.values[-1]
+    got = law.forecast(fields[:, -60:], last + np.array([0.5, 1.0, 4.0]), n_samples=1600, seed=3)
+    error = (got["sample"].mean("draw") - got["mean"]) / (got["sample"].std("draw") / 40)
+    assert float(abs(error).max()) < 5.0
+    np.testing.assert_allclose(got["sample"].std("draw"), got["std"], rtol=0.15)
+
+
+def test_other_points_get_a_rest_that_was_never_seen(learned):
+    fields, law = learned
+    here = law.forecast(fields, steps=1)
+    both = law.forecast(fields, steps=1, grid=np.append(POINTS[:3], 1.234))
+    np.testing.assert_allclose(both["mean"][..., :3], here["mean"][..., :3], atol=1e-10)
+    np.testing.assert_allclose(both["std"][..., :3], here["std"][..., :3], atol=1e-10)
+    white = dataclasses.replace(law, rest=None).forecast(fields, steps=1, grid=[1.234])
+    assert float(both["mean"][0, 0, 3]) == pytest.approx(float(white["mean"][0, 0, 0]))
+    wider = float(both["std"][0, 0, 3]) ** 2 - float(white["std"][0, 0, 0]) ** 2
+    assert wider == pytest.approx(law.rest.variance.mean() - law.unresolved_variance)
+
+
+def test_saved_and_loaded(learned, tmp_path):
+    fields, law = learned
+    law.save(tmp_path / "a.law")
+    again = sl.load(tmp_path / "a.law")
+    for old, new in zip(law.rest.parts, again.rest.parts, strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert again.forecast(fields, steps=2).equals(law.forecast(fields, steps=2))
+    assert "rest: memory per point" in repr(again)
+    assert "rest: memory per point" in again._repr_html_()
+    assert again.info["rest"]["answer"] == "memory"
+
+
+def test_log_likelihood_knows_no_rest(learned):
+    fields, law = learned
+    white = dataclasses.replace(law, rest=None)
+    assert law.log_likelihood(fields).equals(white.log_likelihood(fields))
