@@ -12,7 +12,7 @@ free state then follows m by A: one, or ``F`` after a fixed state. The right-han
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -95,8 +95,8 @@ def _fixed_slope(slope: Array, anchored: bool) -> Array:
 
 def _start_information(part: Response, n_paths: int) -> Array:
     """``A' W (A - K)`` of the first free state, with A what its prior follows; (N, N)."""
-    assert part.carry is not None
-    pull = multiply(transpose(part.carry), part.prior.precision)
+    carry = cast("Array", part.carry)  # there is one where the first state is free
+    pull = multiply(transpose(carry), part.prior.precision)
     found = over_paths(multiply(as_matrix(pull), -part.first), n_paths)
     return 0.5 * (found + found.T)
 
