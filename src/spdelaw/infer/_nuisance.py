@@ -37,7 +37,7 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample, times = np.asarray(observed.values[:SAMPLE]), observed.times
+    sample, times = observed.first(SAMPLE), observed.times
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
@@ -66,14 +66,23 @@ def principal_components(values: Array) -> tuple[Array, float] | None:
 
     None where the spectrum has no gap to rounding, that is, where there is noise.
     """
-    step = max(1, values.shape[0] * values.shape[1] // 4000)
-    rows = values.reshape(-1, values.shape[-1])[::step]
+    step = every_row(*values.shape[:2])
+    return components_of(values.reshape(-1, values.shape[-1])[::step], values[:SAMPLE])
+
+
+def every_row(n_paths: int, n_times: int) -> int:
+    """Every how many-th row the principal components are found from."""
+    return max(1, n_paths * n_times // 4000)
+
+
+def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
+    """The same from some rows (R, M) and from the first paths (P, T, M)."""
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
     share = (s / s[0]) ** 2
     if share[int(0.7 * len(share))] > 1e-10:
         return None
     keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(np.asarray(values[:SAMPLE]) @ keep, axis=1).var((0, 1))
+    increments = np.diff(first @ keep, axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
 
 
