@@ -274,8 +274,8 @@ def _markdown(d: Record) -> str:
             table(head, rows),
             "",
             f"Commands: `{d['command']} run <case> --sets N --work DIR`, "
-            f"`{d['command']} report --work DIR`; a run goes on where it stopped. Times are medians on one core of a machine that "
-            "others use, too.",
+            f"`{d['command']} report --work DIR`; a run goes on where it stopped. Times are "
+            "medians on one core of a machine that others use, too.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
         ]
