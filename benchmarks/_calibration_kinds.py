@@ -35,6 +35,7 @@ class Kind:
         wrong: where the fitted model is wrong, a word that the advice must have.
         make: data sets that no linear equation makes, from paths, times and a seed.
         scale: unit of the values.
+        ladder: words of models each of which holds the one before it.
         turns: data sets in one round.
     """
 
@@ -50,6 +51,7 @@ class Kind:
     wrong: str = ""
     make: Callable[[int, int, int], xr.DataArray] | None = None
     scale: float = 1.0
+    ladder: tuple[Mapping[str, Any], ...] = ()
     turns: int = 4
 
     def data(self, seed: int, test: bool = False) -> xr.DataArray:
@@ -198,7 +200,7 @@ RIGHT = (
 
 WRONG = (
     Kind("a mean: around sin(x)", heat(), make=shifted, wrong="mean=", turns=1,
-         words={"initial": "gaussian"}),
+         words={"initial": "gaussian", "mean": "zero"}),
     Kind("bimodal Allen-Cahn, 20 x 41", heat(4), make=bimodal, wrong="sl.discover", turns=1),
     Kind("noise that grows with the state", heat(), make=uneven, wrong="grows", turns=1),
     Kind("coupled, fitted diagonal", coupled(), words=STATIONARY, wrong="drift=", turns=1),
@@ -208,4 +210,22 @@ WRONG = (
          words=STATIONARY | {"observation_noise": "none"}),
 )  # fmt: skip
 
-KINDS = RIGHT + WRONG
+DECIDED = STATIONARY | {"nuisance": 0, "mean": "zero", "rest": "white"}
+WHITE, NONE = DECIDED | {"observation_noise": "estimate"}, DECIDED | {"observation_noise": "none"}
+DRIFTS = tuple({"drift": word} for word in ("parametric", "diagonal", "dense"))
+NOISES = ({"noise": "diagonal"}, {"noise": "low_rank"}, {"noise": "dense"})
+TURNS = ({"drift": "normal"}, {"drift": "dense"})
+
+NESTED = (
+    Kind("parametric, diagonal, dense", heat(4), words=NONE, ladder=DRIFTS, turns=1),
+    Kind("the same, noisy", coupled(), noise=0.1, words=WHITE, ladder=DRIFTS, turns=1),
+    Kind("the same, 60 % missing", coupled(), 10, 31, noise=0.1, gaps=("random", 0.6),
+         words=WHITE, ladder=DRIFTS, turns=1),
+    Kind("normal, dense", turning(), words=NONE, ladder=TURNS, turns=1),
+    Kind("normal, dense, noisy", turning(), noise=0.1, words=WHITE, ladder=TURNS, turns=1),
+    Kind("noise diagonal, low rank, dense", heat(4), words=NONE, ladder=NOISES, turns=1),
+    Kind("the same, coupled and noisy", heat(4), noise=0.1, words=WHITE | {"drift": "dense"},
+         ladder=NOISES, turns=1),
+)  # fmt: skip
+
+KINDS = RIGHT + WRONG + NESTED

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks._calibration_kinds import KINDS, RIGHT, Kind
+from benchmarks._calibration_kinds import KINDS, Kind
 from benchmarks._timing import table, versions, write_results
 
 import numpy as np  # isort: skip
@@ -70,6 +70,8 @@ def measure(kind: Kind, seed: int) -> dict[str, Any]:
 
 def _measured(kind: Kind, seed: int) -> dict[str, Any]:
     train = kind.data(seed)
+    if kind.ladder:
+        return {"alarm": False, "nested": _nested(kind, train)}
     if kind.wrong:
         law = sl.fit(train, kind.truth.domain, kind.truth.n_modes, **kind.words)
         card = evaluate(law, train, tiers=())
@@ -87,6 +89,13 @@ def _measured(kind: Kind, seed: int) -> dict[str, Any]:
         "alarm": not card.check.fits,
         "rejected": card.check.rejected[:3],
     }
+
+
+def _nested(kind: Kind, train: Any) -> float:
+    """Least gain in log-likelihood from a model to one that holds it."""
+    domain, n = kind.truth.domain, kind.truth.n_modes
+    laws = [sl.fit(train, domain, n, **{**kind.words, **words}) for words in kind.ladder]
+    return float(np.diff([law.info["log_likelihood"] for law in laws]).min())
 
 
 def _true_law(law: sl.Law, kind: Kind) -> sl.Law:
@@ -183,6 +192,11 @@ def summary(kind: Kind, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "alarms": sum(line["alarm"] for line in good),
         "errors": [line["error"] for line in lines if "error" in line],
     }
+    if kind.ladder:
+        row["least gain"] = min((line["nested"] for line in good), default=None)
+        row["below"] = [line["seed"] for line in good if line["nested"] < -NATS]
+        row["fails"] = ["nestedness"] * bool(row["below"]) + ["errors"] * bool(row["errors"])
+        return row
     if kind.wrong:
         row["advised"] = sum(line["advised"] for line in good)
         row["fails"] = [] if row["advised"] >= 0.95 * n else ["power"]
@@ -230,13 +244,19 @@ def report(work: Path) -> int:
 
 
 def _markdown(document: dict[str, Any]) -> str:
-    right = {kind.name for kind in RIGHT}
-    first = [_row(row) for row in document["rows"] if row["kind"] in right]
+    first = [_row(row) for row in document["rows"] if "coverage" in row]
     second = [
         [row["kind"], str(row["data sets"]), f"{row['seconds each']:.2f}", str(row["alarms"]),
          str(row["advised"]), str(len(row["errors"])), ", ".join(row["fails"]) or "yes"]
-        for row in document["rows"] if row["kind"] not in right
+        for row in document["rows"] if "advised" in row
     ]  # fmt: skip
+    third = [
+        [row["kind"], str(row["data sets"]), f"{row['seconds each']:.2f}",
+         f"{row['least gain']:.2f}", str(len(row["errors"])), ", ".join(row["fails"]) or "yes"]
+        for row in document["rows"] if "least gain" in row
+    ]  # fmt: skip
+    ladder = ["each model holds the one before", "sets", "s each", "least gain, nats", "errors",
+              "holds"]  # fmt: skip
     head = ["data of the fitted model", "sets", "s each", "worst nats", "95 % intervals hold",
             "forecast bands 50/80/95", "gap bands", "false alarms", "errors", "holds"]  # fmt: skip
     other = ["data of another model", "sets", "s each", "noticed", "right advice", "errors",
@@ -247,7 +267,13 @@ def _markdown(document: dict[str, Any]) -> str:
         "the last ones stopped. Worst nats: the log-likelihood found less that of the truth, at "
         f"its worst (may not be below -{NATS}). False alarms: verdicts 'does not fit' on new data "
         "of the same law (1 % and three Monte-Carlo errors allowed). A line that does not hold "
-        "says in what.\n\n" + table(head, first) + "\n\n" + table(other, second) + "\n"
+        "says in what.\n\n"
+        + table(head, first)
+        + "\n\n"
+        + table(other, second)
+        + "\n\n"
+        + table(ladder, third)
+        + "\n"
     )
 
 

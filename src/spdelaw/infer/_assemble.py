@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+import time
 import warnings
 from typing import Any
 
@@ -16,6 +17,7 @@ from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._identifiability import identifiability, in_words, time_unit_hint
+from spdelaw.infer._intervals import STATIONARY, likelihood_ends
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._quantities import operators_jacobian, quantities
@@ -50,20 +52,32 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     short = found.optimum.note
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
-    said_of = {"warnings": notes, "identifiability": report, **_likelihood(fit, observed)}
+    clock = time.perf_counter()
+    ends = likelihood_ends(found, fit.n_modes, level)
+    fit = dataclasses.replace(
+        fit, seconds={**fit.seconds, "intervals": time.perf_counter() - clock}
+    )
+    said_of = {"warnings": notes, "identifiability": report, "profiled": ends.profiled}
+    said_of |= _likelihood(fit, observed)
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,
-        parameters=parameters_dataset(quantities(fit, variance), level, {"initial_state": kind}),
+        parameters=parameters_dataset(
+            quantities(fit, variance, ends.by_name), level, {"initial_state": kind}
+        ),
         dynamics=state_space.dynamics,
         initial=state_space.initial,
         observation_variance=variance,
         times=times,
         points=observed.points,
         unresolved_variance=float(fit.outside_variance),
-        info=Provenance.of(_info(fit, observed, model) | said_of),
+        info=Provenance.of(_info(fit, observed, model, ends.n_evaluations) | said_of),
         coordinates=coordinates_dataset(
-            found.parametrisation.names, found.full, found.covariance, operators_jacobian(found)
+            found.parametrisation.names,
+            found.full,
+            found.covariance,
+            operators_jacobian(found),
+            ends.by_name.get(STATIONARY),
         ),
         statistics=fit.statistics,
     )
@@ -100,7 +114,7 @@ def _observation_variance(fit: Fit, model: Model) -> Array:
     return np.asarray(0.0 if known is None else known)
 
 
-def _info(fit: Fit, observed: Observed, model: Model) -> dict[str, Any]:
+def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[str, Any]:
     found = fit.estimate
     return {
         "engine": "exact",
@@ -120,6 +134,7 @@ def _info(fit: Fit, observed: Observed, model: Model) -> dict[str, Any]:
         "converged": found.optimum.converged,
         "convergence": {
             "evaluations": found.optimum.n_evaluations,
+            "evaluations_for_intervals": n_for_ends,
             "remaining_gain": float(found.optimum.decrement),
             "slope_without_end": float(found.optimum.uphill),
         },

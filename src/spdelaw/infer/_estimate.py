@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from spdelaw.infer._optimise import Optimum
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.law import Density
 from spdelaw.model import StateSpace, Statistics
+
+if TYPE_CHECKING:
+    from spdelaw.infer._posterior import LogPosterior
 
 Array = np.ndarray
 
@@ -50,6 +53,7 @@ class Estimate(NamedTuple):
         n_plain: number of columns before those.
         log_likelihood: at the estimate, without priors.
         optimum: the maximiser's own report.
+        posterior: what was maximised.
         mean: of the law, where one is estimated; ``state_space`` is then around it, and
             ``log_likelihood`` at it.
     """
@@ -61,6 +65,7 @@ class Estimate(NamedTuple):
     n_plain: int
     log_likelihood: float
     optimum: Optimum
+    posterior: LogPosterior
     mean: MeanEstimate | None = None
 
     @property

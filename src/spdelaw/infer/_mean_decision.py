@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -23,7 +23,7 @@ from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._first_states import FEW_PATHS
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
-from spdelaw.infer._posterior import LogPosterior, estimate
+from spdelaw.infer._posterior import estimate
 
 Array = np.ndarray
 
@@ -38,6 +38,8 @@ FAR, BEYOND = 3.0, 30.0
 LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
 
 
+#: What a search may end with that is only one of several.
+FAILURES = (ConvergenceError, np.linalg.LinAlgError)
 #: A maximisation with all decisions taken: `Problem`, or `StatisticsProblem`.
 P = TypeVar("P", bound=Any)
 #: Makes the one of a model whose mean is zero or constant.
@@ -54,7 +56,7 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
     """
     if model.mean == "zero":
         problem = pose(model)
-        return problem, problem.run()
+        return _said(problem, Decision("zero", {})), problem.run()
     around = dataclasses.replace(model, mean="constant")
     if model.mean == "constant":
         return _around_mean(pose, around, Decision("constant", {}))
@@ -86,23 +88,21 @@ def _from_zero(problem: Any, found: Estimate) -> Decision:
     """
     rough, deviation = problem.rough
     around = problem.shifted(rough, has_mean=True)
-    near = found._replace(full=_moved(found, rough))
-    others = [_quick(around, around.posterior(near.full).from_estimate(near, 1.0))]
+    height = _height_around(around, found._replace(full=_moved(found, rough)))
     if (np.abs(rough) > deviation).any():
-        others.append(_quick(around, None))
-    heights = [other.log_likelihood for other in others if other is not None]
-    return _decision(max(heights, default=-np.inf), found, problem.size)
+        height = max(height, _height_around(around, None))
+    return _decision(height, found, problem.size)
 
 
 def _from_mean(problem: Any) -> Decision:
     """The same, from a problem with a mean."""
-    quick = dataclasses.replace(problem, polish=False)
+    height = _height_around(dataclasses.replace(problem, polish=False), None)
     try:
-        found = quick.finished(quick.run())
-        zero = problem.shifted(-problem.centre, has_mean=False).run()
-    except ConvergenceError:
+        with np.errstate(all="ignore"):
+            zero = problem.shifted(-problem.centre, has_mean=False).run()
+    except FAILURES:
         return Decision("zero", {})
-    return _decision(found.log_likelihood, zero, problem.size)
+    return _decision(height, zero, problem.size)
 
 
 def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> Decision:
@@ -118,13 +118,18 @@ def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> De
     return Decision("constant" if 2.0 * gain > needed else "zero", compared)
 
 
-def _quick(problem: Any, start: LogPosterior | None) -> Estimate | None:
-    """Estimate without standard errors, from a start or from the data; None where it fails."""
+def _height_around(problem: Any, near: Estimate | None) -> float:
+    """Likelihood around a mean, from an estimate or from the data; none where the search fails."""
     try:
-        found = problem.run() if start is None else estimate(start, polish=False)
-        return cast(Estimate, problem.finished(found))
-    except ConvergenceError:
-        return None
+        with np.errstate(all="ignore"):
+            if near is None:
+                found = problem.run()
+            else:
+                start = problem.posterior(near.full).from_estimate(near, 1.0)
+                found = estimate(start, polish=False)
+            return float(problem.finished(found).log_likelihood)
+    except FAILURES:
+        return -np.inf
 
 
 def _moved(found: Estimate, by: Array) -> Array:
@@ -145,9 +150,10 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     given = dataclasses.replace(problem, polish=False).run()
     stationary = pose(dataclasses.replace(model, initial="stationary"))
     try:
-        found = stationary.run()
-        lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
-    except ConvergenceError:
+        with np.errstate(all="ignore"):
+            found = stationary.run()
+            lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
+    except FAILURES:
         lost = np.inf
     n = problem.parametrisation.n_modes
     most = LOSS * n + DEVIATIONS * np.sqrt(LOSS_VARIANCE * n)

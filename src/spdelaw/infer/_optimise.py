@@ -112,7 +112,7 @@ def maximise(
         search: False takes the origin as close to the maximum: Newton steps alone.
         max_iterations: of the quasi-Newton method.
     """
-    counted = _Counted(objective)
+    counted = Counted(objective)
 
     def curvature(x: Array, scale: Array) -> Array:
         found = difference_information(counted, x, scale, n_plain, known_block, owners)
@@ -135,12 +135,12 @@ def maximise(
             if beside is None:
                 break
             x = beside
-        x, value, scale = _search(counted, x, scale, curvature, max_iterations)
+        x, value, _ = _search(counted, x, scale, curvature, max_iterations)
     uphill = _uphill(gradient, information, scale)
     return Optimum(x, value, gradient, information, counted.calls, float(decrement), uphill)
 
 
-class _Counted:
+class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed."""
 
     def __init__(self, objective: Objective) -> None:

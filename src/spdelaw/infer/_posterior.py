@@ -208,6 +208,7 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
         posterior.n_plain,
         optimum.value - posterior.log_prior(full),
         optimum,
+        posterior,
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import OperatorTied, PowerTied
+from spdelaw.infer._coordinates import AbstractCoordinates, Free, OperatorTied, PowerTied
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
@@ -25,6 +26,7 @@ from spdelaw.infer._moment_estimates import (
 )
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
+from spdelaw.infer._spectrum_starts import second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
 from spdelaw.law import Density, Numbers, log_density
 from spdelaw.model import (
@@ -44,12 +46,6 @@ Array = np.ndarray
 #: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
 #: little and lands close.
 WARM_PATHS, WARM_TIMES = 100, 600
-#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
-RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
-#: Decay rates that a tied drift is tried at before it is maximised.
-SMOOTH_STARTS = 4
-#: Shares of the mean square that are tried as noise where rows do not determine the modes.
-NOISE_SHARES = (0.5, 0.1, 0.01)
 #: Modes from which on a formula has fewer numbers than they have.
 FORMULA_MODES = 3
 
@@ -262,7 +258,8 @@ class Problem:
 
 def _best(problem: Problem) -> Estimate:
     """The higher of the maxima that the starts lead to."""
-    posteriors = [problem.posterior(), *map(problem.posterior, smooth_starts(problem))]
+    cheap = itertools.chain(smooth_starts(problem), single_starts(problem))
+    posteriors = [problem.posterior(), *map(problem.posterior, cheap)]
     if len(posteriors) > 1:
         posteriors = [max(posteriors, key=LogPosterior.start_value)]
     posteriors += map(problem.posterior, formula_starts(problem))
@@ -287,33 +284,6 @@ def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> 
     return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
-def smooth_starts(problem: Problem) -> Iterator[Array]:
-    """Starts that share the energy of the data among the modes, slow to fast, and noise.
-
-    Scattered points that barely tell the modes apart give least-squares coefficients, and so
-    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
-    single modes run off to white noise.
-    """
-    parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
-    drift, noise, design = parts["drift"], parts["noise"], problem.design
-    scattered = problem.is_diagonal and not design.rows_determine
-    if not (isinstance(drift, OperatorTied) or scattered) or not np.any(design.mu):
-        return
-    mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
-    share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
-    shares = NOISE_SHARES if "observation" in parts and not design.rows_determine else (0.0,)
-    for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
-        lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
-        for left in shares:
-            level = (1.0 - left) * power / np.sum(share / (2.0 * lam))
-            start = problem.start.copy()
-            start[slices["drift"]] = drift.start(lam)
-            start[slices["noise"]] = noise.start(level / n)
-            if left:
-                start[slices["observation"]] = parts["observation"].start(np.asarray(left * power))
-            yield start
-
-
 def formula_starts(problem: Problem) -> Iterator[Array]:
     """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
 
@@ -325,43 +295,38 @@ def formula_starts(problem: Problem) -> Iterator[Array]:
     free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
     if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
         return
-    n = len(design.mu)
-    tied = {**parts, "drift": OperatorTied(tuple(design.mu)), "noise": PowerTied(n)}
-    few = dataclasses.replace(problem.parametrisation, parts=tied)
-    model = dataclasses.replace(problem.model, fixed=None, priors=None)
+    yield from _from_simpler(
+        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
+    )
+
+
+def single_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of single modes as a start of coupled ones, for the same reason."""
+    n = problem.parametrisation.n_modes
+    if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
+        return
+    yield from _from_simpler(problem, drift=Free("eigenvalue", n), noise=Free("noise_variance", n))
+
+
+def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
+    """The maximum of a simpler model of the same data as a point of this one."""
+    parts = problem.parametrisation.parts
+    if "initial_variance" in parts:
+        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
+    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
+    model = dataclasses.replace(
+        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
+    )
     quick = dataclasses.replace(problem, parametrisation=few, model=model, polish=False)
     try:
         found = _best(quick)
     except ConvergenceError:
         return
-    near = {"drift": found.state_space.linear.drift, "noise": found.state_space.linear.noise}
+    linear, initial = found.state_space.linear, found.state_space.initial
+    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
     yield np.concatenate(
         [
             part.start(near[name]) if name in near else found.full[few.slices[name]]
             for name, part in parts.items()
         ]
     )
-
-
-def second_start(problem: Problem, found: Estimate) -> Array | None:
-    """A start in which modes that ran off to white noise follow the others' formulas.
-
-    For a mode much faster than a step the likelihood is flat: a maximiser that gets there
-    stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
-    """
-    if not found.state_space.is_diagonal:
-        return None
-    parts, slices = found.parametrisation.parts, found.parametrisation.slices
-    dynamics = found.state_space.linear
-    n = dynamics.n_modes - problem.design.n_nuisance
-    lost = dynamics.drift[:n] * problem.design.step > RUNAWAY_DECAY
-    if parts["drift"].names[0].startswith("eigenvalue["):
-        lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
-    if not lost.any() or (~lost).sum() < 2:
-        return None
-    index, start = np.log(np.arange(1, n + 1)), found.full.copy()
-    for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
-        line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
-        smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
-        start[slices[part]] = parts[part].start(np.concatenate([smooth, values[n:]]))
-    return start

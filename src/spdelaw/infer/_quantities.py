@@ -5,6 +5,8 @@ A number ``f(phi)`` of coordinates with covariance ``C C'`` has the variance ``|
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from spdelaw.equation import operators
@@ -21,11 +23,14 @@ NAMES = {
 }
 
 
-def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
+def quantities(
+    fit: Fit, observation_variance: Array, ends: Mapping[str, Array]
+) -> dict[str, Quantity]:
     """Every reported parameter by name.
 
-    Variances and eigenvalues have intervals on the log scale, everything else symmetric ones. Where
-    drift or noise couple the modes, all operators are matrices.
+    Variances and eigenvalues have intervals on the log scale, everything else symmetric ones,
+    unless ``ends`` by name say otherwise. Where drift or noise couple the modes, all operators
+    are matrices.
     """
     found, n = fit.estimate, fit.n_modes
     coupled = not found.state_space.linear.is_diagonal
@@ -44,7 +49,8 @@ def quantities(fit: Fit, observation_variance: Array) -> dict[str, Quantity]:
     if error is None:
         error = std * _errors(found, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
-    return out | _tied(found)
+    out |= _tied(found)
+    return {name: own._replace(ends=ends.get(name)) for name, own in out.items()}
 
 
 def _operator(found: Estimate, part: str, values: Array, n: int) -> Quantity:

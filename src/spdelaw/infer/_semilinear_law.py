@@ -14,7 +14,7 @@ from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
-from spdelaw.infer.semilinear import ALLOWED_SHIFT, SemilinearFit, coarse
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
 from spdelaw.law import (
     Density,
     Law,
@@ -29,8 +29,6 @@ from spdelaw.model import Statistics
 Array = np.ndarray
 
 ENGINE = "semilinear"
-#: Rate of the reaction times the step above which the closure has not been seen to be honest.
-FAST = 1.0
 #: Correlation of two estimates from which on, if both are poor, the data do not tell them apart.
 ALIKE = 0.95
 

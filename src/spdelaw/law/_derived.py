@@ -2,7 +2,9 @@
 
 All of ``dc = -Lambda c dt + dW`` on the reported modes of a linear law, with intervals by the
 delta method: a function f of drift and noise has the variance ``sum_k (df(R_k))^2``, where the
-columns R_k are a root of the joint covariance of all their numbers.
+columns R_k are a root of the joint covariance of all their numbers. Where modes do not couple and
+the interval of an eigenvalue is that of its profile, what rises or falls with it alone has the
+same interval, and so has the stationary variance its own.
 """
 
 from __future__ import annotations
@@ -52,6 +54,13 @@ def eigenmodes(law: Law) -> xr.Dataset:
                 period, np.where(turn > 0, turn_error * period / turn, np.nan), True
             ),
         }
+    ends = _profiled_rates(law)
+    if ends is not None:
+        own = ends[np.abs(right[:, kept]).argmax(0)]
+        with np.errstate(divide="ignore"):
+            times = 1.0 / own[:, ::-1]
+        for name, found in (("decay_rate", own), ("e_folding_time", times)):
+            quantities[name] = quantities[name]._replace(ends=found)
     tables = {k: (("eigenmode", "statistic"), _table(law, q)) for k, q in quantities.items()}
     tables["pattern"] = (("eigenmode", "mode"), right[:, kept].T)
     out = with_modes(tables, {"interval_level": law.parameters.attrs["interval_level"]})
@@ -61,6 +70,9 @@ def eigenmodes(law: Law) -> xr.Dataset:
 def stationary_covariance(law: Law) -> xr.DataArray:
     """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
     found = _with_intervals(law, operators.stationary_covariance, np.eye(law.n_modes, dtype=bool))
+    if law.coordinates is not None and "stationary_variance" in law.coordinates:
+        at = np.arange(law.n_modes)
+        found[at, at, 2:] = law.coordinates["stationary_variance"].values
     return with_modes({"covariance": (("mode", "mode_2", "statistic"), found)}, {})["covariance"]
 
 
@@ -117,6 +129,10 @@ def predictability(law: Law, times: Any) -> xr.Dataset:
         return np.concatenate([own.sum(1, keepdims=True) / spread.sum(), own / spread], axis=1)
 
     found = _with_intervals(law, lost, True)
+    ends = _profiled_rates(law)
+    if ends is not None:  # 1 - exp(-2 lambda t) of each mode
+        share = -np.expm1(-2.0 * ends * late[:, None, None])
+        found[:, 1:, 2:] = np.where(np.isnan(share), found[:, 1:, 2:], share)
     slope = (found[-1, 0, 0] - found[-3, 0, 0]) / (2.0 * STEP * limit)
     at = Quantity(np.asarray(limit), np.asarray(found[-2, 0, 1] / slope), True)
     tables = {
@@ -144,6 +160,15 @@ def _limit(drift: Array, noise: Array) -> float:
     while gap(high) < 0:
         high += 1.0
     return float(np.exp(optimize.brentq(gap, low, high, xtol=1e-10)))
+
+
+def _profiled_rates(law: Law) -> Array | None:
+    """Ends of the eigenvalues' intervals, (N, 2), NaN where not of a profile; None without any."""
+    names = set(law.info.get("profiled", []))
+    is_own = np.array([f"eigenvalue[{n + 1}]" in names for n in range(law.n_modes)])
+    if not is_own.any() or "eigenvalue" not in law.parameters:
+        return None
+    return np.where(is_own[:, None], law.parameters["eigenvalue"].values[:, 2:], np.nan)
 
 
 def _leads(times: Any) -> Array:

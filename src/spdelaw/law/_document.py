@@ -133,15 +133,21 @@ def _coordinates(d: dict[str, Any]) -> xr.Dataset | None:
         return None
     c = d["coordinates"]
     names = d["coordinate_names"]
-    return coordinates_dataset(names, c["estimate"], c["covariance"], c.get("jacobian"))
+    more = c.get("jacobian"), c.get("stationary_variance")
+    return coordinates_dataset(names, c["estimate"], c["covariance"], *more)
 
 
 def coordinates_dataset(
-    names: Any, estimate: Array, covariance: Array, jacobian: Array | None = None
+    names: Any,
+    estimate: Array,
+    covariance: Array,
+    jacobian: Array | None = None,
+    stationary_variance: Array | None = None,
 ) -> xr.Dataset:
     """Unconstrained coordinates of a fit with their joint covariance.
 
-    ``jacobian`` is the derivative of all numbers of drift and noise, flattened, by the coordinates.
+    ``jacobian`` is the derivative of all numbers of drift and noise, flattened, by the coordinates;
+    ``stationary_variance`` holds both ends of its interval for each mode, (N, 2).
     """
     variables: dict[str, Any] = {
         "estimate": ("coordinate", estimate),
@@ -149,6 +155,8 @@ def coordinates_dataset(
     }
     if jacobian is not None:
         variables["jacobian"] = (("number", "coordinate"), jacobian)
+    if stationary_variance is not None:
+        variables["stationary_variance"] = (("mode", "end"), stationary_variance)
     return xr.Dataset(
         variables,
         coords={"coordinate": list(names), "coordinate_2": list(names)},

@@ -15,11 +15,15 @@ OTHER_DIMS = {"observation_std": "point", "season": "part", "coefficient": "term
 
 
 class Quantity(NamedTuple):
-    """Numbers with standard errors; intervals on the log scale where they must be positive."""
+    """Numbers with standard errors; intervals on the log scale where they must be positive.
+
+    ``ends`` (..., 2) are intervals found in another way, NaN where the standard error serves.
+    """
 
     estimate: Array
     stderr: Array
     positive: bool | Array
+    ends: Array | None = None
 
 
 def interval_table(quantity: Quantity, level: float) -> Array:
@@ -34,7 +38,10 @@ def interval_table(quantity: Quantity, level: float) -> Array:
         relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
         lower = np.where(quantity.positive, x * np.exp(-z * relative), x - z * s)
         upper = np.where(quantity.positive, x * np.exp(z * relative), x + z * s)
-    return np.stack([x, s, lower, upper], axis=-1)
+    table = np.stack([x, s, lower, upper], axis=-1)
+    if quantity.ends is not None:
+        table[..., 2:] = np.where(np.isnan(quantity.ends), table[..., 2:], quantity.ends)
+    return table
 
 
 def parameters_dataset(

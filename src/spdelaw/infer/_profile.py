@@ -1,0 +1,188 @@
+"""Ends of likelihood intervals: how far a number can go before the likelihood forbids it.
+
+The profile of a number ``g`` is ``L(c) = max of log p over all x with g(x) = c``, and its interval
+of a level holds all c with
+
+    r(c) = sqrt(2 (max log p - L(c))) <= z,        z the normal quantile of the level.
+
+Where log p is quadratic this is the interval of the standard error. It needs no such thing, is the
+same on whatever scale the number is written, and has an infinite end on a flat side. The curve is
+followed outwards, each point from the one before: a quasi-Newton method on ``g(x) = c`` finds
+``L(c)``, the multiplier of the constraint is the slope of ``L``, and Newton steps on r, which is
+nearly a straight line, find the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.infer._curvature import Objective
+
+Array = np.ndarray
+#: A number and its gradient.
+Target = Callable[[Array], tuple[float, Array]]
+
+#: Log-likelihood that a point of the curve may lack (what it lacks is added), steps to get there,
+#: and how far one goes, in standard errors.
+INNER_GAIN, INNER_STEPS, INNER_REACH = 0.01, 40, 3.0
+#: Distance of r from z, and share of the way, within which a last step is exact enough, and points
+#: to try.
+END_TOLERANCE, END_POINTS = 0.05, 25
+#: Distance of two points, one inside and one far outside, that shows a lost curve.
+CLIFF = 1.1
+#: First step of a logarithm at most, growth of the steps, and where a logarithm counts as endless:
+#: no data tell a rate from one that is ten billion times larger.
+FIRST_STEP, GROWTH, ENDLESS = 2.0, 2.5, 23.0
+#: The same for other numbers, in standard errors.
+ENDLESS_ERRORS = 1e3
+
+
+class Point(NamedTuple):
+    """A point of the curve.
+
+    Attributes:
+        x: where.
+        value: of the profile.
+        slope: of the profile, by the number.
+        metric: inverse curvature around it, as far as it was learned.
+    """
+
+    x: Array
+    value: float
+    slope: float
+    metric: Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Profile:
+    """Profile of a number, in coordinates of about unit variance with the maximum at zero.
+
+    Attributes:
+        objective: log-likelihood and gradient.
+        target: the number and its gradient.
+        size: of a vector of coordinates.
+        is_log: whether the number is a logarithm.
+    """
+
+    objective: Objective
+    target: Target
+    size: int
+    is_log: bool
+
+    def end(self, side: int, z: float, top: float) -> float:
+        """End of the interval on a side, +-1; infinite where the likelihood never forbids more.
+
+        Args:
+            side: +1 for the upper end.
+            z: normal quantile of the level.
+            top: log-likelihood at the maximum.
+        """
+        origin = np.zeros(self.size)
+        centre, normal = self.target(origin)
+        error = float(np.linalg.norm(normal))
+        limit = ENDLESS if self.is_log else ENDLESS_ERRORS * error
+        reach = min(z * error, FIRST_STEP) if self.is_log else z * error
+        near, inside, outside = Point(origin, top, 0.0, np.eye(self.size)), 0.0, np.inf
+        for _ in range(END_POINTS):
+            point = self.at(centre + side * reach, near)
+            top = max(top, point.value)
+            r = float(np.sqrt(2.0 * (top - point.value)))
+            step = _newton(r, z, -side * point.slope)
+            # On a plateau near z a small distance of r is none of c: the search goes on.
+            if abs(r - z) < END_TOLERANCE and abs(step) < END_TOLERANCE * reach:
+                return centre + side * (reach + step)
+            if r < z:
+                inside, near = reach, point
+                if reach >= limit:
+                    return side * np.inf
+                if outside < CLIFF * inside and r < z - 2.0 * END_TOLERANCE:
+                    # No likelihood falls off a cliff: the point beyond was no maximum.
+                    outside, near = np.inf, point._replace(metric=np.eye(self.size))
+            else:
+                outside = reach
+            reach = min(_reach(reach + step, inside, outside), limit)
+        return centre + side * (inside if np.isinf(outside) else outside)
+
+    def at(self, number: float, near: Point) -> Point:
+        """Maximum where the target has this value, starting from a point nearby."""
+        x, metric = self._onto(number, near.x, near.metric), near.metric
+        value, slope = self.objective(x)
+        for _ in range(INNER_STEPS):
+            if not np.isfinite(value):
+                return Point(x, -np.inf, 0.0, metric)
+            normal = self.target(x)[1]
+            multiplier = float(slope @ _along(normal, metric))
+            uphill = metric @ (slope - multiplier * normal)
+            gain = 0.5 * float(uphill @ (slope - multiplier * normal))
+            moved = self._higher(number, x, value, uphill, gain, metric)
+            if gain < INNER_GAIN or moved is None:
+                break
+            step = moved[0] - x
+            bend = multiplier * (self.target(moved[0])[1] - normal)
+            metric = _learned(metric, step, slope - moved[2] + bend)
+            x, value, slope = moved
+        return Point(x, value + gain, multiplier, metric)
+
+    def _higher(
+        self, number: float, x: Array, value: float, uphill: Array, gain: float, metric: Array
+    ) -> tuple[Array, float, Array] | None:
+        """A higher point uphill, its value and slope; None where there is none worth a step."""
+        if gain < INNER_GAIN:
+            return None
+        step = uphill * min(1.0, INNER_REACH / float(np.linalg.norm(uphill)))
+        for _ in range(6):
+            trial = self._onto(number, x + step, metric)
+            height, slope = self.objective(trial)
+            if height > value + 1e-4 * gain:
+                return trial, height, slope
+            step = 0.4 * step
+        return None
+
+    def _onto(self, number: float, x: Array, metric: Array) -> Array:
+        """The point on ``target = number`` next to x; one step where the target is linear."""
+        for _ in range(20):
+            value, normal = self.target(x)
+            lack = number - value
+            if not abs(lack) > 1e-10 * max(1.0, abs(number)):
+                break
+            x = x + _along(normal, metric) * lack
+        return x
+
+
+def _along(normal: Array, metric: Array) -> Array:
+    """The cheapest step that moves the target by one; none where it cannot be moved."""
+    step = metric @ normal
+    squared = float(normal @ step)
+    return step / squared if squared > 0 else np.zeros_like(step)
+
+
+def _newton(r: float, z: float, fall: float) -> float:
+    """Step outwards to ``r = z``, where the profile falls by ``fall`` a unit."""
+    if not (np.isfinite(r) and r > 0 and fall > 0):
+        return np.inf if r < z else -np.inf
+    return (z - r) * r / fall
+
+
+def _reach(wanted: float, inside: float, outside: float) -> float:
+    """Where to look next: where wanted, within what is known, not too far beyond it."""
+    if np.isinf(outside):
+        return min(max(wanted, 1.05 * inside), max(GROWTH * inside, 1e-12))
+    margin = 0.05 * (outside - inside)
+    if inside + margin < wanted < outside - margin:
+        return wanted
+    return 0.5 * (inside + outside)
+
+
+def _learned(metric: Array, step: Array, change: Array) -> Array:
+    """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
+    curvature = float(step @ change)
+    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        return metric
+    along = metric @ change
+    scale = (1.0 + float(change @ along) / curvature) / curvature
+    mixed = np.outer(along, step) / curvature
+    return metric + scale * np.outer(step, step) - mixed - mixed.T
