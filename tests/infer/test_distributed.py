@@ -121,21 +121,25 @@ def slow_shape(block, seconds):
     return block.shape
 
 
-def test_a_worker_that_is_killed_costs_time_and_not_the_fit():
-    data = gappy()
+def test_a_worker_that_is_killed_costs_time_and_not_the_fit(monkeypatch):
+    """It dies between two evaluations of the likelihood, with the blocks that it held."""
+    from spdelaw.infer import _problem
+
+    data, called = gappy(), []
     with cluster() as machines, distributed.Client(machines) as client:
         victim = min(info["pid"] for info in client.run(_pid).values())
-        killed = []
+        evaluate = _problem.evaluate_likelihood
 
-        def kill(*_):
-            if not killed:
-                killed.append(victim)
+        def deadly(*args, **kwargs):
+            called.append(1)
+            if len(called) == 3:
                 os.kill(victim, signal.SIGKILL)
+            return evaluate(*args, **kwargs)
 
-        threading.Timer(2.0, kill).start()
-        found = fit(data.chunk(path=6, time=4), 3, executor=client)
-        kill()
-    assert killed
+        with monkeypatch.context() as patch:
+            patch.setattr(_problem, "evaluate_likelihood", deadly)
+            found = fit(data.chunk(path=12), 3, executor=client)
+    assert len(called) > 3
     same_law(fit(data, 3), found)
 
 
