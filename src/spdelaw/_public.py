@@ -38,7 +38,16 @@ from spdelaw.equation import (
     White,
     catalogue,
 )
-from spdelaw.evaluation import Scorecard, Skill, evaluate, fill, leave_future_out, skill
+from spdelaw.evaluation import (
+    Comparison,
+    Scorecard,
+    Skill,
+    compare,
+    evaluate,
+    fill,
+    leave_future_out,
+    skill,
+)
 from spdelaw.infer import (
     Amortized,
     Chaos,
@@ -52,6 +61,7 @@ from spdelaw.infer import (
     Normal,
     discover,
     fit,
+    fit_many,
     update,
 )
 from spdelaw.law import Law, load
@@ -62,6 +72,7 @@ __all__ = [
     "Amortized",
     "Box",
     "Chaos",
+    "Comparison",
     "Discovery",
     "Disk",
     "Empirical",
@@ -93,6 +104,7 @@ __all__ = [
     "White",
     "as_fields",
     "catalogue",
+    "compare",
     "datasets",
     "describe",
     "discover",
@@ -100,6 +112,7 @@ __all__ = [
     "evaluate",
     "fill",
     "fit",
+    "fit_many",
     "from_table",
     "leave_future_out",
     "load",

@@ -47,3 +47,22 @@ def test_dry_run_and_refusals(run_json, fails, folder):
     assert "--seconds" in fails("fill", "sst.nc", "--seconds", "-3", "--out", "a.nc")
     assert "--modes" in fails("fill", "sst.nc", "--modes", "0", "--out", "a.nc")
     assert not list(folder.glob("a.*"))
+
+
+def test_laws_are_compared(run, run_json, fails, folder):
+    run("simulate", "heat", "--paths", 40, "--modes", 3, "--observation-std", 0.1, "--out", "a.nc")
+    run("simulate", "heat", "--paths", 20, "--modes", 3, "--observation-std", 0.1, "--seed", 1,
+        "--out", "b.nc")  # fmt: skip
+    for modes in (1, 3):
+        run("fit", "a.nc", "--modes", modes, "--nuisance", 0, "--out", f"m{modes}.law")
+    document = run_json("compare", "m1.law", "m3.law", "--data", "b.nc")
+    assert document["use"] == "m3"
+    laws = [sl.load("m1.law"), sl.load("m3.law")]
+    expected = sl.compare(*laws, data=sl.read("b.nc"), names=("m1", "m3"))
+    np.testing.assert_allclose(document["scores"]["value"], expected.scores["value"])
+    assert expected.sentence in run("compare", "m1.law", "m3.law", "--data", "b.nc").stdout
+    assert "BIC" in run("compare", "m1.law", "m3.law").stdout
+    run("fit", "b.nc", "--modes", 1, "--nuisance", 0, "--out", "other.law")
+    assert "same numbers" in fails("compare", "m1.law", "other.law")
+    assert "at least two" in fails("compare", "m1.law")
+    assert "nothing of this name" in fails("compare", "m1.law", "none.law")

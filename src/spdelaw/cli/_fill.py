@@ -78,7 +78,8 @@ def command(
         typer.Option(help=f"One of {', '.join(DRIFTS)}; the usual ones are tried."),
     ] = None,
     rest: Annotated[
-        str, typer.Option(help="What the modes leave over: white, local (from close values), auto.")
+        str,
+        typer.Option(help="What the modes leave over: white, memory, local (close values), auto."),
     ] = "auto",
     smooth: Annotated[
         bool, typer.Option("--smooth", help="The law's field at observed values also.")

@@ -29,6 +29,8 @@ COMMANDS = {
     "forecast": "Forecast paths from their history: mean and standard deviation, and draws on "
     "request.",
     "evaluate": "Judge a law on fields it has not seen: errors, calibration, model checks.",
+    "compare": "Compare laws: likelihoods, nested tests, scores on new data, parameters side by "
+    "side.",
     "skill": "Score forecasts of the past beside climatology, persistence, its decay and a LIM.",
     "report": "Write one HTML page: what was learned, how sure, does it fit, with figures to move.",
     "reproduce": "Run the paper's comparison again: five baselines, the engines, the limits.",

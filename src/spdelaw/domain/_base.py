@@ -173,10 +173,10 @@ class AbstractDomain(abc.ABC):
         return found._replace(points=self.check_points(found.points))
 
     def flatten(self, fields: xr.DataArray) -> xr.DataArray:
-        """Fields (path, time, x, y) as (path, time, point); in one dimension, as they are."""
-        if len(self.dims) == 1:
-            return fields
+        """Fields (path, time, x, y) as (path, time, point); in one dimension, less any holes."""
         places = self.places(fields)
+        if len(self.dims) == 1:
+            return fields if places.inside is None else fields.isel({self.dims[0]: places.inside})
         lead = [d for d in fields.dims if d not in self._space_dims(fields)]
         values = places.flatten(fields.transpose(*lead, *places.dims).data)
         coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}

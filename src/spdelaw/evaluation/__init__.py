@@ -2,6 +2,8 @@
 
 from spdelaw.evaluation._checks import ModelCheck, check_model
 from spdelaw.evaluation._comparable import check_comparable
+from spdelaw.evaluation._compare import Comparison, compare
+from spdelaw.evaluation._complete_climate import completed as completed_climate
 from spdelaw.evaluation._decoder_floor import decoder_floor
 from spdelaw.evaluation._fill import RESTS, Filled, fill, fill_record
 from spdelaw.evaluation._fill_candidates import BASES
@@ -30,6 +32,7 @@ __all__ = [
     "RESTS",
     "SCORES",
     "TIERS",
+    "Comparison",
     "Filled",
     "ModelCheck",
     "Predicted",
@@ -38,6 +41,8 @@ __all__ = [
     "TierScore",
     "check_comparable",
     "check_model",
+    "compare",
+    "completed_climate",
     "coverage",
     "decoder_floor",
     "evaluate",

@@ -23,7 +23,7 @@ from spdelaw.law import Law, to_user
 
 Array = np.ndarray
 
-RESTS = ("auto", "white", "local")
+RESTS = ("auto", "white", "memory", "local")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
 #: Modes for every value that the middle row has.
@@ -67,8 +67,8 @@ def fill(
             completed from neighbours where a point never saw a month.
         basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
         drift: as in `spdelaw.fit`; None tries what is usual.
-        rest: what the modes leave over: "white" as in the law, "local" from close values too;
-            "auto" takes what predicts better.
+        rest: what the modes leave over: "white" or with "memory", as in `spdelaw.Model`, "local"
+            from close values in space and time; "auto" takes white or local, as predicts better.
         smooth: give the law's mean and deviation of the field at observed values also, without the
             noise of observations; else observed values stay as they are, with deviation 0.
         everywhere: fill points that were never seen too; else these are NaN, as land is.
@@ -122,7 +122,7 @@ def fill_record(
         domain, prepare = guess_source(data, prepare)
     fields = _fields(data, domain, prepare)
     how = None if prepare is None else _affine_part(prepare)
-    recipe = Recipe(domain, how, words)
+    recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
     grid = grid_of(fields, domain)
     places = grid.places
     values = places.flatten(np.asarray(fields.values))

@@ -28,8 +28,8 @@ Array = np.ndarray
 
 #: Levels of the intervals whose coverage is counted.
 LEVELS = (0.5, 0.8, 0.95)
-#: Least relative gain for which a track is climbed on.
-GAIN = 0.003
+#: Least relative gain for which a track is climbed on, and steps without it that end the track.
+GAIN, PATIENCE = 0.003, 2
 #: How much longer a fit takes, by a power of its modes, and at least how many seconds.
 GROWTH = 2.0
 
@@ -97,6 +97,7 @@ def choose(
     best_rough = np.inf
     for track in tracks:
         last: Trial | None = None
+        misses, least = 0, np.inf
         for candidate in track:
             left = None if seconds is None else seconds - (time.perf_counter() - start)
             if left is not None and found and _expected(last, candidate) > left:
@@ -109,9 +110,10 @@ def choose(
             best = min(trials, key=_order)
             if law is not None and candidate.basis == "domain" and best.crps < best_rough:
                 rough, best_rough = law, best.crps
-            if last is not None and not best.crps < (1 - GAIN) * last.crps:
+            misses = 0 if best.crps < (1 - GAIN) * least else misses + 1
+            if misses == PATIENCE:
                 break
-            last = best
+            last, least = best, min(least, _order(best))
     return sorted(found, key=_order)
 
 

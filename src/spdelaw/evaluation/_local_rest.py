@@ -3,39 +3,43 @@
 The rest ``e = y - mean`` of a law of few modes is not white: close values have it in common. At a
 gap it is predicted from the K nearest values of ``e`` by simple kriging,
 
-    e* = k' (C + eta I)^-1 e,    var = 1 - k' (C + eta I)^-1 k,    C_ij = exp(-d_ij),
+    e* = k' (C + eta I)^-1 e,    var = 1 - k' (C + eta I)^-1 k,
+    C_ij = f(d_ij) exp(-|t_i - t_j| / b),    d^2 = sum_k (x_k - x'_k)^2 / a_k^2,
 
-with the distance ``d^2 = |x - x'|^2 / a^2 + (t - t')^2 / b^2``. The lengths a and b and the share
-eta of noise are those that predict held-out values best.
+where ``f(d) = exp(-d)`` or, for a smooth rest, ``(1 + sqrt(3) d) exp(-sqrt(3) d)``. The lengths a,
+the time b, the share eta of noise and the shape are those that predict held-out values best.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 Array = np.ndarray
 
-#: Neighbours that a prediction is made from.
-NEIGHBOURS = 20
-#: Held-out values that the lengths are chosen by, at most.
-SAMPLE = 1500
+#: Neighbours that a prediction is made from, and those that suffice to compare kernels.
+NEIGHBOURS, FEWER = 40, 24
+#: Held-out values that a kernel is chosen by, at most.
+SAMPLE = 800
+#: Values whose small systems are solved together.
+AT_ONCE = 5000
 #: Distance of two paths, at which nothing is in common.
 FAR = 1e3
-#: Values whose small systems are solved together.
-AT_ONCE = 20_000
-#: Lengths in units of the typical distance of points and times, and shares of noise, to try.
-LENGTHS, TIMES, NOISES = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0, 2.0, 4.0, 8.0), (0.02, 0.1, 0.3)
+#: What to try: lengths and times in units of typical distances, ratios of lengths, noise.
+LENGTHS, TIMES = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0, 2.0, 4.0, 8.0)
+RATIOS, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.003, 0.02, 0.1, 0.3)
 
 
 class Kernel(NamedTuple):
-    """Lengths in space and time, and the share of noise."""
+    """Length in space, by how much it differs along further coordinates, time, noise, shape."""
 
     space: float
     time: float
     noise: float
+    ratio: float = 1.0
+    smooth: bool = False
 
 
 class Values(NamedTuple):
@@ -52,34 +56,48 @@ class Values(NamedTuple):
         return cls(p.astype(float), times[p, t], points[m])
 
     def scaled(self, kernel: Kernel) -> Array:
-        """Coordinates in which the distance is d; other paths are out of reach."""
-        columns = [self.place / kernel.space, (self.time / kernel.time)[:, None]]
-        return np.hstack([*columns, FAR * self.path[:, None]])
+        """Coordinates in lengths of the kernel: time and path first, then space."""
+        lengths = np.full(self.place.shape[1], kernel.space)
+        lengths[1:] *= kernel.ratio
+        columns = [(self.time / kernel.time)[:, None], FAR * self.path[:, None]]
+        return np.hstack([*columns, self.place / lengths])
 
 
-def krige(rest: Array, known: Values, wanted: Values, kernel: Kernel) -> tuple[Array, Array]:
+def krige(
+    rest: Array, known: Values, wanted: Values, kernel: Kernel, neighbours: int = NEIGHBOURS
+) -> tuple[Array, Array]:
     """Mean of the rest at wanted values, and the share of its variance that is left; each (n,)."""
     at, asked = known.scaled(kernel), wanted.scaled(kernel)
-    k = min(NEIGHBOURS, len(at))
+    k = min(neighbours, len(at))
     tree = scipy.spatial.KDTree(at)
     mean, share = np.zeros(len(asked)), np.ones(len(asked))
     for start in range(0, len(asked), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        distance, near = tree.query(asked[part], k=k)
-        distance, near = distance.reshape(-1, k), near.reshape(-1, k)
-        system = np.exp(-_between(at[near] - asked[part][:, None])) + kernel.noise * np.eye(k)
-        towards = np.exp(-distance)
+        near = tree.query(asked[part], k=k)[1].reshape(-1, k)
+        place = at[near] - asked[part][:, None]
+        system = _correlation(place, place, kernel.smooth) + kernel.noise * np.eye(k)
+        here = np.zeros((len(place), 1, place.shape[-1]))
+        towards = _correlation(place, here, kernel.smooth)[..., 0]
         weights = np.linalg.solve(system, towards[..., None])[..., 0]
         mean[part] = (weights * rest[near]).sum(1)
         share[part] = 1.0 - (weights * towards).sum(1)
     return mean, np.clip(share, 0.0, 1.0) + kernel.noise
 
 
-def _between(place: Array) -> Array:
-    """Distances of the K neighbours of each value from each other, (n, K, K)."""
-    square = (place**2).sum(-1)
-    product = place @ place.transpose(0, 2, 1)
-    return np.sqrt(np.maximum(square[:, :, None] + square[:, None] - 2.0 * product, 0.0))
+def _correlation(one: Array, other: Array, smooth: bool) -> Array:
+    """``f(d) exp(-|t|)`` between scaled places (n, K, c) and (n, L, c); (n, K, L)."""
+    d = _between(one[..., 1:], other[..., 1:])
+    apart = np.abs(one[..., :1] - other[:, None, :, 0])
+    if not smooth:
+        return np.exp(-d - apart)
+    d *= np.sqrt(3.0)
+    return (1.0 + d) * np.exp(-d - apart)
+
+
+def _between(one: Array, other: Array) -> Array:
+    """Distances of all pairs, (n, K, L)."""
+    squares = (one**2).sum(-1)[:, :, None] + (other**2).sum(-1)[:, None]
+    return np.sqrt(np.maximum(squares - 2.0 * one @ other.transpose(0, 2, 1), 0.0))
 
 
 def choose_kernel(
@@ -103,20 +121,27 @@ def choose_kernel(
     if len(target) > SAMPLE:
         few = np.linspace(0, len(target) - 1, SAMPLE).astype(int)
         target, wanted = target[few], Values(*(part[few] for part in wanted))
+    tried: dict[Kernel, float] = {}
 
     def error(kernel: Kernel) -> float:
-        return float(np.mean((krige(rest, known, wanted, kernel)[0] - target) ** 2))
+        if kernel not in tried:
+            found = krige(rest, known, wanted, kernel, FEWER)[0]
+            tried[kernel] = float(np.mean((found - target) ** 2))
+        return tried[kernel]
 
-    best = start or Kernel(4.0 * spacing[0], 1.0 * spacing[1], 0.1)
-    least = error(best)
-    for _ in range(1 if start else 2):  # one coordinate after the other
-        for name, choices in (
-            ("space", [spacing[0] * c for c in LENGTHS]),
-            ("time", [spacing[1] * c for c in TIMES]),
-            ("noise", list(NOISES)),
-        ):
-            for value in choices:
-                tried = best._replace(**{name: value})
-                if tried != best and (found := error(tried)) < least:
-                    best, least = tried, found
-    return best if least < float(np.mean(target**2)) else None
+    best = start or Kernel(4.0 * spacing[0], 2.0 * spacing[1], 0.02)
+    for _ in range(1 if start else 2):  # one setting after the other
+        for name, choices in _choices(spacing, known.place.shape[1]).items():
+            best = min((best, *(best._replace(**{name: c}) for c in choices)), key=error)
+    return best if error(best) < float(np.mean(target**2)) else None
+
+
+def _choices(spacing: tuple[float, float], n_dims: int) -> dict[str, list[Any]]:
+    return {
+        "smooth": [False, True],
+        "space": [spacing[0] * c for c in LENGTHS],
+        "time": [spacing[1] * c for c in TIMES],
+        # Points on a sphere are given in space, where no coordinate is special.
+        "ratio": list(RATIOS) if n_dims == 2 else [],
+        "noise": list(NOISES),
+    }

@@ -1,0 +1,156 @@
+"""Gaps filled: `spdelaw.fill` beside DINEOF, kriging and a Gaussian process, on real records.
+
+Run it with ``python -m benchmarks.bench_fill --data FOLDER``, where the folder holds ERSST v5 maps
+and daily maxima of stations (names in ``benchmarks/_fill_cases.py``). Every method gets the same
+anomalies against the mean and three harmonics of the year, learned from what was not hidden;
+DINEOF also runs on the record less its mean, as its authors do. Results are kept case by case, so
+that a run that was ended goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from benchmarks._fill_cases import Case, cases
+from benchmarks._fill_rivals import RIVALS, dineof
+from benchmarks._timing import RESULTS, table, versions, write_results
+
+import numpy as np  # isort: skip
+
+import spdelaw as sl
+from spdelaw.evaluation import completed_climate, coverage, fill_record, gaussian_crps
+
+COMMAND = "python -m benchmarks.bench_fill --data FOLDER"
+ANOMALIES = "dayofyear"
+LEVELS = (0.5, 0.8, 0.95)
+OURS = "spdelaw.fill"
+Array = np.ndarray
+
+
+def main() -> int:
+    """All cases that have no result yet; tables of all that have one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", default="", help="part of the name of a case")
+    parser.add_argument("--again", default="", help="method to run again, such as spdelaw.fill")
+    parser.add_argument("--seconds", type=float, default=600.0, help="limit of spdelaw.fill")
+    asked = parser.parse_args()
+    kept = RESULTS / "fill.json"
+    found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"cases": {}}
+    for case in cases(asked.data):
+        if asked.only not in case.name:
+            continue
+        rows = found["cases"].setdefault(case.name, {"hidden": int(np.isfinite(case.truth).sum())})
+        for name, run in _methods(case, asked.seconds).items():
+            if name in rows and name != asked.again:
+                continue
+            start = time.perf_counter()
+            mean, std, note = run()
+            rows[name] = _scores(mean, std, case.truth) | {
+                "seconds": time.perf_counter() - start, "note": note,
+            }  # fmt: skip
+            print(case.name, name, rows[name], flush=True)
+            found |= {"command": COMMAND, "versions": versions("numpy", "scipy", "xarray")}
+            write_results("fill", found, _markdown(found))
+    return 0
+
+
+def _methods(case: Case, seconds: float) -> dict[str, Any]:
+    def on_anomalies(rival: Any) -> Any:
+        def run() -> tuple[Array, Array, str]:
+            offset, anomalies = _anomalies(case)
+            mean, std = rival(anomalies, case.days, case.points)
+            return mean + offset, std, ""
+
+        return run
+
+    def plain() -> tuple[Array, Array, str]:
+        mean = np.nanmean(case.values, axis=0, keepdims=True)
+        known = np.where(np.isfinite(mean), mean, np.nanmean(case.values))
+        found, std = dineof(case.values - known, case.days, case.points)
+        return found + known, std, ""
+
+    methods = {name: on_anomalies(rival) for name, rival in RIVALS.items()}
+    methods["DINEOF, mean alone removed"] = plain
+    return methods | {OURS: lambda: _ours(case, seconds)}
+
+
+def _ours(case: Case, seconds: float) -> tuple[Array, Array, str]:
+    how = sl.Preparation(anomalies=ANOMALIES, time_unit="days")
+    data = case.data
+    if "lon" in data.dims:
+        data = data.rename(lon="x", lat="y")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = fill_record(
+            data, case.domain, prepare=how, everywhere=case.everywhere, seconds=seconds
+        )
+    best = found.trials[0]
+    mean, std = (_as_case(found.data[name], case) for name in ("mean", "std"))
+    return mean, std, f"{best.candidate}, rest {best.rest}"
+
+
+def _as_case(values: Any, case: Case) -> Array:
+    """(T, M) in the order of the case."""
+    flat = values.isel(path=0)
+    if "x" not in flat.dims:
+        return flat.transpose("time", "point").values
+    x, y = (_at(flat[d].values, case.points[:, i]) for i, d in enumerate(("x", "y")))
+    return flat.transpose("time", "x", "y").values[:, x, y]
+
+
+def _at(axis: Array, wanted: Array) -> Array:
+    """Where values are on an axis."""
+    return np.abs(axis[:, None] - wanted).argmin(0)
+
+
+def _anomalies(case: Case) -> tuple[Array, Array]:
+    """Offset and anomalies (T, M), with the climatology that `spdelaw.fill` has too."""
+    import xarray as xr
+
+    fields = xr.DataArray(
+        case.values[None], dims=("path", "time", "point"),
+        coords={"time": case.data["time"].values, "x": ("point", case.points[:, 0]),
+                "y": ("point", case.points[:, 1])},
+    )  # fmt: skip
+    learned = completed_climate(sl.Preparation(anomalies=ANOMALIES).learn(fields, ("x", "y")))
+    clock = sl.as_fields(fields, dims=("x", "y"))["time"].values
+    offset, _ = learned.affine(clock, case.points)
+    return offset, case.values - offset
+
+
+def _scores(mean: Array, std: Array, truth: Array) -> dict[str, Any]:
+    known = np.isfinite(truth)
+    mean, std = np.where(known, mean, np.nan), np.where(known, std, np.nan)
+    return {
+        "rmse": float(np.sqrt(np.nanmean((mean - truth) ** 2))),
+        "crps": float(np.nanmean(gaussian_crps(mean, std, truth))),
+        "coverage": [coverage(mean, std, truth, level) for level in LEVELS],
+        "left_empty": int((known & ~np.isfinite(mean)).sum()),
+    }
+
+
+def _markdown(found: dict[str, Any]) -> str:
+    lines = ["# Gaps filled, on real records", ""]
+    lines += [" ".join((__doc__ or "").split("\n\n")[1].split()), ""]
+    for name, rows in found["cases"].items():
+        methods = {k: v for k, v in rows.items() if isinstance(v, dict)}
+        lines += [f"## {name}: {rows['hidden']} values hidden", ""]
+        header = ["", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", "chosen"]
+        body = [
+            [k, f"{v['rmse']:.3f}", f"{v['crps']:.3f}", *(f"{100 * c:.0f}" for c in v["coverage"]),
+             f"{v['seconds']:.0f}", v["note"]]
+            for k, v in sorted(methods.items(), key=lambda pair: pair[1]["crps"])
+        ]  # fmt: skip
+        lines += [table(header, body), ""]
+    return "\n".join([*lines, f"Command: `{COMMAND}`. Versions: {found['versions']}.", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

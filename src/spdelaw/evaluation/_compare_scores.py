@@ -1,0 +1,180 @@
+"""Scores of several laws on the same held-out values, and how sure their differences are.
+
+Log scores are log densities of the observed values as they came,
+
+    log p(X) = log p(y) - sum log s(x),    X = offset + s y,
+
+so that laws with climatologies and scales of their own are comparable. Errors and CRPS are in the
+units of the data. Units of the bootstrap are paths or, of few paths, stretches of time: what lies
+in one of them is drawn together, for all laws alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.domain import Places, places_of_fields
+from spdelaw.errors import DataError
+from spdelaw.evaluation._tiers import tier_masks
+from spdelaw.evaluation._trajectory import gaussian_crps
+from spdelaw.law import Law, noise_at
+
+Array = np.ndarray
+
+#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
+STRETCHES, ENOUGH_PATHS = 20, 20
+#: Values that two laws prepare from one are equal to this, relative to their size.
+SAME = 1e-6
+
+
+class Held(NamedTuple):
+    """Data under one law: prepared fields on the whole grid, and the map back to the data."""
+
+    fields: xr.DataArray
+    offset: Array
+    scale: Array
+
+    @property
+    def raw(self) -> Array:
+        """Values in the units of the data, (P, T, *space)."""
+        return self.offset + self.scale * self.fields.values
+
+
+class Scores(NamedTuple):
+    """One score of all laws by unit: sums (law, unit), and how many values they are of (unit,)."""
+
+    name: str
+    sums: Array
+    counts: Array
+
+    @property
+    def means(self) -> Array:
+        """Score of each law, (law,); a root of squares where it is an RMSE."""
+        return _mean(self.name, self.sums, self.counts)
+
+    def draws(self, chosen: Array) -> Array:
+        """The same for bootstrap draws of units, (draw, law)."""
+        return np.stack([_mean(self.name, self.sums[:, d], self.counts[d]) for d in chosen])
+
+
+def _mean(name: str, sums: Array, counts: Array) -> Array:
+    mean = sums.sum(1) / counts.sum()
+    return np.sqrt(mean) if name.startswith("RMSE") else mean
+
+
+def held_out(law: Law, data: Any) -> Held:
+    """Data as a law sees them, with offset and scale to go back by."""
+    fields = law.prepared(data).load()
+    shape = fields.shape
+    how = law.preparation
+    if how is None or not how.how.is_affine:
+        return Held(fields, np.zeros(shape), np.ones(shape))
+    places = places_of_fields(fields, law.domain.dims)
+    found = how.affine(fields["time"].values, places.points)
+    offset, scale = (np.broadcast_to(places.unflatten(part), shape) for part in found)
+    return Held(fields, offset, scale)
+
+
+def check_same_values(held: list[Held], names: list[str]) -> None:
+    """Refuse laws that do not see the same values of the data."""
+    first = held[0].raw
+    for name, other in zip(names[1:], held[1:], strict=True):
+        same = other.raw.shape == first.shape
+        if same:
+            known = np.isfinite(first) & np.isfinite(other.raw)
+            gap = np.abs(other.raw - first)[known].max(initial=0.0)
+            same = known.any() and gap <= SAME * np.abs(first[known]).max()
+        if not same:
+            raise DataError(
+                "data", expected=f"values that {names[0]} and {name} see alike",
+                got=f"{first.shape} and {other.raw.shape} values, reduced differently",
+                fix="compare laws whose preparation selects, averages and coarsens alike",
+            )  # fmt: skip
+
+
+def units_of(n_paths: int, n_times: int) -> Array:
+    """Unit of each path and time, (P, T)."""
+    if n_paths >= ENOUGH_PATHS:
+        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
+    cuts = max(1, min(STRETCHES, n_times // 2))
+    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
+    return np.arange(n_paths)[:, None] * cuts + stretch
+
+
+def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list[Scores]:
+    """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
+    raw = held[0].raw
+    known = np.isfinite(np.stack([h.raw for h in held])).all(0)
+    flat = np.where(known, raw, np.nan).reshape(*raw.shape[:2], -1)
+    seen, scored = (m.reshape(raw.shape) for m in tier_masks(flat, tier, seed))
+    found = [_predicted(law, h, seen) for law, h in zip(laws, held, strict=True)]
+    scored = scored & np.isfinite(np.stack([mean for mean, _ in found])).all(0)
+    if not scored.any():
+        return []
+    units = units_of(*raw.shape[:2])
+    where = units[np.nonzero(scored)[:2]]
+    n = int(units.max()) + 1
+    counts = np.bincount(where, minlength=n).astype(float)
+    squares = [((mean - raw)[scored]) ** 2 for mean, _ in found]
+    crps = [gaussian_crps(mean[scored], std[scored], raw[scored]) for mean, std in found]
+    return [
+        Scores(f"{name} {tier}", np.stack([np.bincount(where, s, n) for s in parts]), counts)
+        for name, parts in (("RMSE", squares), ("CRPS", crps))
+    ]
+
+
+def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
+    """Mean and deviation of every value in the units of the data, given those that are seen."""
+    bare, domain = law.bare, law.domain
+    given = held.fields.where(xr.DataArray(seen, dims=held.fields.dims))
+    places = domain.places(given)
+    result = bare.reconstruct(domain.flatten(given))
+    mean, std = (places.unflatten(_flat(result[name], places)) for name in ("mean", "std"))
+    noise = places.unflatten(np.broadcast_to(noise_at(bare, places.points), len(places.points)))
+    return (
+        held.offset + held.scale * mean,
+        held.scale * np.sqrt(std**2 + noise),
+    )
+
+
+def _flat(values: xr.DataArray, places: Places) -> Array:
+    """Values of a result (path, time, point) or (path, time, *space) as (P, T, M)."""
+    found = np.asarray(values.values)
+    return found if found.shape[2:] == (len(places.points),) else places.flatten(found)
+
+
+def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
+    """Log density of the data by unit; None where the laws give densities of different numbers."""
+    parts = [_log_density(law, h) for law, h in zip(laws, held, strict=True)]
+    if len({(kind, count) for _, kind, count in parts}) > 1 or parts[0][1] != "values":
+        return None
+    sums = np.stack([part for part, _, _ in parts])
+    counts = np.full(sums.shape[1], parts[0][2] / sums.shape[1])
+    return Scores("log score", sums, counts)
+
+
+def _log_density(law: Law, held: Held) -> tuple[Array, str, int]:
+    """By path, or by what each stretch of time adds; with kind and count of the numbers."""
+    fields, bare = held.fields, law.bare
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stretched = np.where(np.isfinite(fields.values), np.log(held.scale), 0.0)
+    whole = bare.log_likelihood(fields)
+    kind, count = str(whole.attrs["of"]), int(whole.attrs["count"])
+    if fields.sizes["path"] >= ENOUGH_PATHS or "path_time" in fields.coords:
+        return whole.values - stretched.reshape(len(stretched), -1).sum(1), kind, count
+    units = units_of(*fields.shape[:2])[0]
+    ends = [int(np.flatnonzero(units == u)[-1]) + 1 for u in np.unique(units)]
+    ends = [e for e in ends if e >= 2]
+    upto = [bare.log_likelihood(fields.isel(time=slice(e))).values for e in ends[:-1]]
+    steps = np.diff(np.stack([np.zeros(len(whole)), *upto, whole.values]), axis=0)
+    cut = np.add.reduceat(stretched.reshape(*fields.shape[:2], -1).sum(-1), [0, *ends[:-1]], axis=1)
+    return (steps.T - cut).ravel(), kind, count
+
+
+def bootstrap_units(scores: Scores, replicates: int, seed: int) -> Array:
+    """Units of each draw, with replacement; those without values are left out."""
+    usable = np.flatnonzero(scores.counts > 0)
+    return np.random.default_rng(seed).choice(usable, (replicates, len(usable)))
