@@ -85,7 +85,7 @@ def with_workers(target: Path, n_workers: int) -> dict[str, float]:
 
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0",
             memory_limit="2GB",
         ) as cluster,
         Client(cluster) as client,

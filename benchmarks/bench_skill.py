@@ -27,7 +27,7 @@ PACIFIC = (
 STATIONS = (
     "spdelaw skill noaa-tmax-1990-1993.csv.gz --time date --value tmax --station station "
     "--lon lon --lat lat --anomalies dayofyear --domain eof --initial stationary --leads 1,2,3 "
-    "--refits 2 --most-origins 60"
+    "--refits 1 --most-origins 40"
 )
 CASES = {
     "Pacific SST, modes by held-out skill": f"{PACIFIC} --modes 1,2,3,5,8",
@@ -35,8 +35,8 @@ CASES = {
     "Pacific SST, 5 modes, dense drift": f"{PACIFIC} --modes 5 --drift dense --noise dense",
     "Pacific SST, 5 modes, dense drift, white rest": f"{PACIFIC} --modes 5 --drift dense "
     "--noise dense --rest white",
-    "Stations": f"{STATIONS} --modes 8 --drift dense --noise dense",
-    "Stations, white rest": f"{STATIONS} --modes 8 --drift dense --noise dense --rest white",
+    "Stations, modes by held-out skill": f"{STATIONS} --modes 5,8,12",
+    "Stations, modes by held-out skill, white rest": f"{STATIONS} --modes 5,8,12 --rest white",
 }
 SHOWN = {"rmse": "RMSE", "crps": "CRPS"}
 

@@ -30,7 +30,7 @@ def store(tmp_path_factory):
 
 def test_a_fit_with_workers_is_the_fit_without(store, tmp_path):
     words = ["fit", store, "--domain", "interval", "--bounds", 0, np.pi, "--modes", 1]
-    words += ["--boundary", "dirichlet", "--json"]
+    words += ["--boundary", "dirichlet", "--mean", "zero", "--nuisance", 0, "--json"]
     found = [
         run(*words, "--out", tmp_path / "here.law"),
         run(*words, "--out", tmp_path / "there.law", "--dask", "local:2"),

@@ -31,6 +31,11 @@ def _every_chunk_a_block(monkeypatch):
     monkeypatch.setattr(pieces_module, "ENOUGH", 1.0)
 
 
+def fit(data, n_modes, **words):
+    """Without the question of a mean, which takes most of the time of a fit."""
+    return sl.fit(data, INTERVAL, n_modes, mean="zero", **words)
+
+
 def complete(n_paths=24, n_times=9, seed=0):
     fields = sl.simulate(sl.catalogue.heat(n_modes=3), n_paths, seed=seed)
     return fields.isel(time=slice(n_times))
@@ -54,27 +59,27 @@ def same_law(one, two, tolerance=SAME):
 
 
 COMPLETE, GAPPY = complete(), gappy()
-LAWS = {name: sl.fit(data, INTERVAL, 3) for name, data in (("whole", COMPLETE), ("gaps", GAPPY))}
+LAWS = {name: fit(data, 3) for name, data in (("whole", COMPLETE), ("gaps", GAPPY))}
 
 
 @FEW
 @given(st.integers(1, 24), st.integers(1, 9), st.integers(20, 64))
 def test_complete_data_have_the_same_law_whatever_the_chunks(path, time, x):
-    two = sl.fit(COMPLETE.chunk(path=path, time=time, x=x), INTERVAL, 3)
+    two = fit(COMPLETE.chunk(path=path, time=time, x=x), 3)
     same_law(LAWS["whole"], two)
 
 
 @FEW
 @given(st.integers(6, 24), st.integers(3, 9))
 def test_gaps_have_the_same_law_whatever_the_chunks(path, time):
-    same_law(LAWS["gaps"], sl.fit(GAPPY.chunk(path=path, time=time), INTERVAL, 3))
+    same_law(LAWS["gaps"], fit(GAPPY.chunk(path=path, time=time), 3))
 
 
 @pytest.mark.parametrize("data", [COMPLETE, GAPPY], ids=["whole", "gaps"])
 def test_coupled_modes_in_pieces(data):
-    words = {"drift": "dense", "nuisance": 0, "mean": "zero"}
-    one = sl.fit(data, INTERVAL, 2, **words)
-    two = sl.fit(data.chunk(path=10, time=4), INTERVAL, 2, **words)
+    words = {"drift": "dense", "nuisance": 0}
+    one = fit(data, 2, **words)
+    two = fit(data.chunk(path=10, time=4), 2, **words)
     same_law(one, two, 1e-7)
 
 
@@ -90,7 +95,7 @@ def test_one_record_in_pieces_of_time():
     times = np.linspace(0.0, 20.0, 101)
     whole = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
     data = sl.mask(whole, "random", 0.2, seed=1)
-    same_law(sl.fit(data, INTERVAL, 2), sl.fit(data.chunk(time=7), INTERVAL, 2))
+    same_law(fit(data, 2), fit(data.chunk(time=7), 2))
 
 
 def test_fields_are_never_whole_in_memory():
@@ -105,7 +110,7 @@ def test_fields_are_never_whole_in_memory():
     for data in (COMPLETE, GAPPY):
         lazy = data.copy(data=da.from_array(data.values, chunks=(6, 3, -1)).map_blocks(spy))
         largest.clear(), count.clear()
-        sl.fit(lazy, INTERVAL, 3)
+        fit(lazy, 3)
         assert max(largest) <= 6 * 3 * data.sizes["x"]
 
 
@@ -113,17 +118,17 @@ def test_land_in_lazy_fields_is_no_part_of_them():
     land = GAPPY.copy(deep=True)
     land[..., 10:20] = np.nan
     sea = land.isel(x=np.r_[0:10, 20 : land.sizes["x"]])
-    one = sl.fit(sea, INTERVAL, 3)
-    same_law(one, sl.fit(land, INTERVAL, 3))
-    same_law(one, sl.fit(land.chunk(path=7), INTERVAL, 3))
+    one = fit(sea, 3)
+    same_law(one, fit(land, 3))
+    same_law(one, fit(land.chunk(path=7), 3))
 
 
 def test_land_in_lazy_fields_without_other_gaps_takes_one_pass_for_statistics():
     land = COMPLETE.copy(deep=True)
     land[..., 10:20] = np.nan
-    lazy = sl.fit(land.chunk(path=5, time=4), INTERVAL, 3)
-    assert lazy.info["route"] == sl.fit(land, INTERVAL, 3).info["route"]
-    same_law(sl.fit(land, INTERVAL, 3), lazy)
+    lazy = fit(land.chunk(path=5, time=4), 3)
+    assert lazy.info["route"] == fit(land, 3).info["route"]
+    same_law(fit(land, 3), lazy)
 
 
 @pytest.mark.parametrize("wrong", [np.inf, np.nan])
@@ -132,21 +137,22 @@ def test_lazy_values_that_are_no_data_are_refused(wrong):
     values[(3, 4, 5) if np.isinf(wrong) else ...] = wrong
     lazy = COMPLETE.copy(data=values).chunk(path=5)
     with pytest.raises(DataError, match=r"infinite, the first at|at least one known value"):
-        sl.fit(lazy, INTERVAL, 3)
+        fit(lazy, 3)
 
 
 def test_lazy_constant_fields_are_refused():
     still = xr.ones_like(COMPLETE).where(COMPLETE.x > 0.5).chunk(path=6, time=2)
     with pytest.raises(DataError, match="change over time"):
-        sl.fit(still, INTERVAL, 1)
+        fit(still, 1)
 
 
 def test_other_engines_get_lazy_data_in_memory():
-    one, two = (sl.fit(d, INTERVAL, 2, engine="chaos") for d in (COMPLETE, COMPLETE.chunk(path=7)))
+    both = (COMPLETE, COMPLETE.chunk(path=7))
+    one, two = (sl.fit(data, INTERVAL, 2, engine="chaos") for data in both)
     same_law(one, two)
 
 
 def test_bootstrap_of_lazy_data():
-    one = sl.fit(COMPLETE, INTERVAL, 2, bootstrap=4)
-    two = sl.fit(COMPLETE.chunk(path=9), INTERVAL, 2, bootstrap=4)
+    one = fit(COMPLETE, 2, bootstrap=4)
+    two = fit(COMPLETE.chunk(path=9), 2, bootstrap=4)
     np.testing.assert_allclose(one.parameters.eigenvalue, two.parameters.eigenvalue, rtol=1e-6)

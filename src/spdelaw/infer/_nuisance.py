@@ -23,6 +23,8 @@ Array = np.ndarray
 
 #: Residuals less correlated than this from one time to the next count as white noise.
 WHITE = 0.05
+#: Standard errors that a correlation of white residuals may have: at most 1 % have more.
+CHANCE = 2.6
 #: Residual energy below this share of the field's is left to the noise.
 NEGLIGIBLE = 1e-8
 #: Paths looked at.
@@ -43,13 +45,14 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
     most = observed.domain.available(most)
-    total, correlation = n_modes, 0.0
+    total, correlation, limit = n_modes, 0.0, WHITE
     for total in _ladder(n_modes, max(most, n_modes)):
         residual, left = _residual(sample, t, observed.basis(total))
         correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
-        if correlation < WHITE:
+        limit = max(WHITE, CHANCE / np.sqrt(_free_pairs(residual, total)))
+        if correlation < limit:
             break
-    compared = {"residual_correlation": correlation, "white_below": WHITE}
+    compared = {"residual_correlation": correlation, "white_below": limit}
     return Decision(total - n_modes, compared)
 
 
@@ -119,6 +122,14 @@ def residual_correlation(values: Array, times: Array, basis: Array) -> tuple[flo
     residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
+
+
+def _free_pairs(residual: Array, n_modes: int) -> float:
+    """Independent pairs of neighbours in time that least squares leaves of those seen."""
+    pairs = ~np.isnan(residual[:, 1:] + residual[:, :-1])
+    seen = (~np.isnan(residual)).sum(-1)
+    free = np.maximum(seen - n_modes, 0).sum() / max(seen.sum(), 1)
+    return max(float(pairs.sum() * free), 1.0)
 
 
 def _ladder(n_modes: int, most: int) -> list[int]:
