@@ -151,6 +151,8 @@ def _log_of(part: AbstractCoordinates, where: slice, mode: int, share: float) ->
     def target(full: Array) -> tuple[float, Array]:
         value = np.atleast_1d(part.values(full[where]))[mode]
         slope = np.zeros(len(full))
+        if value == 0:  # held there
+            return -np.inf, slope
         slope[where] = share * np.atleast_2d(part.jacobian(full[where]))[mode] / value
         return share * float(np.log(value)), slope
 

@@ -54,8 +54,8 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
         model: what is assumed.
         away: mean of the data, relative to their deviations from it.
     """
-    if model.mean == "zero":
-        problem = pose(model)
+    if model.mean == "zero" or (model.mean == "auto" and _knows_start(model)):
+        problem = pose(dataclasses.replace(model, mean="zero"))
         return _said(problem, Decision("zero", {})), problem.run()
     around = dataclasses.replace(model, mean="constant")
     if model.mean == "constant":
@@ -78,6 +78,12 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
     if decision.answer == "zero":
         return _said(problem, decision), found
     return _around_mean(pose, around, decision)
+
+
+def _knows_start(model: Model) -> bool:
+    """Whether something is said about the first state; a mean would explain away what it says."""
+    said = [*(model.fixed or {}), *(model.priors or {})]
+    return any(name.startswith("initial_mean") for name in said)
 
 
 def _from_zero(problem: Any, found: Estimate) -> Decision:

@@ -62,8 +62,9 @@ class Model:
             its strength in each part of the period is learned. For seasonal means see
             `spdelaw.Preparation`.
         mean: ``m`` in ``dc = -Lambda (c - m) dt + dW``, the state that the field returns to:
-            "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %),
-            or the known mean as a field over the points.
+            "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %;
+            zero where ``fixed`` or ``priors`` say something about the initial mean), or the known
+            mean as a field over the points.
         rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
             learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
             neighbours in time are clearly alike).
