@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of, probability, whole
+from spdelaw.domain import table_html
 from spdelaw.errors import InputError
 from spdelaw.evaluation._comparable import check_comparable
 from spdelaw.evaluation._compare_scores import (
@@ -22,7 +23,7 @@ from spdelaw.evaluation._compare_scores import (
 from spdelaw.evaluation._compare_words import plain, rows_of, sentence_of
 from spdelaw.evaluation._nested import NestedTest, nested_tests
 from spdelaw.evaluation._tiers import TIERS
-from spdelaw.law import Law, table_html
+from spdelaw.law import Law
 
 Array = np.ndarray
 
