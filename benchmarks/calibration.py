@@ -208,7 +208,9 @@ def summary(kind: Kind, lines: list[dict[str, Any]]) -> dict[str, Any]:
     row["coverage"] = held / total if total else None
     for tier in ("forecast", "gaps"):
         counts = np.sum([line[tier] for line in good], axis=0)
-        row[tier] = (counts[:3] / counts[3]).tolist() if n and counts[3] else None
+        # Without noise a hidden value is known to rounding, and has no band.
+        known = tier == "gaps" and kind.noise == 0
+        row[tier] = (counts[:3] / counts[3]).tolist() if n and counts[3] and not known else None
     row["alarmed"] = [line["seed"] for line in good if line["alarm"]]
     row["fails"] = [name for name, wrong in _failures(row, n, total).items() if wrong]
     return row

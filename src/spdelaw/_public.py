@@ -61,6 +61,7 @@ from spdelaw.infer import (
     Normal,
     discover,
     fit,
+    fit_many,
     update,
 )
 from spdelaw.law import Law, load
@@ -111,6 +112,7 @@ __all__ = [
     "evaluate",
     "fill",
     "fit",
+    "fit_many",
     "from_table",
     "leave_future_out",
     "load",

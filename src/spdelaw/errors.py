@@ -12,6 +12,7 @@ __all__ = [
     "DataError",
     "DomainError",
     "EquationError",
+    "ExecutorError",
     "FileError",
     "IdentifiabilityWarning",
     "InputError",
@@ -68,6 +69,10 @@ class FileError(SpdeLawError, OSError):
 
 class ConvergenceError(SpdeLawError, RuntimeError):
     """An estimate was not reached; no number is returned rather than a bad one."""
+
+
+class ExecutorError(SpdeLawError, RuntimeError):
+    """The machines that were to do the work are gone, or cannot hold it."""
 
 
 class MissingExtraError(SpdeLawError, ImportError):

@@ -253,3 +253,21 @@ def test_seasons_of_the_noise(run_json, run, fails, folder):
     assert sl.load("a.law").linear.season.period == 0.5
     assert "season" in run("show", "a.law").stdout
     assert "positive period" in fails("fit", "data.nc", "--season", -1, 2, "--out", "b.law")
+
+
+def test_mean_of_the_law(run_json, run, fails, folder):
+    shifted = dataclasses.replace(EQUATION, centre=np.array([2.0, 0.0, 0.0]), initial="stationary")
+    fields = sl.simulate(shifted, 10, seed=0)
+    write(fields, "shifted.nc")
+    fit = ("fit", "shifted.nc", "--domain", "interval", *MODES)
+    found = run_json(*fit, "--out", "around.law")["law"]
+    low, high = (found["parameters"]["mean"][end][0] for end in ("lower", "upper"))
+    assert low < 2.0 < high
+    assert "a mean gains" in run(*fit, "--mean", "auto", "--out", "auto.law").stdout
+    zero = run_json(*fit, "--mean", "zero", "--out", "zero.law")["law"]
+    assert "mean" not in zero["parameters"]
+    climate = fields.mean(("path", "time")).rename("climate")
+    climate.to_netcdf("climate.nc", engine="h5netcdf")
+    known = run_json(*fit, "--mean", "climate.nc", "--out", "known.law")["law"]
+    assert known["parameters"]["mean"]["stderr"] == [0.0, 0.0, 0.0]
+    assert "--mean" in fails(*fit, "--mean", "steady", "--out", "b.law")

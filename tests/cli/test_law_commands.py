@@ -109,6 +109,7 @@ def test_evaluate_uses_the_equation_of_the_file_and_says_so(run, run_json, law):
     document = run_json("evaluate", "a.law", "test.nc")
     card = sl.evaluate(law, test, EQUATION)
     assert document["verdict"] == card.verdict
+    assert document["advice"] == card.advice
     assert document["scorecard"]["law"]["kl_per_path"] == pytest.approx(law.kl_divergence(EQUATION))
     assert "from test.nc" in document["truth"]
     text = run("evaluate", "a.law", "test.nc").stdout

@@ -96,7 +96,7 @@ def test_force_replaces_no_strangers(folder, fails):
     ("args", "words"),
     [
         (["heta"], "did you mean heat?"),
-        (["burgers"], "expected one of heat"),
+        (["schroedinger"], "expected one of heat"),
         (["heat", "--paths", 0], "--paths: expected a positive integer, got 0"),
         (["heat", "--paths", -3], "got -3"),
         (["heat", "--modes", 0], "--modes"),

@@ -7,10 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from benchmarks import collect_paper
+from tests.report.browser import Page
+from tests.report.pages import in_browser
 
 import spdelaw
 
@@ -78,20 +81,51 @@ def test_reference_has_every_public_name():
     assert (catalogue | law) - members == set()
 
 
-def test_site_builds_without_a_warning_and_stands_alone(tmp_path):
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     run = subprocess.run(
         build, cwd=CHECKOUT, env=quiet, capture_output=True, text=True, timeout=900
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "WARNING" not in run.stderr
-    theory = (tmp_path / "theory.html").read_text(encoding="utf-8")
+    return folder
+
+
+def test_site_stands_alone(site):
+    theory = (site / "theory.html").read_text(encoding="utf-8")
     assert theory.count("<math ") > 40
     assert "arithmatex" not in theory
-    assert "<svg" in (tmp_path / "quickstart.svg").read_text(encoding="utf-8")
-    for page in tmp_path.glob("*.html"):
+    assert "<svg" in (site / "quickstart.svg").read_text(encoding="utf-8")
+    for page in site.glob("*.html"):
         assert FROM_NETWORK.findall(page.read_text(encoding="utf-8")) == [], page.name
+
+
+@in_browser
+def test_search_works_from_the_file_system(site, tmp_path):
+    """As a reader does: the page is opened as a file, words are typed, a hit is there."""
+    page = Page(tmp_path)
+    try:
+        page.open(site / "index.html", "document.readyState === 'complete'")
+        hits = "[...document.querySelectorAll('.md-search-result__item a')].map(a => a.href)"
+        found = []
+        for turn in range(300):
+            if turn % 20 == 0:  # words that were typed before the script was ready are lost
+                page.run("document.querySelector('.md-search__input').blur()")
+                page.run("document.querySelector('.md-search__input').focus()")
+                page.run("document.querySelector('.md-search__input').select()")
+                page.call("Input.insertText", text="irregular times")
+            if found := page.run(hits):
+                break
+            time.sleep(0.2)
+        assert any("how-to.html" in address for address in found)
+        assert page.complaints() == []
+        assert page.requests() == []
+    finally:
+        page.close()
 
 
 # ------------------------------------------------------------------ the mechanism itself

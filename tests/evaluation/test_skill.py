@@ -272,3 +272,14 @@ def test_no_values_to_score():
 def test_an_unknown_score_is_refused(found):
     with pytest.raises(InputError, match="rmse"):
         found.score("mse")
+
+
+def test_the_mean_of_a_law_is_in_its_forecasts_and_not_in_those_of_rivals():
+    raw = one_path(100) + 2.0 * np.sin(one_path(100).x)
+    found = sl.skill(raw, CALM.domain, 2, mean="constant", leads=1, first=80, refits=1, nuisance=0)
+    f = found.forecasts["mean"].isel(lead=0, origin=0, path=0)
+    np.testing.assert_array_equal(f.sel(predictor="climatology"), 0.0)
+    np.testing.assert_allclose(f.sel(predictor="persistence"), raw.values[0, 79], atol=1e-12)
+    law = sl.fit(raw.isel(time=slice(80)), CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
+    own = law.forecast(raw.isel(time=slice(80)), steps=1)["mean"].values[0, 0]
+    np.testing.assert_allclose(f.sel(predictor="law"), own, atol=1e-9)

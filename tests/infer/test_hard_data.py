@@ -75,3 +75,41 @@ def test_land_changes_nothing(drift, noise):
             table.values, expected, atol=1e-8 * np.nanmax(np.abs(expected)), err_msg=str(name)
         )
     assert one.sample(1).sizes == grid[:1].sizes
+
+
+def test_a_shifted_process_is_no_slow_one():
+    """Around sin(x) the first mode was once found at 0.25 [0.21, 0.30] for 1.
+
+    Null: the interval of 99.99 % holds the truth.
+    """
+    start = sl.simulate(HEAT, 20, np.linspace(0.0, 4.0, 81), POINTS, seed=0)
+    law = sl.fit(start[:, 20:] + np.sin(POINTS), HEAT.domain, 4, level=0.9999)
+    _, _, lower, upper = law.parameters["eigenvalue"].values[0]
+    assert lower < 1.0 < upper
+    assert law.info["decisions"]["mean"]["answer"] == "constant"
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_sparse_rows_have_no_nuisance_modes(seed):
+    """Correlated errors of least squares once passed for 5 to 11 modes that are not there."""
+    fields = sl.simulate(HEAT, 10, np.linspace(0, 1, 31), POINTS, seed=seed, observation_std=0.05)
+    law = sl.fit(sl.mask(fields, "random", fraction=0.8, seed=seed), HEAT.domain, 4)
+    assert law.info["n_nuisance"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_own_times_with_gaps_and_dense_drift_end_in_a_law():
+    """Once a ValueError of a library: array must not contain infs or NaNs."""
+    rng = np.random.default_rng(0)
+    paths, times = [], []
+    for path in range(6):
+        t = np.concatenate([[0.0], np.sort(rng.uniform(0, 2, 30))])
+        one = sl.simulate(HEAT, 1, t, POINTS, seed=path, observation_std=0.05).values[0]
+        paths.append(np.where(rng.random(one.shape) < 0.7, np.nan, one))
+        times.append(t)
+    fields = sl.as_fields(np.array(paths), times=np.arange(31), points=POINTS)
+    fields = fields.assign_coords(path_time=(("path", "time"), np.array(times)))
+    law = sl.fit(fields, HEAT.domain, 3, drift="dense", nuisance=0)
+    assert np.isfinite(law.info["log_likelihood"])
+    assert (np.linalg.eigvals(law.linear.drift).real > 0).all()

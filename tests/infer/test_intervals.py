@@ -29,7 +29,7 @@ def coefficients(rate, n_times, n_paths, seed, step=1.0):
 def learn(c, step=1.0, unit=1.0, **words):
     values = unit * c[..., None] * np.sqrt(2 / np.pi) * np.sin(POINTS)
     times = step * np.arange(c.shape[1])
-    return sl.fit(values, DOMAIN, 1, times=times, points=POINTS, **words)
+    return sl.fit(values, DOMAIN, 1, times=times, points=POINTS, mean="zero", **words)
 
 
 def ends(law, name="eigenvalue"):
@@ -126,7 +126,8 @@ def test_a_fit_held_at_an_end_loses_what_the_level_says(name, words):
     heat = sl.catalogue.heat(n_modes=3)
     fields = sl.simulate(heat, 2, np.linspace(0, 2, 25), POINTS, seed=2, observation_std=0.2)
     sparse = sl.mask(fields, "random", fraction=0.3, seed=0)
-    words = {"nuisance": 0, "initial": "deterministic", "observation_noise": "estimate", **words}
+    words = {**words, "nuisance": 0, "initial": "deterministic", "mean": "zero"}
+    words["observation_noise"] = "estimate"
     fixed = {"s": 1.0} if "drift" in words else {}
     law = sl.fit(sparse, heat.domain, 3, **words, fixed=fixed)
     assert any(label.startswith(name) for label in law.info["profiled"])

@@ -114,14 +114,15 @@ def test_error_includes_that_of_the_other_parameters():
     assert abs(slope) > 0.1 * stderr  # else nothing is tested
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def test_mean_is_covered():
-    """95 % intervals of 400 means; at most 35 misses where 20 are expected: one in 1,400."""
+    """95 % intervals of 160 means; 21 or more miss with probability 6e-5 where 8 are expected."""
     misses = 0
-    for seed in range(200):
+    for seed in range(80):
         law = sl.fit(paths(6, 21, 3.0, seed=seed), SINES, 2, mean="constant")
         table = law.parameters["mean"].values
         misses += int(((table[:, 2] > MEAN) | (table[:, 3] < MEAN)).sum())
-    assert misses <= 38  # P = 1e-4
+    assert misses < 21
 
 
 # -- shifted data ------------------------------------------------------------------------------
@@ -192,10 +193,11 @@ def test_kelvin_without_preparation(kind):
 # -- the level of the test ---------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def test_a_process_without_a_mean_is_not_given_one():
     """Single paths of one mode with ``lambda T`` = 0.05, 1 and 5, 80 data sets each.
 
-    At a level of 1 % there are 10 or more in 240 with probability 1e-4.
+    At a level of 1 % there are 11 or more in 240 with probability 5e-5.
     """
     times, alarms, gains = np.linspace(0.0, 1.0, 41), 0, []
     for rate in (0.05, 1.0, 5.0):
@@ -208,11 +210,12 @@ def test_a_process_without_a_mean_is_not_given_one():
             decision = law.info["decisions"]["mean"]
             alarms += decision["answer"] == "constant"
             gains.append(decision.get("gain_of_mean", 0.0))
-    assert alarms < 10
+    assert alarms < 11
     # Chi-square would have raised more: the statistic of a slow path is larger by chance.
     assert (2.0 * np.array(gains) > stats.chi2.ppf(0.99, 1)).sum() > alarms
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def test_slow_modes_are_not_made_fast():
     """Median of the estimated decay of one path, mean estimated, ``lambda T`` = 5."""
     times, found = np.linspace(0.0, 5.0, 101), []

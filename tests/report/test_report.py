@@ -167,7 +167,10 @@ def test_words_follow_the_verdict(law, gappy):
     assert good[2].short == "Yes"
     assert any("truth is known" in sentence for sentence in good[2].sentences)
     wrong = sl.simulate(sl.catalogue.heat(n_modes=3, nu=5.0), 12, TIMES, GRID, seed=1)
-    assert answers(gather(law, 3 * wrong, None, None, 100, 0))[2].short == "No"
+    _, sure, fits = answers(gather(law, 3 * wrong, None, None, 100, 0))
+    assert fits.short == "No"
+    assert any("What to try" in sentence for sentence in fits.sentences)
+    assert sure.short == "Not, as the model does not fit"
 
 
 def test_numbers_that_are_undetermined_are_said_to_be(law, gappy):

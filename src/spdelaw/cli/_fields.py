@@ -14,9 +14,10 @@ from spdelaw.errors import DataError, DomainError, InputError, SpdeLawError
 from spdelaw.law import Law
 
 
-def read_fields(file: Path, variable: str | None = None) -> xr.DataArray:
-    """Fields of a file; a .zarr is left on disk until it is used."""
-    return read(file, variable, None, lazy=file.suffix.lower() == ".zarr")
+def read_fields(file: Path, variable: str | None = None, *, check: bool = True) -> xr.DataArray:
+    """Fields of a file; a .zarr is left on disk until it is used, and looked at then."""
+    lazy = file.suffix.lower() == ".zarr"
+    return read(file, variable, None, lazy=lazy, check=check or not lazy)
 
 
 def read_for(

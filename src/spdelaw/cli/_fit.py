@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from spdelaw.cli import _options, _prepare
+from spdelaw.cli import _dask, _options, _prepare
 from spdelaw.cli._config import Config, lines_named
+from spdelaw.cli._dask import machines
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
 from spdelaw.cli._fields import columns_text
 from spdelaw.cli._law_file import (
@@ -73,6 +74,8 @@ spdelaw fit storms.nc --season 365.25 4 --modes 6 --out storms.law
 spdelaw fit fronts.nc --terms u,u^3 --modes 16 --out fronts.law
 
 spdelaw fit heat.nc --config fit.yaml --modes 6 --out heat.law
+
+spdelaw fit big.zarr --domain interval --modes 8 --dask local:4 --out big.law
 
 spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
 """
@@ -196,6 +199,7 @@ def command(
     threads: Annotated[
         int | None, typer.Option(help="For data with gaps.", rich_help_panel="Engine")
     ] = None,
+    dask: _dask.Machines = None,
     engine_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -271,10 +275,10 @@ def command(
         if target is None:
             show_plan(output, file, source, chosen, n_modes)
             return
-        settings["prepare"] = source.preparation
-        with output.busy(f"fitting {file}"), said_once(output):
-            law = fit(source.data, chosen.domain, n_modes, **settings)
-    law = with_source(law, file, source.fields, columns)
+        settings |= source.ready(chosen.domain.dims) | {"domain": chosen.domain, "n_modes": n_modes}
+        with output.busy(f"fitting {file}"), said_once(output), machines(dask) as client:
+            law = fit(**settings, executor=client)
+    law = with_source(law, file, None if dask else source.fields, columns)
     law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
@@ -306,9 +310,10 @@ def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
     return check_law_target(out, force=force)
 
 
-def with_source(law: Law, file: Path, fields: xr.DataArray, columns: Columns) -> Law:
-    """Law that knows the file and the content it was learned from."""
-    data = {"file": str(file), "fingerprint": fingerprint(fields)}
+def with_source(law: Law, file: Path, fields: xr.DataArray | None, columns: Columns) -> Law:
+    """Law that knows the file and the content it was learned from, where that is read here."""
+    data = {"file": str(file)}
+    data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
     data |= {"columns": columns_text(columns)} if columns.given else {}
     return law.with_info(data=data)
 

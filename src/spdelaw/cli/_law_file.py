@@ -126,6 +126,7 @@ def fit_facts(law: Law) -> dict[str, str]:
         "engine": f"{info.engine}, route {info.route}",
         "data": f"{info.n_paths} paths x {info.n_times} times x {info.n_points} points",
         "initial state": law.initial.kind,
+        **_mean(law),
         "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",
         **scalar_facts(law),
         **_time_dependence(law),
@@ -134,6 +135,16 @@ def fit_facts(law: Law) -> dict[str, str]:
         f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
         "fitting": f"{sum((info.seconds or {}).values()):.2f} s",
     }
+
+
+def _mean(law: Law) -> dict[str, str]:
+    """What the field returns to, where that was asked, and what a mean gained."""
+    decided = law.info.get("decisions", {}).get("mean", {})
+    if law.info.mean is None or not decided:
+        return {}
+    gain, needed = decided.get("gain_of_mean"), decided.get("gain_needed")
+    tested = "" if gain is None else f" (a mean gains {gain:.1f} nats, {needed:.1f} needed)"
+    return {"mean": f"{law.info.mean}{tested}"}
 
 
 def _time_dependence(law: Law) -> dict[str, str]:

@@ -12,7 +12,7 @@ import typer
 from spdelaw.cli import _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
-from spdelaw.cli._options import one_of, positive
+from spdelaw.cli._options import one_of, positive, word_or_count
 from spdelaw.cli._output import Output, file_size, human_size
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_figure_target, check_target
@@ -72,6 +72,9 @@ def command(
     drift: Annotated[str, typer.Option(help=f"One of {', '.join(DRIFTS)}.")] = DRIFTS[0],
     noise: Annotated[str, typer.Option(help=f"One of {', '.join(NOISES)}.")] = NOISES[0],
     initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
+    nuisance: Annotated[
+        str, typer.Option(help="Modes to model but not to report: a number, or auto.")
+    ] = "auto",
     rest: Annotated[
         str, typer.Option(help=f"What the modes leave over: one of {', '.join(RESTS)}.")
     ] = "auto",
@@ -124,6 +127,7 @@ def command(
             "most_origins": positive("--most-origins", most_origins),
             "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
             "initial": one_of("--initial", initial, INITIALS),
+            "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
             "rest": one_of("--rest", rest, RESTS), "level": level, "seed": seed,
         }  # fmt: skip
         n_modes = _modes(modes)

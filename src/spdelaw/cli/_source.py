@@ -15,6 +15,8 @@ from spdelaw.cli._prepare import Wanted
 from spdelaw.data import (
     Columns,
     Preparation,
+    Prepared,
+    PreparedFields,
     guess_domain,
     guess_layout,
     guess_unit,
@@ -31,6 +33,7 @@ class Source(NamedTuple):
 
     Attributes:
         data: raw, or fields.
+        prepared: what the preparation learned; None for fields.
         preparation: None for fields.
         fields: prepared and canonical.
         domain: name of the domain that was asked for or guessed.
@@ -42,6 +45,15 @@ class Source(NamedTuple):
     fields: xr.DataArray
     domain: str | None
     guesses: list[str]
+    prepared: Prepared | None = None
+
+    def ready(self, dims: tuple[str, ...]) -> dict[str, Any]:
+        """Arguments of a fit: what was prepared already, where its dims are those of the domain."""
+        if self.prepared is None:
+            return {"data": self.data}
+        if set(dims) <= set(map(str, self.fields.coords)):
+            return {"data": PreparedFields(self.fields, self.prepared)}
+        return {"data": self.data, "prepare": self.preparation}
 
 
 def read_source(
@@ -55,7 +67,7 @@ def read_source(
             fix="leave --along out; --average DIM removes a dim that is too many",
         )  # fmt: skip
     if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
-        fields = read_fields(file, variable)
+        fields = read_fields(file, variable, check=False)  # a fit looks at them itself
         return Source(fields, None, fields, domain, [])
     how = wanted.settings
     raw, guesses = read_raw(file, columns=columns)
@@ -76,7 +88,7 @@ def read_source(
         guesses.append(f"times are dates, counted in {unit}")
     prepared = preparation.learn(raw, guess.dims)
     fields = prepared.apply(raw, guess.dims)
-    return Source(raw, preparation, fields, domain, guesses + prepared.notes)
+    return Source(raw, preparation, fields, domain, guesses + prepared.notes, prepared)
 
 
 def _selected(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dataset:

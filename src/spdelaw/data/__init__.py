@@ -1,8 +1,9 @@
 """OBSERVED: the data contract, files, splits and masks; NaN is missing."""
 
+from spdelaw.data._blocks import Here, Place, is_lazy, over_blocks, place_of
 from spdelaw.data._calendar import go_on, step_of
 from spdelaw.data._clock import from_dates, on_clock, to_dates
-from spdelaw.data._contract import as_fields, canonical
+from spdelaw.data._contract import as_fields, canonical, check_values, unchecked_fields
 from spdelaw.data._describe import describe
 from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
 from spdelaw.data._fingerprint import fingerprint
@@ -11,10 +12,12 @@ from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side,
 from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
-from spdelaw.data._prepare import Preparation, Prepared
+from spdelaw.data._pieces import Pieces, pieces_of
+from spdelaw.data._prepare import Preparation, Prepared, PreparedFields
 from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
+from spdelaw.data._survey import Survey, in_time, look, of_both
 from spdelaw.data._suspect import check_plausible, hints, suspect_fills
 from spdelaw.data._table import Columns, from_table
 from spdelaw.data._table_file import is_table
@@ -22,12 +25,18 @@ from spdelaw.data._zarr import check_replaceable, replace_store
 
 __all__ = [
     "Columns",
+    "Here",
+    "Pieces",
+    "Place",
     "Preparation",
     "Prepared",
+    "PreparedFields",
+    "Survey",
     "as_fields",
     "canonical",
     "check_plausible",
     "check_replaceable",
+    "check_values",
     "describe",
     "fingerprint",
     "from_dates",
@@ -41,11 +50,18 @@ __all__ = [
     "guess_variable",
     "has_fields",
     "hints",
+    "in_time",
     "infer_dims",
+    "is_lazy",
     "is_table",
     "labels_of",
+    "look",
     "mask",
+    "of_both",
     "on_clock",
+    "over_blocks",
+    "pieces_of",
+    "place_of",
     "read",
     "read_dataset",
     "read_raw",
@@ -59,5 +75,6 @@ __all__ = [
     "step_of",
     "suspect_fills",
     "to_dates",
+    "unchecked_fields",
     "write",
 ]

@@ -67,10 +67,25 @@ def as_fields(
         >>> fields.sel(x=3.0).values  # the points were turned round, and the data with them
         array([[0., 3.]])
     """
-    array = to_array(data, times, points, variable, check_dims(dims))
-    fields = canonical(array, dims, time_unit)
+    fields = unchecked_fields(
+        data, times=times, points=points, variable=variable, dims=dims, time_unit=time_unit
+    )
     check_values(fields)
     return fields
+
+
+def unchecked_fields(
+    data: Any,
+    *,
+    times: Any = None,
+    points: Any = None,
+    variable: str | None = None,
+    dims: str | Sequence[str] = ("x",),
+    time_unit: str | None = None,
+) -> xr.DataArray:
+    """`as_fields` whose values are not looked at: who asks has a pass over them of their own."""
+    array = to_array(data, times, points, variable, check_dims(dims))
+    return canonical(array, dims, time_unit)
 
 
 def canonical(

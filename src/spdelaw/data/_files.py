@@ -36,6 +36,7 @@ def read(
     time_unit: str | None = None,
     lazy: bool = False,
     verify: bool = True,
+    check: bool = True,
 ) -> xr.DataArray:
     """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
 
@@ -53,6 +54,7 @@ def read(
         lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
             They are checked all the same, block by block.
         verify: check the seal; False for a directory that was changed on purpose.
+        check: look at all values now; False leaves that to `spdelaw.fit`, which reads them anyway.
 
     Returns:
         Canonical fields ``(path, time, *dims)``.
@@ -81,8 +83,9 @@ def read(
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
     array = array if names is None else familiar(array, names)
     fields = canonical(array, names, time_unit)
-    with _LOCK, reading(source):  # lazy values are read only here
-        check_values(fields)
+    if check:
+        with _LOCK, reading(source):  # lazy values are read only here
+            check_values(fields)
     return fields
 
 
@@ -211,8 +214,9 @@ def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None)
 
 def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     array = _select(raw, variable, dims)
+    stored = {dim: n for dim, n in array.encoding.get("preferred_chunks", {}).items()}
     array = _valid(array, raw, str(array.name))
-    return array if array.dtype == np.float64 else array.chunk()  # converted when it is used
+    return array if array.chunks else array.chunk(stored)  # read, and converted, when it is used
 
 
 def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -223,6 +223,13 @@ class Prepared:
                 fix="use the grid of the fit",
             )  # fmt: skip
         return at
+
+
+class PreparedFields(NamedTuple):
+    """Fields that a preparation was applied to already, with what it learned: data for a fit."""
+
+    fields: xr.DataArray
+    prepared: Prepared
 
 
 def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> Prepared:

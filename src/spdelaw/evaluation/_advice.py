@@ -21,7 +21,10 @@ ONE_PATTERN = 0.3
 #: Word of every sentence that names something to try.
 REMEDY = "try"
 #: Departures that have a remedy, or at least a name of their own.
-CAUSES = ("mean", "trend", "season", "noise season", "coupling", "correlation", "bend", "growth")
+CAUSES = (
+    *("mean", "trend", "season", "noise season"),
+    *("coupling", "correlation", "bend", "growth", "point noise"),
+)
 
 
 class Line(NamedTuple):
@@ -100,6 +103,11 @@ def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
     if d.test == "correlation":
         word = "low_rank" if d.detail > ONE_PATTERN and law.n_modes > 3 else "dense"
         return f"the noise of {where} is correlated: noise='{word}' {gain}, try it"
+    if d.test == "point noise":
+        return (
+            f"some points are noisier, up to {np.sqrt(d.detail):.2g} times the mean: "
+            f"observation_noise='per_point' {gain}, try it"
+        )
     if d.test == "bend":
         return (
             f"the drift bends (u^2 or u^3 in it {gain}): no linear law fits, "

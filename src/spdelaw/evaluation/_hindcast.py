@@ -106,13 +106,20 @@ def hindcast(
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
-            seen = law.domain.flatten(law.prepared(fields))
+            seen = law.domain.flatten(_prepared(law, fields))
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
         yield _issue(law, seen, plan, origin, past.start, trial.rivals, inverse)
         if progress is not None:
             progress(i + 1, len(plan.origins))
+
+
+def _prepared(law: Law, fields: xr.DataArray) -> xr.DataArray:
+    """Fields in the units of the law, whose mean and forcing stay in: rivals do not know them."""
+    if law.preparation is None:
+        return fields
+    return law.preparation.apply(fields, law.domain.dims)
 
 
 def _issue(
@@ -128,7 +135,8 @@ def _issue(
     rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < seen.sizes["time"]]
     later = seen.isel(time=rows)
     values = history.values
-    outlooks = {LAW: _of_law(law.bare, history, later["time"].values)}
+    plain = dataclasses.replace(law.with_info(labels=None), preparation=None)
+    outlooks = {LAW: _of_law(plain, history, later["time"].values)}
     outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:
         outlooks[INVERSE] = inverse.outlook(values)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from spdelaw.checks import instance, one_of
 from spdelaw.domain import table_html
-from spdelaw.equation import SpectralSPDE
+from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
 from spdelaw.evaluation._tiers import (
@@ -163,8 +163,8 @@ def evaluate(
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
     fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
     distance = None if truth is None else law_distance(law, truth)
-    if truth is not None and law.forcing is not None:
-        truth = truth.unforced  # as the fields now are
+    if truth is not None:
+        truth = _as_prepared(truth, law)
     whole, law = law, law.bare
     scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
     return Scorecard(
@@ -201,3 +201,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value
+
+
+def _as_prepared(truth: SpectralSPDE, law: Law) -> SpectralSPDE:
+    """The truth of prepared fields: without the forcing, and less the mean, of the law."""
+    truth = truth.unforced if law.forcing is not None else truth
+    mean = law.dynamics.mean if isinstance(law.dynamics, Linear) else None
+    if mean is None:
+        return truth
+    own = np.zeros(truth.n_modes) if truth.centre is None else truth.centre
+    n = min(len(mean), truth.n_modes)
+    return dataclasses.replace(truth, centre=own - np.pad(mean[:n], (0, truth.n_modes - n)))

@@ -16,6 +16,7 @@ from spdelaw.evaluation._bands import Band, band_tests
 from spdelaw.evaluation._departures import Departure, regression
 from spdelaw.evaluation._one_step import Errors, one_step_errors
 from spdelaw.evaluation._periods import periods_of
+from spdelaw.evaluation._points import point_noise
 from spdelaw.evaluation._series import Series, make_series
 from spdelaw.law import Law
 
@@ -66,6 +67,8 @@ class Suite:
             *self._couplings(),
             *self._shapes(),
         ]
+        points = point_noise(self.law, self.errors.own, z.shape[-1])
+        found += [] if points is None else [points]
         return found, band_tests(self.errors, self._decay_factors, self.known)
 
     # -- regressors -----------------------------------------------------------------------
@@ -222,5 +225,6 @@ def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
     known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
     how = None if whole.preparation is None else whole.preparation.how
     clock = dict(whole.info.get("time", {}))
-    climatology = how is not None and how.anomalies is not None
+    shifted = isinstance(whole.dynamics, Linear) and whole.dynamics.mean is not None
+    climatology = shifted or (how is not None and how.anomalies is not None)
     return Suite(law, errors, known, climatology, how is not None and how.detrend, clock)

@@ -6,6 +6,7 @@ from spdelaw.infer._discovery import Discovery, discover
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
 from spdelaw.infer._fit import fit
+from spdelaw.infer._fit_many import fit_many
 from spdelaw.infer._learner import Learner
 from spdelaw.infer._model import (
     DRIFTS,
@@ -48,6 +49,7 @@ __all__ = [
     "discover",
     "engine_names",
     "fit",
+    "fit_many",
     "principal_components",
     "update",
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import warnings
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Here, over_blocks
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import Model
@@ -32,12 +32,13 @@ def bootstrap(
     mean = {"mean": law.info["mean"]} if "mean" in law.info else {}
     same = dataclasses.replace(model, initial=kind, nuisance=extra, **mean)
     quiet = {**run, "executor": None, "progress": None}
-    refit = functools.partial(_refit, law, observed, engine, same, quiet)
+    # Each replicate is as large as the data, and is made where it is fitted.
+    here = observed.in_memory()._replace(place=Here())
     seeds = range(run["seed"] + 1, run["seed"] + n + 1)
-    each = map if run["executor"] is None else run["executor"].map
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
-        tables = [table for table in each(refit, seeds) if table is not None]
+        found = over_blocks(_refit, seeds, law, here, engine, same, quiet, executor=run["executor"])
+        tables = [table for table in found if table is not None]
     if len(tables) < max(2, n // 2):
         raise ConvergenceError(
             "bootstrap",
@@ -51,11 +52,11 @@ def bootstrap(
 
 
 def _refit(
-    law: Law, observed: Observed, engine: Engine, model: Model, run: dict[str, Any], seed: int
+    seed: int, law: Law, observed: Observed, engine: Engine, model: Model, run: dict[str, Any]
 ) -> xr.Dataset | None:
     """Parameters of one replicate; None where its search has no end."""
     values = _replicate(law, observed, seed)
-    values[np.isnan(observed.load())] = np.nan
+    values[np.isnan(observed.values)] = np.nan
     copy = observed._replace(values=values)
     try:
         found = engine.learn(copy, law.domain, law.n_modes, model, **run)

@@ -75,7 +75,7 @@ def fit_truncated(
     known, weights = model.known_variance, None
     if isinstance(known, np.ndarray):
         weights, known = point_weights(known, len(observed.points)), 1.0
-    collapsed = collapse(observed.load(), observed.times, observed.basis(n_modes), weights)
+    collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
     posed = _posed(collapsed, observed, model, chaos, known)
     found = _maximum(posed, lambda p: evaluate_chaos(collapsed, p, chaos))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.data import Here
 from spdelaw.domain import Products
 from spdelaw.errors import DataError
 from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
@@ -14,13 +15,19 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
 from spdelaw.infer._nuisance import (
     MOST_SHARED,
+    SAMPLE,
     likeliest_total,
-    modes_hold,
     needed_nuisance,
-    principal_components,
 )
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._passes import (
+    collapsed_pieces,
+    components,
+    has_gaps,
+    modes_suffice,
+    projected,
+)
 from spdelaw.infer._posterior import estimate, log_posterior
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
@@ -45,6 +52,7 @@ class Design(NamedTuple):
         keep: principal directions of the fields, (points, M), where the values are components.
         products: of the modes at the points, where the values are fields.
         mu: eigenvalues of the domain's operator, (N + nuisance,).
+        observed: all data where they go piece by piece; ``values`` are then the first paths.
     """
 
     values: Array
@@ -58,6 +66,7 @@ class Design(NamedTuple):
     keep: Array | None = None
     products: Products | None = None
     mu: Array = np.zeros(0)
+    observed: Observed | None = None
 
     def of(self, values: Array) -> Array:
         """Other fields of the same points, as the filter sees them."""
@@ -65,6 +74,8 @@ class Design(NamedTuple):
 
     def collapsed(self, paths: slice | Array = slice(None)) -> Collapsed:
         """Some paths on the modes."""
+        if self.observed is not None:
+            return collapsed_pieces(self.observed, self.basis, self.weights, self.products)
         values, times = self.values[paths], self.clock(paths)
         return collapse(values, times, self.basis, self.weights, self.products)
 
@@ -75,6 +86,8 @@ class Design(NamedTuple):
     @property
     def rows_determine(self) -> bool:
         """Whether every row that observes anything has points to spare for all modes."""
+        if self.observed is not None and self.observed.survey is not None:
+            return self.observed.survey.least >= self.basis.shape[1] + 2
         seen = (~np.isnan(self.values)).sum(-1)
         return bool(((seen == 0) | (seen >= self.basis.shape[1] + 2)).all())
 
@@ -105,11 +118,12 @@ class Design(NamedTuple):
 
 def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
     """Decide what the filter sees; reasons go to ``notes``."""
-    values, known, weights = observed.load(), model.known_variance, None
+    known, weights = model.known_variance, None
+    values = observed.first(SAMPLE) if observed.in_pieces else observed.values
     if isinstance(known, np.ndarray):
         weights, known = point_weights(known, len(observed.points)), 1.0
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
-    if model.nuisance != 0 and (grid_mixes(observed, n_modes) or _has_partial_rows(values)):
+    if model.nuisance != 0 and (grid_mixes(observed, n_modes) or _has_partial_rows(observed)):
         reduced = _reduced(observed, n_modes, model, notes)
         if reduced is not None:
             return reduced
@@ -120,7 +134,8 @@ def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
     times = observed.times
     mu = observed.domain.eigenvalues(n_modes + n)
-    return Design(values, times, basis, n, known, weights, extra, products=products, mu=mu)
+    design = Design(values, times, basis, n, known, weights, extra, products=products, mu=mu)
+    return design._replace(observed=observed) if observed.in_pieces else design
 
 
 def _in_words(extra: Decision, n_modes: int) -> list[str]:
@@ -150,16 +165,16 @@ def grid_mixes(observed: Observed, n_modes: int) -> bool:
 
 def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
     """Principal components of complete, noise-free fields, with the modes behind them."""
-    values, times = observed.load(), observed.times
-    if times.ndim == 2 or model.noise_word not in ("auto", "none") or np.isnan(values).any():
+    times = observed.times
+    if times.ndim == 2 or model.noise_word not in ("auto", "none") or has_gaps(observed):
         return None
-    reduction = principal_components(values)
+    reduction = components(observed)
     if reduction is None:
         return None
-    if model.nuisance == "auto" and modes_hold(values, observed.basis(n_modes)):
+    if model.nuisance == "auto" and modes_suffice(observed, observed.basis(n_modes)):
         return None
     keep, variance = reduction
-    seen = observed._replace(values=values @ keep)
+    seen = observed._replace(values=projected(observed, keep), place=Here(), survey=None)
     decision, first = _total_modes(seen, keep, variance, n_modes, model)
     extra = int(decision.answer)
     if extra == 0:
@@ -222,9 +237,11 @@ def _tied(
     return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
 
 
-def _has_partial_rows(values: Array) -> bool:
-    missing = np.isnan(values).sum(-1)
-    return bool(((missing > 0) & (missing < values.shape[-1])).any())
+def _has_partial_rows(observed: Observed) -> bool:
+    if observed.survey is not None:
+        return observed.survey.has_partial_rows
+    missing = np.isnan(observed.values).sum(-1)
+    return bool(((missing > 0) & (missing < observed.values.shape[-1])).any())
 
 
 def point_weights(variance: Array, n_points: int) -> Array:

@@ -35,10 +35,12 @@ class Engine(abc.ABC):
     Attributes:
         name: of the engine.
         honours: words of `spdelaw.Model` that it acts on; others are refused if they are said.
+        in_blocks: whether it takes lazy values piece by piece; else they come in memory.
     """
 
     name: str
     honours: frozenset[str] = frozenset()
+    in_blocks: bool = False
     registry: ClassVar[dict[str, type[Engine]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -69,7 +71,8 @@ class Engine(abc.ABC):
             model: what is assumed; a forcing is on the clock of the data.
             level: of the intervals.
             seed: of whatever is drawn.
-            executor: None, or where independent pieces of work can run (its method ``map``).
+            executor: None, or where independent pieces of work can run, see
+                `spdelaw.data.over_blocks`.
             progress: None, True, or a function that is told how far the work is.
         """
 

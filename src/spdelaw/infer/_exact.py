@@ -41,6 +41,7 @@ class Exact(Engine):
     threads: int = 1
     name = "exact"
     honours = frozenset(WORDS)
+    in_blocks = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -58,8 +59,8 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     """Maximum-likelihood estimate by whichever way the data allow."""
     if model.noise_word == "per_point":
         return fit_per_point(observed, n_modes, model, threads)
-    if not isinstance(model.known_variance, np.ndarray):
-        observed = observed.where_seen()
+    if observed.place.remote:
+        threads = 1  # the workers are the threads
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":

@@ -25,7 +25,7 @@ from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
 from spdelaw.infer._observed import Observed, check_change_with_gaps
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._problem import Problem
-from spdelaw.model import Collapsed, without_response
+from spdelaw.model import Block, Collapsed, without_response
 
 #: Misfit per value, relative to the energy, that is rounding and not noise.
 NO_MISFIT = 1e-20
@@ -45,6 +45,8 @@ def by_filter(
 ) -> Fit:
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock, read = time.perf_counter(), [0.0]
+    if observed.in_pieces:
+        observed = observed.surveyed()
 
     def posed(own: Model) -> Problem:
         begin = time.perf_counter()
@@ -70,7 +72,7 @@ def pose(
     centre, has_mean = np.zeros(0), model.mean == "constant"
     if has_mean:
         observed, centre = centred_fields(observed, n_modes)
-    check_change_with_gaps(observed.load())
+    check_change_with_gaps(observed)
     design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
     if collapsed.decoupled:
@@ -128,11 +130,12 @@ def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool
 
 def n_states(collapsed: Collapsed) -> float:
     """Coefficients that the rows determine, over all paths and times."""
-    total = 0.0
-    for block in collapsed.blocks:
-        n = (gram_diagonal(block) > 0).sum((0, 1)).astype(float)
-        total += float(n.sum() * (len(block.paths) if n.shape[0] == 1 else 1))
-    return total
+    return float(sum(collapsed.over(_states_of)))
+
+
+def _states_of(block: Block) -> float:
+    n = (gram_diagonal(block) > 0).sum((0, 1)).astype(float)
+    return float(n.sum() * (len(block.paths) if n.shape[0] == 1 else 1))
 
 
 def _moments(
@@ -142,8 +145,7 @@ def _moments(
     found, energy = _first_moments(collapsed, spare, design)
     if model.forcing is not None:  # the response at a first guess, then a better one
         driven = Linear(found.drift, found.noise, None, model.forcing, design.origin)
-        blocks = (without_response(block, driven) for block in collapsed.blocks)
-        collapsed = collapsed._replace(blocks=tuple(blocks))
+        collapsed = collapsed.changed(without_response, driven)
         found, energy = _first_moments(collapsed, spare, design)
     if model.couples:
         collapsed = collapsed if model.forcing is None else centred(collapsed)

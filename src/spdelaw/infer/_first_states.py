@@ -6,7 +6,7 @@ import numpy as np
 
 from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
-from spdelaw.model import Collapsed
+from spdelaw.model import Block, Collapsed
 
 Array = np.ndarray
 
@@ -38,14 +38,15 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
 
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
     """Mean and spread over paths of the first estimate, where its row determines all modes."""
-    found = []
-    for block in collapsed.blocks:
-        whole = np.broadcast_to(_determines(block.gram[0]), len(block.paths))
-        found.append(block.estimate[0][:, whole])
-    first = np.concatenate(found, axis=1)
+    first = np.concatenate(collapsed.over(_first_estimates), axis=1)
     if first.shape[1] < 2:
         return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
     return first.mean(1), first.var(1)
+
+
+def _first_estimates(block: Block) -> Array:
+    whole = np.broadcast_to(_determines(block.gram[0]), len(block.paths))
+    return block.estimate[0][:, whole]
 
 
 def _determines(gram: Array) -> Array:

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, probability, whole
-from spdelaw.data import Preparation, Prepared, check_plausible, hints, labels_of
+from spdelaw.data import (
+    Preparation,
+    Prepared,
+    PreparedFields,
+    check_plausible,
+    hints,
+    labels_of,
+    place_of,
+)
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import whole_pairs
 from spdelaw.errors import DataError, DomainError, InputError
@@ -54,7 +62,8 @@ def fit(
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
-        executor: where replicates run, such as a ``ThreadPoolExecutor``; None for here.
+        executor: where lazy data and replicates are worked on: None for here, a
+            ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
@@ -76,16 +85,22 @@ def fit(
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
+    place = place_of(executor)
     wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
     engine.check(model, whole("bootstrap", bootstrap, 0))
-    prepared = None if prepare is None else _prepared(prepare, data, domain, model, adapter)
-    fields = data if prepared is None else prepared.apply(data, domain.dims)
-    observed = observe(fields, domain, **adapter)
+    fields, prepared = _entered(data, prepare, domain, model, adapter)
+    observed = observe(fields, domain, place, **adapter)
+    if not engine.in_blocks:
+        observed = observed.in_memory()
     model = with_forcing_on_clock(model, observed)
     if prepared is None and isinstance(observed.values, np.ndarray):
         check_plausible(observed.fields)
     raw, honoured = observed, "mean" in engine.honours
     observed, model, mean = without_known_mean(observed, model, honoured)
+    if not isinstance(model.known_variance, np.ndarray):
+        mean = None if mean is None else mean[raw.seen_points()]
+        observed = observed.where_seen()
+        raw = observed if mean is None else raw.where_seen()
     with clear_errors():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
@@ -121,10 +136,15 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
     return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
 
 
-def _prepared(
-    prepare: Any, data: Any, domain: AbstractDomain, model: Model, adapter: dict[str, Any]
-) -> Prepared:
-    instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
+def _entered(
+    data: Any, prepare: Any, domain: AbstractDomain, model: Model, adapter: dict[str, Any]
+) -> tuple[Any, Prepared | None]:
+    """Data as they are, or prepared once, and by what."""
+    ready = isinstance(data, PreparedFields)
+    if prepare is None and not ready:
+        return data, None
+    if not ready:
+        instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if adapter:
         raise InputError(
             "keyword",
@@ -139,7 +159,10 @@ def _prepared(
             got="prepare=",
             fix="prepare the fields and the forcing alike, then fit without prepare",
         )
-    return prepare.learn(data, domain.dims)
+    if isinstance(data, PreparedFields):
+        return data
+    prepared = prepare.learn(data, domain.dims)
+    return prepared.apply(data, domain.dims), prepared
 
 
 def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:

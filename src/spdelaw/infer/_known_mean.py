@@ -46,7 +46,7 @@ def without_known_mean(
 def less(observed: Observed, mean: Array) -> Observed:
     """The data less a field that does not change."""
     fields = observed.fields.copy(data=observed.fields.data - mean)
-    return observed._replace(values=observed.values - mean, fields=fields)
+    return observed._replace(values=observed.values - mean, fields=fields, survey=None)
 
 
 def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
@@ -71,7 +71,7 @@ def _at_points(given: Any, observed: Observed) -> Array:
     """The mean at the points of the data, zero where neither is known."""
     mean = _labelled(given, observed) if isinstance(given, xr.DataArray) else _bare(given, observed)
     unknown = np.isnan(mean)
-    if unknown.any() and (~np.isnan(observed.load()[..., unknown])).any():
+    if (unknown & observed.seen_points()).any():
         raise _wrong("a mean at every point that is seen", "missing values", "fill them")
     if np.isinf(mean).any():
         raise _wrong("finite numbers", "infinite ones", "check the field")

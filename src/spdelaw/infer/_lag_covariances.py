@@ -34,15 +34,16 @@ def centred(collapsed: Collapsed) -> Collapsed:
     The response to a forcing needs the drift that is looked for. Blocks of few paths, or of paths
     with clocks of their own, stay as they are.
     """
-    blocks = []
-    for block in collapsed.blocks:
-        good = determined_rows(block)[:, None]
-        count = good.sum(-1, keepdims=True)
-        if block.times.shape[1] == 1 and len(block.paths) >= MANY_PATHS:
-            mean = np.where(good, block.estimate, 0.0).sum(-1, keepdims=True) / np.maximum(count, 1)
-            block = block._replace(estimate=block.estimate - mean)
-        blocks.append(block)
-    return collapsed._replace(blocks=tuple(blocks))
+    return collapsed.changed(_centred)
+
+
+def _centred(block: Block) -> Block:
+    if block.times.shape[1] > 1 or len(block.paths) < MANY_PATHS:
+        return block
+    good = determined_rows(block)[:, None]
+    count = good.sum(-1, keepdims=True)
+    mean = np.where(good, block.estimate, 0.0).sum(-1, keepdims=True) / np.maximum(count, 1)
+    return block._replace(estimate=block.estimate - mean)
 
 
 def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) -> MomentEstimates:
@@ -61,21 +62,32 @@ def from_coefficient_pairs(
     collapsed: Collapsed, moments: MomentEstimates, drift: bool = True
 ) -> MomentEstimates:
     """Estimates from least-squares coefficients of rows that determine them all."""
-    n = collapsed.n_modes
-    pairs = [_pairs(block) for block in collapsed.blocks]
-    now, then, dt = (np.concatenate(part, axis=-1) for part in zip(*pairs, strict=True))
-    if dt.size < PAIRS * n:
+    enough = PAIRS * collapsed.n_modes
+    steps = np.concatenate(collapsed.over(_steps))
+    if steps.size < enough:
         return moments
-    lengths, which = distinct_steps(dt)
+    lengths, which = distinct_steps(steps)
     common = lengths[np.bincount(which).argmax()]
-    close = np.abs(dt - common) <= 0.05 * common
-    if close.sum() < PAIRS * n:
+    parts = collapsed.over(_products, common)
+    before, cross, after, count = (sum(part) for part in zip(*parts, strict=True))
+    if count < enough:
         return moments
-    now, then, n = now[:, close], then[:, close], int(close.sum())
-    error = np.diag(np.minimum(moments.error, 0.8 * np.mean(now**2, axis=1)))
-    products = (now @ now.T / n - error, now @ then.T / n, then @ then.T / n - error)
-    span = max(float(np.ptp(block.times, axis=0).max()) for block in collapsed.blocks)
-    return _from_products(moments, products, common, span, drift)
+    error = np.diag(np.minimum(moments.error, 0.8 * np.diag(before) / count))
+    products = (before / count - error, cross / count, after / count - error)
+    return _from_products(moments, products, common, moments.span, drift)
+
+
+def _steps(block: Block) -> Array:
+    """Lengths of the steps between rows that determine all modes."""
+    return _pairs(block)[2]
+
+
+def _products(block: Block, common: float) -> tuple[Array, Array, Array, int]:
+    """Sums of ``c_t c_t'``, ``c_t c_(t+1)'``, ``c_(t+1) c_(t+1)'`` over steps near one length."""
+    now, then, dt = _pairs(block)
+    close = np.abs(dt - common) <= 0.05 * common
+    now, then = now[:, close], then[:, close]
+    return now @ now.T, now @ then.T, then @ then.T, int(close.sum())
 
 
 def _pairs(block: Block) -> tuple[Array, Array, Array]:

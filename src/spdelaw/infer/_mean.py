@@ -24,9 +24,12 @@ STEP, LARGEST_STEP = 0.02, 0.05
 
 def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
     """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
-    values, phi = observed.load(), observed.basis(n_modes)
-    seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
-    rough = np.nansum(values, axis=(0, 1)) / seen
+    values, phi, survey = observed.values, observed.basis(n_modes), observed.survey
+    if survey is not None:
+        rough = survey.total / np.maximum(survey.times_seen, 1)
+    else:
+        seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
+        rough = np.nansum(values, axis=(0, 1)) / seen
     centre = np.asarray(np.linalg.lstsq(phi, rough, rcond=None)[0])
     return observed._replace(values=values - phi @ centre), centre
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
@@ -108,7 +108,7 @@ def _from_mean(problem: Any) -> Decision:
 def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> Decision:
     """Whether the likelihood with a mean is higher than without by more than chance."""
     gain, space = height - zero.log_likelihood, zero.state_space
-    least = float(stats.chi2.ppf(1.0 - LEVEL, space.n_modes))
+    least = float(scipy.special.chdtri(space.n_modes, LEVEL))
     compared = {"gain_of_mean": gain, "gain_needed": 0.5 * least, "level": LEVEL}
     if 2.0 * gain <= least:
         return Decision("zero", compared)

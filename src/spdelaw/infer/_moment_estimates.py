@@ -71,27 +71,27 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     ``variance`` is a first guess of the observation variance; rows that do not determine all
     modes are left out.
     """
-    n = collapsed.n_modes
-    slopes, energies, times = [], [], []
-    for block in collapsed.blocks:
-        if not (gram_diagonal(block) > 0).any():
-            continue
-        good = determined_rows(block)
-        c = np.where(good[:, None], block.estimate, np.nan)
-        t = np.broadcast_to(block.times, good.shape)
-        slopes.append(_increments(c, t))
-        energies.append(np.where(np.isnan(c), 0.0, c**2).sum((0, 2)) / max(good.sum(), 1))
-        times.append(float(np.ptp(block.times, axis=0).max()))
-    span = max(times)
-    pairs = np.concatenate(slopes, axis=1) if slopes else np.zeros((n, 0, 3))
+    parts = collapsed.over(_sums_of)
+    squares, rows, increments = (sum(part[i] for part in parts) for i in range(3))
+    span, n_times = (max(part[i] for part in parts) for i in (3, 4))
     rho0 = variance / mean_gram(collapsed)
-    q, rho = _line(pairs, rho0, span)
-    energy = np.maximum(np.mean(energies, axis=0) - rho, 1e-3 * np.mean(energies, axis=0))
-    energy = np.maximum(energy, 1e-300)
+    q, rho = _line(_means(increments), rho0, span)
+    mean = squares / max(rows, 1)
+    energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
-    n_steps = max(len(block.times) for block in collapsed.blocks) - 1
+    n_steps = n_times - 1
     found = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
     return MomentEstimates(*found, variance, collapsed.n_values)
+
+
+def _sums_of(block: Block) -> tuple[Array, int, Array, float, int]:
+    """Squares of determined rows, their number, increments, longest duration and times."""
+    good = determined_rows(block)
+    c = np.where(good[:, None], block.estimate, np.nan)
+    t = np.broadcast_to(block.times, good.shape)
+    squares = np.where(np.isnan(c), 0.0, c**2).sum((0, 2))
+    span = float(np.ptp(block.times, axis=0).max())
+    return squares, int(good.sum()), _increments(c, t), span, len(block.times)
 
 
 def of_components(values: Array, times: Array) -> tuple[float, float]:
@@ -108,21 +108,49 @@ def gram_diagonal(block: Block) -> Array:
     return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
 
 
+def sum_of_rows(block: Block) -> tuple[Array, int]:
+    """Estimates of rows that determine all modes, summed, (N,), and how many rows."""
+    good = determined_rows(block)
+    return np.where(good[:, None], block.estimate, 0.0).sum((0, 2)), int(good.sum())
+
+
+def squares_of_rows(block: Block, mean: Array) -> Array:
+    """The squares of such rows around a mean, summed; (N,)."""
+    gap = (block.estimate - mean[:, None]) ** 2
+    return np.where(determined_rows(block)[:, None], gap, 0.0).sum((0, 2))
+
+
+def energy_of(block: Block) -> float:
+    """Sum of squares of the observed values inside the modes."""
+    return float(np.vdot(block.vector, block.estimate))
+
+
 def determined_rows(block: Block) -> Array:
-    """Rows that determine every mode about as well as most rows do; (T, B)."""
+    """Rows that determine every mode about as well as most rows of their path do; (T, B)."""
     gram = gram_diagonal(block)
-    least = 0.2 * np.median(gram[gram > 0]) if (gram > 0).any() else np.inf
-    return np.broadcast_to((gram > least).all(1), block.estimate[:, 0].shape)
+    shape = block.estimate[:, 0].shape
+    if not (gram > 0).any():
+        return np.zeros(shape, bool)
+    # Rows and modes of one path alone: what others see must not matter.
+    own = np.sort(np.where(gram > 0, gram, np.inf).reshape(-1, gram.shape[-1]), axis=0)
+    count = np.maximum((gram > 0).sum((0, 1)), 1)
+    path = np.arange(gram.shape[-1])
+    median = 0.5 * (own[(count - 1) // 2, path] + own[count // 2, path])
+    return np.broadcast_to((gram > 0.2 * median).all(1), shape)
 
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
-    total, rows = np.zeros(collapsed.n_modes), 0
-    for block in collapsed.blocks:
-        gram = gram_diagonal(block)
-        total += gram.sum((0, 2))
-        rows += gram.shape[0] * gram.shape[2]
+    parts = collapsed.over(_gram_sum)
+    total, rows = (sum(part[i] for part in parts) for i in range(2))
     return np.maximum(total / max(rows, 1), 1e-300)
+
+
+def _gram_sum(block: Block) -> tuple[Array, int]:
+    """Diagonals of G summed over the rows of all paths, and how many rows."""
+    gram = gram_diagonal(block)
+    times = len(block.paths) if gram.shape[2] == 1 else 1
+    return gram.sum((0, 2)) * times, gram.shape[0] * len(block.paths)
 
 
 def unit_errors(collapsed: Collapsed) -> Array:
@@ -131,13 +159,14 @@ def unit_errors(collapsed: Collapsed) -> Array:
     The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
     is larger than what the diagonal of G says.
     """
-    found = [_inverse_diagonals(b) for b in collapsed.blocks if not b.is_diagonal]
-    rows = np.concatenate(found) if found else np.zeros((0, collapsed.n_modes))
+    rows = np.concatenate(collapsed.over(_inverse_diagonals))
     return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
 
 
 def _inverse_diagonals(block: Block) -> Array:
     """Diagonal of ``G^-1`` of some rows; (rows, N)."""
+    if block.is_diagonal:
+        return np.zeros((0, block.gram.shape[1]))
     n_patterns = block.gram.shape[-1]
     good = determined_rows(block)[:, :n_patterns]
     some = np.argwhere(good)[:: max(1, good.sum() // INVERTED_ROWS)]
@@ -147,20 +176,21 @@ def _inverse_diagonals(block: Block) -> Array:
 
 
 def _increments(c: Array, t: Array) -> Array:
-    """(lag time, mean squared increment, number) for each mode and lag; (N, lags, 3)."""
-    out = []
-    for lag in LAGS:
-        if len(c) <= lag:
-            continue
+    """Sums of (lag time, squared increment, 1) for each mode and lag; (N, lags, 3)."""
+    out = np.zeros((c.shape[1], len(LAGS), 3))
+    for i, lag in enumerate(LAGS):
         square = (c[lag:] - c[:-lag]) ** 2
         seen = ~np.isnan(square[:, 0])
-        h = (t[lag:] - t[:-lag])[seen]
-        if not h.size:
-            continue
-        total = np.where(seen[:, None], square, 0.0).sum((0, 2)) / seen.sum()
-        row = np.stack([np.full(len(total), h.mean()), total, np.full(len(total), seen.sum())], 1)
-        out.append(row)
-    return np.stack(out, axis=1) if out else np.zeros((c.shape[1], 0, 3))
+        out[:, i, 0] = (t[lag:] - t[:-lag])[seen].sum()
+        out[:, i, 1] = np.where(seen[:, None], square, 0.0).sum((0, 2))
+        out[:, i, 2] = seen.sum()
+    return out
+
+
+def _means(sums: Array) -> Array:
+    """(lag time, mean squared increment, number) of the lags that occur; (N, lags, 3)."""
+    kept = sums[:, sums[0, :, 2] > 0]
+    return np.concatenate([kept[..., :2] / kept[..., 2:], kept[..., 2:]], axis=-1)
 
 
 def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:

@@ -23,6 +23,8 @@ Array = np.ndarray
 
 #: Residuals less correlated than this from one time to the next count as white noise.
 WHITE = 0.05
+#: Standard errors that a correlation of white residuals may have: at most 1 % have more.
+CHANCE = 2.6
 #: Residual energy below this share of the field's is left to the noise.
 NEGLIGIBLE = 1e-8
 #: Paths looked at.
@@ -37,19 +39,20 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample, times = np.asarray(observed.values[:SAMPLE]), observed.times
+    sample, times = observed.first(SAMPLE), observed.times
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
     most = observed.domain.available(most)
-    total, correlation = n_modes, 0.0
+    total, correlation, limit = n_modes, 0.0, WHITE
     for total in _ladder(n_modes, max(most, n_modes)):
         residual, left = _residual(sample, t, observed.basis(total))
         correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
-        if correlation < WHITE:
+        limit = max(WHITE, CHANCE / np.sqrt(_free_pairs(residual, total)))
+        if correlation < limit:
             break
-    compared = {"residual_correlation": correlation, "white_below": WHITE}
+    compared = {"residual_correlation": correlation, "white_below": limit}
     return Decision(total - n_modes, compared)
 
 
@@ -66,14 +69,23 @@ def principal_components(values: Array) -> tuple[Array, float] | None:
 
     None where the spectrum has no gap to rounding, that is, where there is noise.
     """
-    step = max(1, values.shape[0] * values.shape[1] // 4000)
-    rows = values.reshape(-1, values.shape[-1])[::step]
+    step = every_row(*values.shape[:2])
+    return components_of(values.reshape(-1, values.shape[-1])[::step], values[:SAMPLE])
+
+
+def every_row(n_paths: int, n_times: int) -> int:
+    """Every how many-th row the principal components are found from."""
+    return max(1, n_paths * n_times // 4000)
+
+
+def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
+    """The same from some rows (R, M) and from the first paths (P, T, M)."""
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
     share = (s / s[0]) ** 2
     if share[int(0.7 * len(share))] > 1e-10:
         return None
     keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(np.asarray(values[:SAMPLE]) @ keep, axis=1).var((0, 1))
+    increments = np.diff(first @ keep, axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
 
 
@@ -110,6 +122,14 @@ def residual_correlation(values: Array, times: Array, basis: Array) -> tuple[flo
     residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
+
+
+def _free_pairs(residual: Array, n_modes: int) -> float:
+    """Independent pairs of neighbours in time that least squares leaves of those seen."""
+    pairs = ~np.isnan(residual[:, 1:] + residual[:, :-1])
+    seen = (~np.isnan(residual)).sum(-1)
+    free = np.maximum(seen - n_modes, 0).sum() / max(seen.sum(), 1)
+    return max(float(pairs.sum() * free), 1.0)
 
 
 def _ladder(n_modes: int, most: int) -> list[int]:

@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields
+from spdelaw.data import (
+    Here,
+    Pieces,
+    Place,
+    Survey,
+    check_values,
+    in_time,
+    look,
+    of_both,
+    pieces_of,
+    unchecked_fields,
+)
 from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import own_clock
@@ -19,6 +30,8 @@ Array = np.ndarray
 ADAPTER = ("times", "points", "variable", "time_unit")
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
+#: Bytes of lazy paths that are looked at here to decide what to do.
+FIRST_BYTES = 256e6
 #: Squared increments below this share of the squares are rounding.
 UNCHANGED = 1e-14
 
@@ -27,7 +40,8 @@ class Observed(NamedTuple):
     """Fields as arrays: values (P, T, M), times (T,) or (P, T), points (M,) or (M, d).
 
     ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``; ``domain``
-    is where they live.
+    is where they live. Values that are lazy stay so: `pieces` are worked on in ``place``, and
+    ``survey`` is what one pass over them found.
     """
 
     values: Any
@@ -35,6 +49,8 @@ class Observed(NamedTuple):
     points: Array
     fields: xr.DataArray
     domain: AbstractDomain
+    place: Place = Here()
+    survey: Survey | None = None
 
     def basis(self, n_modes: int) -> Array:
         """Eigenfunctions at the points, (M, N)."""
@@ -63,28 +79,79 @@ class Observed(NamedTuple):
         for start in range(0, self.n_paths, step):
             yield np.asarray(self.values[start : start + step])
 
-    def load(self) -> Array:
-        """All values in memory."""
-        return np.asarray(self.values)
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the values are not in the memory of this process."""
+        return not isinstance(self.values, np.ndarray)
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether passes over the values go piece by piece."""
+        return self.times.ndim == 1 and (self.is_lazy or self.place.remote)
+
+    def pieces(self) -> Pieces:
+        """The values as they are stored."""
+        return pieces_of(self.values)
+
+    def first(self, n_paths: int) -> Array:
+        """The first paths here; of lazy ones no more than `FIRST_BYTES`."""
+        if self.is_lazy:
+            per_path = 8 * int(np.prod(self.values.shape[1:]))
+            n_paths = min(n_paths, max(1, int(FIRST_BYTES / per_path)))
+        return np.asarray(self.values[:n_paths])
+
+    def in_memory(self) -> Observed:
+        """The same with all values in the memory of this process, looked at."""
+        if not self.is_lazy:
+            return self
+        check_values(self.fields)
+        return self._replace(values=np.asarray(self.values), place=Here())
+
+    def surveyed(self) -> Observed:
+        """The same with its survey: one pass, or `DataError` for values that are no data."""
+        if self.survey is not None:
+            return self
+        pieces, place = self.pieces(), self.place if self.is_lazy else Here()
+        looked = pieces.by_block(place.keep(look, pieces.flat))
+        found = place.tree(of_both, place.keep(in_time, looked))
+        if found.infinite or found.missing == found.size:
+            check_values(self.fields)
+        return self._replace(survey=found)
+
+    def seen_points(self) -> Array:
+        """Whether each point is ever seen, (M,); most data tell by their first row."""
+        if not np.isnan(np.asarray(self.values[0, 0])).any():
+            return np.ones(len(self.points), bool)
+        survey = self.surveyed().survey if self.is_lazy else self.survey
+        return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
 
     def where_seen(self) -> Observed:
         """The same without points that no path ever sees, such as land: they do not exist."""
-        if not isinstance(self.values, np.ndarray):
+        if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
-        seen = ~np.isnan(self.values).all((0, 1))
+        observed = self.surveyed() if self.is_lazy else self
+        seen = observed.seen_points()
         if seen.all() or not seen.any():
-            return self
-        return self._replace(values=self.values[..., seen], points=self.points[seen])
+            return observed
+        survey = None if observed.survey is None else observed.survey.where_seen
+        fields = self.fields.isel({self.fields.dims[-1]: seen})
+        values, points = self.values[..., seen], self.points[seen]
+        return self._replace(values=values, points=points, fields=fields, survey=survey)
 
 
-def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
-    """Fields of the domain as arrays, or `DataError`."""
+def observe(
+    data: Any, domain: AbstractDomain, place: Place | None = None, **adapter: Any
+) -> Observed:
+    """Fields of the domain as arrays, or `DataError`; lazy values are left to a later pass."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
         expected = f"a word of the fit, or one of {ADAPTER} for the data"
         fix = "see help(spdelaw.fit) for the words"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
-    fields = domain.flatten(as_fields(data, dims=domain.dims, **adapter))
+    labelled = unchecked_fields(data, dims=domain.dims, **adapter)
+    if labelled.chunks is None or "path_time" in labelled.coords:
+        check_values(labelled)
+    fields = domain.flatten(labelled)
     points = domain.places(fields).points
     if fields.sizes["time"] < 2:
         fix = "a law is learned from change; observe the field more than once"
@@ -93,7 +160,7 @@ def observe(data: Any, domain: AbstractDomain, **adapter: Any) -> Observed:
     if "path_time" in fields.coords:
         return Observed(*own_clock(fields), points, fields, domain)
     values = fields.variable._data if fields.chunks is not None else fields.values
-    return Observed(values, fields["time"].values, points, fields, domain)
+    return Observed(values, fields["time"].values, points, fields, domain, place or Here())
 
 
 def check_change(increment: float, square: float) -> None:
@@ -107,8 +174,12 @@ def check_change(increment: float, square: float) -> None:
         )
 
 
-def check_change_with_gaps(values: Array) -> None:
+def check_change_with_gaps(observed: Observed) -> None:
     """The same for values with gaps: the widest range over time, path by path."""
+    values, survey = observed.values, observed.survey
+    if survey is not None:
+        check_change(survey.change**2, survey.largest**2)
+        return
     most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
     size = np.fmax(np.abs(most), np.abs(least))
     check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)

@@ -229,7 +229,7 @@ def _off_saddle(
 ) -> Array | None:
     """A higher point along the direction that bends up most, or None where there is none."""
     values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    if not values[0] < -1e-6 * max(values[-1], 1e-12):
+    if not values.min(initial=0.0) < -1e-6 * max(values.max(initial=0.0), 1e-12):
         return None
     step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
     height, end = max(((objective(x + s)[0], i) for i, s in enumerate((step, -step))))

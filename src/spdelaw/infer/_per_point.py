@@ -34,6 +34,7 @@ def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) 
     The standard errors of the spectra are those given the variances; these rest on all paths
     and times of their point and add next to nothing.
     """
+    observed = observed.in_memory()  # every round smooths all fields
 
     def given(noise: object, polish: bool) -> Fit:
         known = dataclasses.replace(model, observation_noise=noise)
@@ -54,7 +55,7 @@ def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) 
         if change < TOLERANCE:
             break
         found = given(np.sqrt(variance), False)
-    counts = np.maximum((~np.isnan(observed.load())).sum((0, 1)), 1)
+    counts = np.maximum((~np.isnan(observed.values)).sum((0, 1)), 1)
     error = np.sqrt(variance / (2.0 * counts))
     found = given(np.sqrt(variance), True)
     return dataclasses.replace(found, point_variance=variance, point_error=error)
@@ -62,7 +63,7 @@ def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) 
 
 def _expected_residual(observed: Observed, found: Fit, variance: Array) -> Array:
     unit = found.estimate.state_space.with_noise(1.0)
-    basis, values = observed.basis(unit.n_modes), observed.load()
+    basis, values = observed.basis(unit.n_modes), observed.values
     moments = smooth_fields(values, observed.times, basis, unit, basis, 1.0 / variance)
     square = np.nanmean((values - moments.mean) ** 2 + moments.variance, axis=(0, 1))
     return np.maximum(square, FLOOR * square.max())

@@ -19,8 +19,10 @@ from spdelaw.infer._mean import around_mean
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
     MomentEstimates,
-    determined_rows,
+    energy_of,
     from_coefficients,
+    squares_of_rows,
+    sum_of_rows,
 )
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
@@ -136,6 +138,14 @@ class Problem:
         return starting_vector(self.parametrisation, self.moments)
 
     @property
+    def mean_square(self) -> float:
+        """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
+        if self.design.weights is not None:
+            return float(np.nanmean(self.design.values**2))
+        inside = sum(self.collapsed.over(energy_of))
+        return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
+
+    @property
     def n_paths(self) -> int:
         """Number of paths."""
         return self.collapsed.n_paths
@@ -148,20 +158,17 @@ class Problem:
     @functools.cached_property
     def rough(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients of well observed rows; (N,) each."""
-        rows = [
-            np.moveaxis(block.estimate, 1, -1)[determined_rows(block)]
-            for block in self.collapsed.blocks
-        ]
-        found = np.concatenate(rows)
-        if not len(found):
-            return np.zeros(self.collapsed.n_modes), np.ones(self.collapsed.n_modes)
-        return found.mean(0), found.std(0)
+        n = self.collapsed.n_modes
+        total, count = (sum(part) for part in zip(*self.collapsed.over(sum_of_rows), strict=True))
+        if not count:
+            return np.zeros(n), np.ones(n)
+        mean = total / count
+        return mean, np.sqrt(sum(self.collapsed.over(squares_of_rows, mean)) / count)
 
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
         own = Linear(self.moments.drift, self.moments.noise, mean=by)
-        blocks = tuple(without_response(block, own) for block in self.collapsed.blocks)
-        data = self.collapsed._replace(blocks=blocks)
+        data = self.collapsed.changed(without_response, own)
         moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
@@ -237,12 +244,12 @@ class Problem:
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
             space, floor = space.with_noise(0.0), float(space.observation_variance)
-        blocks, n_paths = self.collapsed.blocks, self.collapsed.n_paths
+        data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
             own = space.linear.with_mean(self.deviation(found.mean.value))
-            blocks = tuple(without_response(block, own) for block in blocks)
+            data = data.changed(without_response, own)
             space = space._replace(dynamics=own.undriven)
-        return log_density(blocks, n_paths, space, unresolved, floor)
+        return log_density(data, n_paths, space, unresolved, floor)
 
     def deviation(self, mean: Array) -> Array:
         """A mean of all modes, less what was taken off the data."""

@@ -4,9 +4,10 @@ At each point the residuals r have the covariance of an Ornstein-Uhlenbeck proce
 
     E r(t)^2 = v + w,      E r(t) r(t + dt) = v exp(-a dt).
 
-Products of neighbours at one, two, ... rows apart are averaged with their actual ``exp(-a dt)``, so
-that gaps and irregular times count as what they are. Correlations of a point that few pairs tell
-about are drawn towards those of all points, by the share of their spread that sampling explains.
+Products of rows one and two apart are averaged with their actual ``exp(-a dt)``, so that gaps and
+irregular times count as what they are. Both lags of all points together tell the share of w, the
+first lag of each point its decay. The correlation of a point that few pairs tell about is drawn
+towards that of all points, by the share of their spread that sampling explains.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from spdelaw.law import Law, Rest, noisy_state_space, observe, smooth_fields
 Array = np.ndarray
 
 #: Rows apart that the memory is judged by.
-LAGS = 4
+LAGS = 2
 #: Memories that are tried, as correlation over a median step.
 MEMORIES = np.concatenate([[1e-3], np.linspace(0.02, 0.98, 97), [0.99, 0.995, 0.999]])
 #: False alarms of "auto" where the rest is white, and the least correlation of neighbours that is
@@ -85,12 +86,14 @@ def learn_rest(residuals: Array, times: Array, known_noise: float | Array | None
     step = float(np.median(np.diff(times, axis=-1)))
     decays = -np.log(MEMORIES) / step
     lags = _lags(residuals, times, decays)
-    total, correlations = _shrunk(lags, _pooled(lags))
+    pooled = _pooled(lags)
+    total, neighbours = _shrunk(lags, pooled)
+    share: float | Array
     if known_noise is None:
-        best, share = _memory_and_share(correlations, lags)
+        share = _share(lags, pooled)
     else:
         share = 1.0 - np.clip(known_noise / np.where(total > 0, total, 1.0), 0.0, 1.0)
-        best = _memory(correlations, lags, share)
+    best = _memory(neighbours, lags, share)
     return Rest(decays[best], share * total, (1.0 - share) * total)
 
 
@@ -122,7 +125,7 @@ def _pooled(lags: Lags) -> Array:
 
 
 def _shrunk(lags: Lags, pooled: Array) -> tuple[Array, Array]:
-    """Variance (M,) and correlations (LAGS, M), each drawn to the mean of all points."""
+    """Variance and correlation of neighbours per point, both drawn to those of all points."""
     n = np.maximum(lags.pairs, 1e-9)
     mean = lags.products / n
     rho = np.clip(pooled[1], -0.99, 0.99) if len(pooled) > 1 else 0.0
@@ -132,10 +135,10 @@ def _shrunk(lags: Lags, pooled: Array) -> tuple[Array, Array]:
     middle = float(np.average(log_total[counted], weights=n[0][counted])) if counted.any() else 0.0
     keep = _kept(log_total - middle, 2.0 / independent, counted)
     total = np.exp(middle + keep * np.where(counted, log_total - middle, 0.0))
-    own = mean[1:] / np.where(mean[0] > 0, mean[0], 1.0) - pooled[1:, None]
+    own = mean[1] / np.where(mean[0] > 0, mean[0], 1.0) - pooled[1]
     counted = lags.pairs[1] > 1
-    keep = _kept(own[0], (1.0 - rho**2) / n[1], counted)
-    return total, pooled[1:, None] + keep * np.where(lags.pairs[1:] > 0, own, 0.0)
+    keep = _kept(own, (1.0 - rho**2) / n[1], counted)
+    return total, pooled[1] + keep * np.where(counted, own, 0.0)
 
 
 def _kept(deviation: Array, sampling: Array, counted: Array) -> Array:
@@ -148,21 +151,21 @@ def _kept(deviation: Array, sampling: Array, counted: Array) -> Array:
     return np.where(counted, real / (real + sampling), 0.0)
 
 
-def _memory_and_share(correlations: Array, lags: Lags) -> tuple[Array, Array]:
-    """Least squares of ``share exp(-a dt)`` at all lags: index of the decay, and the share."""
-    weight = np.maximum(lags.pairs[1:], 1.0)[..., None]
-    curve, seen = lags.decayed, correlations[..., None]
-    share = (weight * seen * curve).sum(0) / (weight * curve**2).sum(0)
-    share = np.clip(share, 0.0, 1.0)
+def _share(lags: Lags, pooled: Array) -> float:
+    """Part of the variance that has memory, by least squares of ``share exp(-a dt)`` on all points.
+
+    One number for all: two lags of a single point tell too little. Climatology and modes take
+    slow parts out of the residuals, which makes later lags too small: such rests have share 1.
+    """
+    weight = lags.pairs[1:].sum(1, keepdims=True)
+    curve = (lags.pairs[1:, :, None] * lags.decayed).sum(1) / np.maximum(weight, 1.0)
+    seen = pooled[1:, None]
+    share = np.clip((weight * seen * curve).sum(0) / (weight * curve**2).sum(0), 0.0, 1.0)
     loss = (weight * (seen - share * curve) ** 2).sum(0)
-    best = loss.argmin(-1)
-    return best, np.take_along_axis(share, best[:, None], -1)[:, 0]
+    return float(share[loss.argmin()])
 
 
-def _memory(correlations: Array, lags: Lags, share: Array) -> Array:
-    """Index of the decay where the share of memory is known; neighbours alone decide."""
-    gap = (
-        correlations[0][:, None]
-        - np.broadcast_to(share, correlations[0].shape)[:, None] * lags.decayed[0]
-    )
-    return np.abs(gap).argmin(-1)
+def _memory(neighbours: Array, lags: Lags, share: float | Array) -> Array:
+    """Index of the decay that gives neighbours in time the correlation they have; (M,)."""
+    part = np.broadcast_to(share, neighbours.shape)[:, None]
+    return np.abs(neighbours[:, None] - part * lags.decayed[0]).argmin(-1)

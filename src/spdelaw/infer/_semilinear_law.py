@@ -14,7 +14,7 @@ from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
-from spdelaw.infer.semilinear import ALLOWED_SHIFT, SemilinearFit, coarse
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
 from spdelaw.law import (
     Density,
     Law,
@@ -29,8 +29,6 @@ from spdelaw.model import Statistics
 Array = np.ndarray
 
 ENGINE = "semilinear"
-#: Rate of the reaction times the step above which the closure has not been seen to be honest.
-FAST = 1.0
 #: Correlation of two estimates from which on, if both are poor, the data do not tell them apart.
 ALIKE = 0.95
 
@@ -197,7 +195,7 @@ def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
 def _density(law: Law, sight: Sight) -> Density:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = sight.observed
-    values, basis = observed.load(), observed.basis(law.n_modes)
+    values, basis = observed.values, observed.basis(law.n_modes)
     space, unresolved, weights = law.state_space, law.unresolved_variance, None
     if isinstance(sight, Behind) and sight.point_variance is not None:
         weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)

@@ -185,7 +185,7 @@ def states_of(observed: Observed, n_modes: int) -> States | None:
         spare = int(s.n_values) - c.size
         left = _left(s.outside, spare, s.energy)
         return States(observed, c, (phi**2).sum(0), left, spare > 0 and not left, s)
-    values = observed.load()
+    values = observed.values
     check_change_with_gaps(values)
     collapsed = collapse(values, observed.times, observed.basis(n_modes))
     c = np.full((*values.shape[:2], n_modes), np.nan)
@@ -228,7 +228,7 @@ def noise_score(fit: SemilinearFit, c: Array, times: Array, gram: Array) -> floa
 
 
 def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
-    values, known, weights, variance = observed.load(), model.known_variance, None, None
+    values, known, weights, variance = observed.values, model.known_variance, None, None
     check_change_with_gaps(values)
     if isinstance(known, np.ndarray):
         variance, weights, known = known, point_weights(known, len(observed.points)), 1.0

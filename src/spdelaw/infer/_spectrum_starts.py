@@ -36,7 +36,7 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
     if not (isinstance(drift, OperatorTied) or scattered) or not np.any(design.mu):
         return
     mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
-    share, power = np.mean(design.basis**2, axis=0) / n, np.nanmean(design.values**2)
+    share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
     shares = NOISE_SHARES if "observation" in parts and not design.rows_determine else (0.0,)
     for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
@@ -46,7 +46,7 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
             start[slices["drift"]] = drift.start(lam)
             start[slices["noise"]] = noise.start(level / n)
             if left:
-                start[slices["observation"]] = parts["observation"].start(left * power)
+                start[slices["observation"]] = parts["observation"].start(np.asarray(left * power))
             yield start
 
 

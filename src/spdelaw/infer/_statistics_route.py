@@ -12,10 +12,10 @@ from spdelaw.infer._design import grid_mixes
 from spdelaw.infer._estimate import Decision, Fit
 from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
-from spdelaw.infer._nuisance import residual_correlation
+from spdelaw.infer._nuisance import SAMPLE, residual_correlation
 from spdelaw.infer._observed import Observed, check_change
 from spdelaw.infer._statistics_problem import distance, pose_statistics
-from spdelaw.model import Statistics, collect, white_noise_z
+from spdelaw.model import Statistics, collect, statistics_of_pieces, white_noise_z
 
 Array = np.ndarray
 
@@ -39,6 +39,11 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     phi = observed.basis(n_modes)
     if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
         return None
+    if observed.in_pieces:
+        if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
+            return None
+        pieces, place = observed.pieces(), observed.place
+        return statistics_of_pieces(pieces, observed.times, phi, place, pairs=pairs)
     return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
@@ -73,7 +78,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     """
     if s.n_values < FEW_VALUES:
         return True
-    first = next(iter(observed.chunks()))
+    first = observed.first(SAMPLE)
     return residual_correlation(first, observed.times, phi)[0] < CORRELATED
 
 

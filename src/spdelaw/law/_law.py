@@ -20,10 +20,11 @@ from spdelaw.equation import (
     SpectralSPDE,
     check_times,
 )
-from spdelaw.errors import InputError
+from spdelaw.errors import DataError, InputError
 from spdelaw.law import _citation, _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
+from spdelaw.law._lazy import blocks_of, is_lazy
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
@@ -197,6 +198,8 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
+        if is_lazy(data):
+            return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)
         space, unresolved = self.bare.state_space, self.unresolved_variance
@@ -342,3 +345,17 @@ class Law:
     def __dir__(self) -> list[str]:
         """What completion shows: public names alone."""
         return [name for name in super().__dir__() if not name.startswith("_")]
+
+
+def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
+    """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
+    kinds = {part.attrs["of"] for part in parts}
+    if len(kinds) > 1:
+        raise DataError(
+            "data",
+            expected="paths whose numbers have a density alike",
+            got=" and ".join(sorted(kinds)),
+            fix="load the data first: data.load()",
+        )
+    count = sum(part.attrs["count"] for part in parts)
+    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)

@@ -70,7 +70,11 @@ class Density(NamedTuple):
 
 
 def log_density(
-    blocks: Iterable[Block], n_paths: int, space: StateSpace, unresolved: float, floor: float
+    blocks: Iterable[Block] | Collapsed,
+    n_paths: int,
+    space: StateSpace,
+    unresolved: float,
+    floor: float,
 ) -> Density:
     """Log density of collapsed observations, path by path.
 
@@ -81,7 +85,11 @@ def log_density(
         unresolved: what finer modes add to the variance outside them.
         floor: least observation variance with which the filter keeps its digits.
     """
-    parts = [(block.paths, _parts(block, space, unresolved, floor)) for block in blocks]
+    given = (space, unresolved, floor)
+    if isinstance(blocks, Collapsed):
+        parts = blocks.over(_of_paths, *given)
+    else:
+        parts = [_of_paths(block, *given) for block in blocks]
     left_over = float(space.observation_variance) + unresolved
     has_density = left_over > 0 or not any(part.n_outside.any() for _, part in parts)
     out, count = np.empty(n_paths), 0
@@ -147,6 +155,12 @@ class _Parts(NamedTuple):
     @property
     def coefficients(self) -> Array:
         return self.in_span + 0.5 * (self.log_gram - self.log_weight)
+
+
+def _of_paths(
+    block: Block, space: StateSpace, unresolved: float, floor: float
+) -> tuple[Array, _Parts]:
+    return block.paths, _parts(block, space, unresolved, floor)
 
 
 def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> _Parts:

@@ -121,6 +121,21 @@ def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
     return coords
 
 
+def without_unseen(law: Law, data: Observations, result: xr.Dataset) -> xr.Dataset:
+    """NaN at points that neither the data of the law nor these ever see, such as land.
+
+    A prediction there is asked for by ``grid=``.
+    """
+    unseen = np.isnan(data.values).all((0, 1))
+    if not unseen.any():
+        return result
+    known = {np.asarray(point, float).tobytes() for point in law.points}
+    at = data.places.points
+    unseen &= np.array([np.asarray(point, float).tobytes() not in known for point in at])
+    seen = xr.DataArray(data.places.unflatten(~unseen), dims=data.places.dims)
+    return result.where(seen, drop=False) if unseen.any() else result
+
+
 def moments_dataset(
     law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:

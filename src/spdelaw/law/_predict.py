@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
+from spdelaw.law._lazy import by_paths, is_lazy
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -21,6 +23,7 @@ from spdelaw.law._observations import (
     observe,
     point_weights,
     target,
+    without_unseen,
 )
 from spdelaw.law._rest import draw_rest, on_points, smooth_rest
 from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
@@ -85,6 +88,8 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
+    if is_lazy(data):
+        return by_paths(functools.partial(_reconstructed, law, grid), data)
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
@@ -92,13 +97,21 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     rows = own_rows(own.fields, own.times)[:, :, None]
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
     result = moments_dataset(law, shown, places, clock_coords(own.fields))
+    if grid is None:
+        result = without_unseen(law, own, result)
     return to_user(law, result, data, own.fields if grid is None else None)
+
+
+def _reconstructed(law: Law, grid: Any, data: Any) -> xr.Dataset:
+    return reconstruct(law, data, grid)
 
 
 def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
+    if is_lazy(history) and not n_samples:
+        return by_paths(functools.partial(_forecasted, law, times, steps, seed, grid), history)
     own = observe(law, history)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
@@ -120,8 +133,16 @@ def forecast(
     if n_samples:
         dims = ("draw", "path", "time", *places.dims)
         result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
+    if grid is None:
+        result = without_unseen(law, own, result)
     like = history if times is None else times
     return to_user(law, result, like, own.fields if grid is None else None)
+
+
+def _forecasted(
+    law: Law, times: Any, steps: int | None, seed: int, grid: Any, history: Any
+) -> xr.Dataset:
+    return forecast(law, history, times, steps, 0, seed, grid)
 
 
 def _moments(

@@ -15,6 +15,7 @@ from spdelaw.model._filter import (
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
+from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
 from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
@@ -79,6 +80,7 @@ __all__ = [
     "chaos_log_likelihood",
     "closure_scores",
     "collapse",
+    "collapse_pieces",
     "collect",
     "component_innovations",
     "evaluate_chaos",
@@ -106,6 +108,7 @@ __all__ = [
     "smooth_semilinear",
     "smooth_states",
     "some_paths",
+    "statistics_of_pieces",
     "transition_innovations",
     "transitions",
     "white_noise_z",

@@ -16,11 +16,12 @@ the correlation of errors between modes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from spdelaw.data import Here, Place
 from spdelaw.domain import Products
 from spdelaw.model._least_squares import least_squares, marginal
 from spdelaw.model._row_grams import Basis, few_rows, row_grams, single_grams
@@ -76,32 +77,66 @@ class Block(NamedTuple):
         return self.gram.ndim == 3
 
 
+class Facts(NamedTuple):
+    """What has to be known here of a block that may be elsewhere; fields as in `Block`."""
+
+    paths: Array
+    misfit: Array
+    n_values: Array
+    is_diagonal: bool
+
+
+def facts_of(block: Block) -> Facts:
+    """The facts about a block."""
+    return Facts(block.paths, block.misfit, block.n_values, block.is_diagonal)
+
+
 class Collapsed(NamedTuple):
-    """All paths of a data set in blocks.
+    """All paths of a data set in blocks, here or in the memory of a cluster.
 
     Attributes:
+        blocks: each a `Block`, or what stands for one where it is elsewhere.
+        n_paths: number of paths.
+        n_modes: number of modes.
         decoupled: whether each mode stands for itself, to save memory.
+        place: where the blocks are, and where they are worked on.
+        known: facts about blocks that are elsewhere.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[Any, ...]
     n_paths: int
     n_modes: int
     decoupled: bool = False
+    place: Place = Here()
+    known: tuple[Facts, ...] = ()
+
+    @property
+    def facts(self) -> tuple[Facts, ...]:
+        """The facts about each block."""
+        return self.known or tuple(map(facts_of, self.blocks))
 
     @property
     def n_values(self) -> float:
         """Observed values in all."""
-        return float(sum(block.n_values.sum() for block in self.blocks))
+        return float(sum(block.n_values.sum() for block in self.facts))
 
     @property
     def misfit(self) -> float:
         """Residual sum of squares in all."""
-        return float(sum(block.misfit.sum() for block in self.blocks))
+        return float(sum(block.misfit.sum() for block in self.facts))
 
     @property
     def is_diagonal(self) -> bool:
         """Whether no block couples its modes."""
-        return all(block.is_diagonal for block in self.blocks)
+        return all(block.is_diagonal for block in self.facts)
+
+    def over(self, function: Callable, *parameters: Any) -> list:
+        """``function(block, *parameters)`` of each block, in their order."""
+        return self.place.over(function, self.blocks, *parameters)
+
+    def changed(self, function: Callable, *parameters: Any) -> Collapsed:
+        """The same paths with other blocks, which stay where they are."""
+        return self._replace(blocks=tuple(self.place.keep(function, self.blocks, *parameters)))
 
 
 def collapse(
@@ -130,7 +165,7 @@ def collapse(
         parts = [np.arange(n_paths)[start : start + step] for start in range(0, n_paths, step)]
         blocks = [decoupled_block(values, times, basis, paths) for paths in parts]
         return Collapsed(tuple(blocks), n_paths, n_modes, True)
-    blocks = [_block(values, times, basis, *group) for group in groups]
+    blocks = [block_of(values, times, basis, *group) for group in groups]
     return Collapsed(tuple(blocks), n_paths, n_modes)
 
 
@@ -138,9 +173,15 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
     """The first paths of a data set, without another pass over their fields."""
     if n_paths >= collapsed.n_paths:
         return collapsed
-    blocks = (some_paths(block, block.paths < n_paths) for block in collapsed.blocks)
-    kept = tuple(block for block in blocks if len(block.paths))
-    return collapsed._replace(blocks=kept, n_paths=n_paths)
+    pairs = zip(collapsed.blocks, collapsed.facts, strict=True)
+    some = [block for block, facts in pairs if (facts.paths < n_paths).any()]
+    part = collapsed._replace(blocks=tuple(some), n_paths=n_paths, known=())
+    part = part.changed(_first_paths, n_paths)
+    return part._replace(known=tuple(part.over(facts_of))) if collapsed.known else part
+
+
+def _first_paths(block: Block, n_paths: int) -> Block:
+    return some_paths(block, block.paths < n_paths)
 
 
 def some_paths(block: Block, keep: Array) -> Block:
@@ -184,7 +225,8 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         yield everything[start : start + step], False
 
 
-def _block(values: Array, times: Array, basis: Basis, paths: Array, shared: bool) -> Block:
+def block_of(values: Array, times: Array, basis: Basis, paths: Array, shared: bool) -> Block:
+    """Some paths as one block; ``shared`` where all have one pattern of gaps and one clock."""
     y = _rows(values, paths)
     seen = ~np.isnan(y)
     vector = _vector(y, seen, basis)

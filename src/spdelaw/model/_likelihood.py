@@ -12,12 +12,12 @@ the likelihood of u, and the chain rule adds what m contributes to the score by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spdelaw.data import Here
 from spdelaw.equation import operators
 from spdelaw.model._blocks import apply, as_matrix, sandwich, transpose
 from spdelaw.model._chain import Prior, along, chain_prior
@@ -64,24 +64,16 @@ def evaluate_likelihood(
     ``use_misfit=False`` is the likelihood of the collapsed estimates alone: what lies outside
     the modes, be it noise or further modes, then says nothing about the noise.
     """
-
-    def one(block: Block) -> Evaluation:
-        return evaluate_block(block, state_space, use_misfit)
-
-    parts = in_threads(one, collapsed.blocks, threads)
+    if threads > 1 and len(collapsed.blocks) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            parts = Here(pool.map).over(evaluate_block, collapsed.blocks, state_space, use_misfit)
+    else:
+        parts = collapsed.over(evaluate_block, state_space, use_misfit)
     log_likelihood = np.empty(collapsed.n_paths)
-    for block, part in zip(collapsed.blocks, parts, strict=True):
+    for block, part in zip(collapsed.facts, parts, strict=True):
         log_likelihood[block.paths] = part.log_likelihood
     sums: list[Any] = [sum(values) for values in zip(*(p[1:] for p in parts), strict=True)]
     return Evaluation(log_likelihood, *sums)
-
-
-def in_threads(function: Callable, items: tuple, threads: int) -> list:
-    """Map over independent blocks; NumPy releases the interpreter lock inside its loops."""
-    if threads <= 1 or len(items) <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, items))
 
 
 def evaluate_block(forced: Block, state_space: StateSpace, use_misfit: bool) -> Evaluation:

@@ -74,7 +74,8 @@ def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Respo
     back = apply(transpose(carry), start_pull) * block.unit
     gradient = pull[prior.n_fixed :].sum((0, 2)) - back.sum(-1)
     part = Response(slope, information, gradient, prior, carry)
-    return part._replace(information=information + _start_information(part, len(block.paths)))
+    own = _start_information(part.first, carry, prior, len(block.paths))
+    return part._replace(information=information + own)
 
 
 def _carried(prior: Prior) -> Array:
@@ -93,11 +94,10 @@ def _fixed_slope(slope: Array, anchored: bool) -> Array:
     return out
 
 
-def _start_information(part: Response, n_paths: int) -> Array:
+def _start_information(first: Array, carry: Array, prior: Prior, n_paths: int) -> Array:
     """``A' W (A - K)`` of the first free state, with A what its prior follows; (N, N)."""
-    assert part.carry is not None
-    pull = multiply(transpose(part.carry), part.prior.precision)
-    found = over_paths(multiply(as_matrix(pull), -part.first), n_paths)
+    pull = multiply(transpose(carry), prior.precision)
+    found = over_paths(multiply(as_matrix(pull), -first), n_paths)
     return 0.5 * (found + found.T)
 
 

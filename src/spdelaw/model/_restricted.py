@@ -66,20 +66,26 @@ def evaluate_restricted(
         threads: likewise.
     """
     bare, parts = _responses(collapsed, state_space, anchored)
-    information, gradient = _totals(parts)
+    information, gradient = _totals(collapsed, parts)
     mean, covariance, logs = solve_mean(information, gradient)
     own = bare.linear
     volume = bounded_volume(own, information) if anchored else flat_volume(own, covariance, logs)
     at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    for block, part in zip(collapsed.blocks, parts, strict=True):
-        found = _add_spread(found, block, part, bare, volume.spread)
+    pairs = [list(pair) for pair in zip(collapsed.blocks, parts, strict=True)]
+    added = collapsed.place.over(_spread_of, pairs, bare, volume.spread)
+    spread = Spread(*(sum(part) for part in zip(*added, strict=True)))
+    known = spread.shared @ covariance @ spread.shared.T
     found = found._replace(
         log_likelihood=found.log_likelihood + volume.log / collapsed.n_paths,
-        by_drift=found.by_drift + volume.by_drift,
-        by_noise=found.by_noise + volume.by_noise,
+        by_drift=found.by_drift + spread.by_drift + volume.by_drift,
+        by_noise=found.by_noise + spread.by_noise + volume.by_noise,
+        by_season=found.by_season + spread.by_season,
+        by_initial_covariance=found.by_initial_covariance + spread.by_initial_covariance,
+        by_observation_variance=found.by_observation_variance + spread.by_observation_variance,
+        initial_information=found.initial_information - known,
     )
-    return Restricted(_given_mean(found, collapsed, parts, bare, covariance), mean, covariance)
+    return Restricted(found, mean, covariance)
 
 
 def mean_given(
@@ -87,7 +93,7 @@ def mean_given(
 ) -> tuple[Array, Array]:
     """``m_hat`` and ``C`` alone, at a third of the cost."""
     _, parts = _responses(collapsed, state_space, anchored)
-    return solve_mean(*_totals(parts))[:2]
+    return solve_mean(*_totals(collapsed, parts))[:2]
 
 
 def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
@@ -102,21 +108,37 @@ def _responses(
     collapsed: Collapsed, state_space: StateSpace, anchored: bool
 ) -> tuple[StateSpace, list[Response]]:
     bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    return bare, [response_of(block, bare, anchored) for block in collapsed.blocks]
+    return bare, collapsed.place.keep(response_of, collapsed.blocks, bare, anchored)
 
 
-def _totals(parts: list[Response]) -> tuple[Array, Array]:
+def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
     """Information and gradient of the mean from all blocks."""
-    information = np.sum([p.information for p in parts], axis=0)
-    return information, np.sum([p.gradient for p in parts], axis=0)
+    found = collapsed.place.over(_about_mean, parts)
+    information, gradient = (np.sum(part, axis=0) for part in zip(*found, strict=True))
+    return information, gradient
+
+
+def _about_mean(part: Response) -> tuple[Array, Array]:
+    return part.information, part.gradient
 
 
 # -- what the spread of the mean adds to the score ---------------------------------------------
 
 
-def _add_spread(
-    found: Evaluation, block: Block, part: Response, state_space: StateSpace, covariance: Array
-) -> Evaluation:
+class Spread(NamedTuple):
+    """What the spread of the mean adds to the score, and what m shares with the start, (N, N)."""
+
+    by_drift: Array
+    by_noise: Array
+    by_season: Array
+    by_initial_covariance: Array
+    by_observation_variance: float
+    shared: Array
+
+
+def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread:
+    """Of a block and its response."""
+    block, part = pair
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
     sums = _spread_sums(part, covariance, n_paths)
@@ -124,17 +146,18 @@ def _add_spread(
     left = np.eye(len(covariance))[..., None] - full_slope(part.slope)
     spread = np.einsum("tijb,jk,tlkb->tilb", left, covariance, left, optimize=True)
     trace = over_paths(_trace(block.gram, spread), n_paths)
-    by_initial = found.by_initial_covariance
+    by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
         w, first = as_matrix(prior.precision)[..., 0], part.first
         grown = over_paths(np.einsum("ijb,jk,lkb->ilb", first, covariance, first), n_paths)
         by_initial = by_initial + operators.like(by_initial, 0.5 * w @ grown @ w)
-    return found._replace(
-        by_drift=found.by_drift + operators.like(dynamics.drift, pull[0]),
-        by_noise=found.by_noise + operators.like(dynamics.noise, pull[1]),
-        by_season=found.by_season + pull[2],
-        by_initial_covariance=by_initial,
-        by_observation_variance=found.by_observation_variance + 0.5 * float(trace) / r**2,
+    return Spread(
+        operators.like(dynamics.drift, pull[0]),
+        operators.like(dynamics.noise, pull[1]),
+        pull[2],
+        by_initial,
+        0.5 * float(trace) / r**2,
+        _shared_information(block, part, state_space),
     )
 
 
@@ -159,22 +182,6 @@ def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     parts = (square[:-1], cross, square[1:])
     flat = (x.reshape(which.size, *x.shape[which.ndim :]) for x in parts)
     return StepSums(np.zeros(n), *(grouped(x, which.ravel(), n) for x in flat))
-
-
-def _given_mean(
-    found: Evaluation, collapsed: Collapsed, parts: list[Response], state_space: StateSpace,
-    covariance: Array,
-) -> Evaluation:  # fmt: skip
-    """Information on the initial mean where the mean is not known: less what they share."""
-    shared = np.sum(
-        [
-            _shared_information(block, part, state_space)
-            for block, part in zip(collapsed.blocks, parts, strict=True)
-        ],
-        axis=0,
-    )
-    known = shared @ covariance @ shared.T
-    return found._replace(initial_information=found.initial_information - known)
 
 
 def _shared_information(block: Block, part: Response, state_space: StateSpace) -> Array:

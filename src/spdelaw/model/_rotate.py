@@ -22,7 +22,7 @@ def rotate(collapsed: Collapsed) -> Collapsed:
 
     `evaluate_likelihood` gives every path of a rotated block their mean log-likelihood.
     """
-    return collapsed._replace(blocks=tuple(map(_rotated, collapsed.blocks)))
+    return collapsed.changed(_rotated)
 
 
 def _rotated(block: Block) -> Block:

@@ -123,9 +123,10 @@ class Statistics:
                 got=f"{self.square.shape} and {other.square.shape}",
                 fix="interpolation changes a law; fit data sets on different times together",
             )
-        return self._joined(other)
+        return self.joined(other)
 
-    def _joined(self, other: Statistics) -> Statistics:
+    def joined(self, other: Statistics) -> Statistics:
+        """The sum of both, known to have the same times and modes."""
         total = {
             key: getattr(self, key) + getattr(other, key)
             for key in ("n_paths", "first", "square", "cross", "skip", "energy", "outside")
@@ -161,19 +162,20 @@ def collect(
     for values in chunks:
         # Modes first: BLAS is the faster for it with few modes and many rows.
         c = (operator @ values.reshape(-1, values.shape[-1]).T).reshape(-1, *values.shape[:2])
-        part = _of_coefficients(c, times, values, gram)
+        flat = values.reshape(-1)
+        part = of_coefficients(c, times, float(np.vdot(flat, flat)), values.shape[-1], gram)
         if part is None:
             return None
         if pairs:
             part = dataclasses.replace(part, pairs=pair_sums(c, times))
-        total = part if total is None else total._joined(part)
+        total = part if total is None else total.joined(part)
     return total
 
 
-def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Statistics | None:
-    """Statistics of coefficients (N, P, T) of the values (P, T, M)."""
-    flat = values.reshape(-1)
-    energy = float(np.vdot(flat, flat))
+def of_coefficients(
+    c: Array, times: Array, energy: float, n_points: int, gram: Array
+) -> Statistics | None:
+    """Statistics of coefficients (N, P, T); ``energy`` is that of their values."""
     # Any NaN or infinity among the values makes their energy non-finite: no pass of its own.
     if not np.isfinite(energy):
         return None
@@ -190,7 +192,7 @@ def _of_coefficients(c: Array, times: Array, values: Array, gram: Array) -> Stat
         start_spread=((start - start.mean(1, keepdims=True)) ** 2).sum(1),
         energy=energy,
         outside=max(energy - inside, 0.0),
-        n_points=values.shape[-1],
+        n_points=n_points,
     )
 
 

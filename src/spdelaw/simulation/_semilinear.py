@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Semilinear, check_times, distinct_steps
+from spdelaw.equation import Semilinear, distinct_steps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.simulation._noise import BLOCK, INITIAL, OBSERVATION, PATHS, check_seed, normals
+from spdelaw.simulation._noise import BLOCK, INITIAL, OBSERVATION, PATHS, normals
+from spdelaw.simulation._request import Request
+from spdelaw.simulation._schemes import SCHEMES
 from spdelaw.simulation._stream import stream_to_zarr
 
 Array = np.ndarray
@@ -53,23 +55,10 @@ class Settings(NamedTuple):
 
 
 def simulate_semilinear(
-    equation: Semilinear,
-    n_paths: int,
-    times: Any = None,
-    grid: Any = None,
-    *,
-    seed: int = 0,
-    scheme: str = "exact",
-    observation_std: float = 0.0,
-    return_noise: bool = False,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-    n_steps: int | None = None,
+    equation: Semilinear, request: Request, out: str | Path | None, progress: Progress | None
 ) -> xr.DataArray:
-    """Fields (path, time, x); see `simulate`. ``n_steps`` sets the sub-steps by hand."""
-    settings = _settings(
-        equation, n_paths, times, grid, seed, scheme, observation_std, return_noise, n_steps
-    )
+    """Fields (path, time, x); see `simulate`."""
+    settings = _settings(equation, request)
     if out is not None:
         found = stream_to_zarr(Path(out), _batches(settings), settings.n_paths, progress)
         return found["field"] if isinstance(found, xr.Dataset) else found
@@ -81,27 +70,18 @@ def simulate_semilinear(
     return parts[0] if len(parts) == 1 else xr.concat(parts, "path", combine_attrs="override")
 
 
-def _settings(
-    e: Semilinear, n_paths: Any, times: Any, grid: Any, seed: int, scheme: str, std: Any,
-    return_noise: bool, n_steps: int | None,
-) -> Settings:  # fmt: skip
-    checks = (
-        ("n_paths", isinstance(n_paths, (int, np.integer)) and n_paths >= 1, n_paths,
-         "a positive integer", "pass n_paths=100"),
-        ("observation_std", isinstance(std, (int, float)) and 0 <= std < np.inf, std,
-         "a non-negative number", "pass observation_std=0.05"),
-        ("scheme", scheme in ("exact", "semi_implicit"), scheme,
-         "'exact' or 'semi_implicit'", "pass scheme='exact'"),
-        ("return_noise", not return_noise, return_noise,
-         "False for a semilinear equation", "leave it out"),
-    )  # fmt: skip
-    for what, holds, got, expected, fix in checks:
-        if not holds:
-            raise InputError(what, expected=expected, got=repr(got), fix=fix)
-    t = e.linear._times(None if times is None else check_times(times))
-    x = e.domain.check_points(e.default_grid() if grid is None else grid)
-    s = Settings(e, int(n_paths), t, x, scheme, check_seed(seed), float(std), n_steps or 1, 0.0)
-    return s if scheme == "semi_implicit" or n_steps else _with_steps(s)
+def _settings(e: Semilinear, r: Request) -> Settings:
+    if r.scheme not in SCHEMES:
+        raise InputError(
+            "scheme", expected=f"one of {SCHEMES}", got=repr(r.scheme), fix="pass scheme='exact'"
+        )
+    if r.return_noise:
+        raise InputError(
+            "return_noise", expected="False for a semilinear equation", got="True",
+            fix="leave it out",
+        )  # fmt: skip
+    s = Settings(e, r.n_paths, r.times, r.grid, r.scheme, r.seed, r.observation_std, 1, 0.0)
+    return s if r.scheme == "semi_implicit" else _with_steps(s)
 
 
 def _with_steps(s: Settings) -> Settings:

@@ -10,17 +10,16 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Semilinear, SpectralSPDE, check_times, operators
-from spdelaw.errors import InputError
+from spdelaw.equation import Semilinear, SpectralSPDE, operators
 from spdelaw.simulation._noise import (
     BLOCK,
     BRIDGE,
     INITIAL,
     OBSERVATION,
     PATHS,
-    check_seed,
     normals,
 )
+from spdelaw.simulation._request import Request, check_request
 from spdelaw.simulation._schemes import Steps, recurse, steps
 from spdelaw.simulation._semilinear import simulate_semilinear
 from spdelaw.simulation._stream import stream_to_zarr
@@ -103,49 +102,24 @@ def simulate(
         >>> dict(fields.sizes)
         {'path': 3, 'time': 201, 'x': 101}
     """
+    request = check_request(
+        equation, n_paths, times, grid, seed=seed, scheme=scheme, observation_std=observation_std,
+        return_noise=return_noise,
+    )  # fmt: skip
     if isinstance(equation, Semilinear):
-        return simulate_semilinear(
-            equation, n_paths, times, grid, seed=seed, scheme=scheme,
-            observation_std=observation_std, return_noise=return_noise, out=out, progress=progress,
-        )  # fmt: skip
-    plan = _plan(equation, n_paths, times, grid, seed, scheme, observation_std, return_noise)
+        return simulate_semilinear(equation, request, out, progress)
+    plan = _plan(equation, request)
     if out is not None:
         return stream_to_zarr(Path(out), _batches(plan), plan.n_paths, progress)
     return _in_memory(plan, progress)
 
 
-def _plan(
-    equation: SpectralSPDE,
-    n_paths: int,
-    times: Any,
-    grid: Any,
-    seed: int,
-    scheme: str,
-    observation_std: float,
-    return_noise: bool,
-) -> Plan:
-    if not isinstance(equation, SpectralSPDE):
-        raise InputError(
-            "equation", expected="a SpectralSPDE", got=type(equation).__name__,
-            fix="pass sl.catalogue.heat()",
-        )  # fmt: skip
-    if isinstance(n_paths, bool) or not isinstance(n_paths, (int, np.integer)) or n_paths < 1:
-        raise InputError(
-            "n_paths", expected="a positive integer", got=repr(n_paths), fix="pass n_paths=100"
-        )
-    if not (isinstance(observation_std, (int, float)) and 0 <= observation_std < np.inf):
-        raise InputError(
-            "observation_std", expected="a non-negative number", got=repr(observation_std),
-            fix="pass observation_std=0.05",
-        )  # fmt: skip
-    t = equation._times(None if times is None else check_times(times))
-    x = equation.domain.check_points(equation.default_grid() if grid is None else grid)
+def _plan(e: SpectralSPDE, r: Request) -> Plan:
+    h = e.domain.eigenfunctions(r.grid, e.n_modes)
+    rule = steps(e, r.times, r.scheme)
     return Plan(
-        equation, int(n_paths), t, x,
-        equation.domain.eigenfunctions(x, equation.n_modes),
-        steps(equation, t, scheme), scheme, check_seed(seed), float(observation_std),
-        bool(return_noise),
-    )  # fmt: skip
+        e, r.n_paths, r.times, r.grid, h, rule, r.scheme, r.seed, r.observation_std, r.return_noise
+    )
 
 
 def _batch_size(plan: Plan) -> int:

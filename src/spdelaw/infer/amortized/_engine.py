@@ -99,4 +99,4 @@ def _hold_out(
 def _some(observed: Observed, which: Array) -> Observed:
     times = observed.times if observed.times.ndim == 1 else observed.times[which]
     fields = observed.fields.isel(path=which)
-    return observed._replace(values=observed.load()[which], times=times, fields=fields)
+    return observed._replace(values=observed.values[which], times=times, fields=fields)

@@ -32,7 +32,7 @@ def without_zeros(observed: Observed, domain: AbstractDomain, n_modes: int) -> O
     if kept.all():
         return observed
     fields = observed.fields.isel({observed.fields.dims[-1]: kept})
-    values, points = observed.load()[..., kept], observed.points[kept]
+    values, points = observed.values[..., kept], observed.points[kept]
     return observed._replace(values=values, points=points, fields=fields)
 
 
@@ -55,7 +55,7 @@ def truncated_log_likelihood(
     standard = InitialState("gaussian", np.zeros(n), np.ones(n))
     weighted = parameters.with_noise(1.0)._replace(initial=standard)
     weights = 1.0 / parameters.observation_variance
-    collapsed = collapse(observed.load(), observed.times, basis, weights)
+    collapsed = collapse(observed.values, observed.times, basis, weights)
     return chaos_log_likelihood(collapsed, weighted, ChaosModel(n_time, horizon, "dropped"))
 
 
@@ -72,7 +72,7 @@ def untruncated_log_likelihood(
         problem = pose(observed, n_modes, model, polish=False)
         collapsed = problem.collapsed
         spare = collapsed.n_values - n_states(collapsed)
-        energy = float(np.nanmean(observed.load() ** 2))
+        energy = float(np.nanmean(observed.values**2))
         if spare <= 0 or collapsed.misfit <= NO_MISFIT * spare * energy:
             return None
         whole = dataclasses.replace(problem, use_misfit=True, count=spare, outside=None)

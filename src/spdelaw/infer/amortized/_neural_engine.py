@@ -106,7 +106,7 @@ def _table(state: StateSpace, level: float) -> Any:
 
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
-    n_values = int(np.isfinite(observed.load()).sum())
+    n_values = int(np.isfinite(observed.values).sum())
     of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
     seen = without_zeros(observed, job.domain, job.n_modes)

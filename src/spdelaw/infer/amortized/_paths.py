@@ -61,7 +61,7 @@ def as_paths(observed: Observed, clock: Clock) -> Paths:
     Raises:
         DataError: something was observed outside the clock's horizon.
     """
-    values = np.array(observed.load(), dtype=np.float32)
+    values = np.array(observed.values, dtype=np.float32)
     seen = ~np.isnan(values)
     ages = clock.ages(observed.times)
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)

@@ -83,7 +83,7 @@ class _Scores:
         held_out, design = job.held_out, problem.design
         self.fields = held_out.fields.isel(path=slice(SCORED_PATHS)).load()
         times = held_out.times if held_out.times.ndim == 1 else held_out.times[:SCORED_PATHS]
-        values = design.of(held_out.load()[:SCORED_PATHS])
+        values = design.of(held_out.values[:SCORED_PATHS])
         self.collapsed = collapse(values, times, design.basis, design.weights)
 
     def __call__(self, state_space: StateSpace, epoch: int) -> tuple[float, float] | None:

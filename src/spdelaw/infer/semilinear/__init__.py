@@ -4,11 +4,12 @@ from spdelaw.infer.semilinear._complete import fit_complete, fit_transitions
 from spdelaw.infer.semilinear._discover import Selection, check_library, select
 from spdelaw.infer.semilinear._filtered import fit_filtered
 from spdelaw.infer.semilinear._layout import NOISES, Layout, layout
-from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, coarse
+from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, FAST, coarse
 from spdelaw.infer.semilinear._result import SemilinearFit
 
 __all__ = [
     "ALLOWED_SHIFT",
+    "FAST",
     "NOISES",
     "Layout",
     "Selection",

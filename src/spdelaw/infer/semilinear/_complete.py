@@ -120,7 +120,8 @@ def _finish(
         base = best.scores[rows] * weight
         if covariance is None:
             part = _weighted(make(form, some, n), weight)
-            covariance = invert_information(information(part, best._replace(scores=base)))
+            curvature = information(part, best._replace(scores=base))
+            covariance = invert_information(curvature, _rate_dt(form, data, best.x))
             used += len(x) * share
         # Both closures on the same transitions: their difference hardly varies.
         finer = _weighted(make(form, some, 2 * n), weight)(best.x)[1]
@@ -134,16 +135,21 @@ def _finish(
     # What is left of the score, and what finer steps change, is one Newton step.
     end = best.x + covariance @ best.scores.sum(0) + (change if shift < LARGEST_SHIFT else 0.0)
     meat = best.scores.T @ best.scores
-    rate = np.median(reaction_rate(form.closure(end), data.before[:2000]))
     return SemilinearFit(
         form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
         best.scores, data.path,
         {
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
-            "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": used,
+            "rate_dt": _rate_dt(form, data, end), "n_evaluations": used,
             "n_transitions": len(data.dt), "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
+
+
+def _rate_dt(form: Layout, data: Transitions, x: Array) -> float:
+    """Rate of the reaction at the usual state times the usual step."""
+    rate = np.median(reaction_rate(form.closure(x), data.before[:2000]))
+    return float(rate * np.median(data.dt))
 
 
 def _important(scores: Array, n: int) -> tuple[Array, Array]:

@@ -187,7 +187,8 @@ def _finish(
         _check(best)
         spent += best.n_evaluations
         if covariance is None:
-            best, covariance, more = _newton(objective, best, metric)
+            rate_dt = _rate_dt(form, collapsed, best.x)
+            best, covariance, more = _newton(objective, best, metric, rate_dt)
             spent += more
         metric = np.linalg.inv(covariance)
         change = covariance @ _finer(form, collapsed, prior, burn, n, best.x)
@@ -229,9 +230,11 @@ def _rate_dt(form: Layout, collapsed: Collapsed, x: Array) -> float:
     return float(rate * np.median(np.diff(block.times, axis=0)))
 
 
-def _newton(objective: Objective, best: Maximum, metric: Array) -> tuple[Maximum, Array, float]:
+def _newton(
+    objective: Objective, best: Maximum, metric: Array, rate_dt: float
+) -> tuple[Maximum, Array, float]:
     """Observed information, and Newton steps with it until the maximum is near."""
-    covariance = invert_information(information(objective, best, metric))
+    covariance = invert_information(information(objective, best, metric), rate_dt)
     spent = float(len(best.x))
     for _ in range(4):
         step = covariance @ best.scores.sum(0)

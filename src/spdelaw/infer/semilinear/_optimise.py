@@ -28,6 +28,8 @@ LONGEST = 20.0
 HALVINGS = 12
 #: Change, in standard errors, that twice the sub-steps of the closure may make.
 ALLOWED_SHIFT = 0.3
+#: Rate of the reaction times the step above which the closure has not been seen to be honest.
+FAST = 1.0
 #: Differences of the score are taken over this part of a standard error.
 DIFFERENCE = 0.05
 
@@ -166,10 +168,19 @@ def coarse(shift: float) -> str:
     )
 
 
-def invert_information(curvature: Array) -> Array:
-    """Covariance from the information, or `ConvergenceError` where it has no maximum."""
+def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
+    """Covariance from the information, or `ConvergenceError` where it has no maximum.
+
+    ``rate_dt`` is how many times itself the reaction changes the field between observations.
+    """
     scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
     values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if values[0] <= 1e-10 and rate_dt > FAST:
+        raise ConvergenceError(
+            "fit", expected="observations close enough in time to see the reaction act",
+            got=f"a reaction that changes the field by {rate_dt:.1f} times itself between them",
+            fix="observe more often",
+        )  # fmt: skip
     if values[0] <= 1e-10:
         raise ConvergenceError(
             "fit", expected="a likelihood with a maximum in every direction",

@@ -1,0 +1,169 @@
+"""Fits of a Zarr field with Dask workers: seconds, memory of each process, overhead of a task.
+
+``python -m benchmarks.bench_distributed --gigabytes 2 --folder /tmp/big`` writes a field in chunks,
+once complete and once with noise and gaps, fits both with one and with two workers, and removes the
+files. Beside it stands what two processes that share nothing reach on the same machine, and a plan
+for a terabyte, which is a calculation from these numbers and no measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import shutil
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import spdelaw as sl
+from benchmarks._timing import versions
+
+N_TIMES, N_POINTS, N_MODES = 200, 512, 6
+#: Paths of a stored chunk: about 100 MB.
+CHUNK = 128
+DOMAIN = sl.Interval(0, np.pi)
+TIMES, POINTS = np.linspace(0.0, 2.0, N_TIMES), np.linspace(0.0, np.pi, N_POINTS)
+RATES = np.arange(1, N_MODES + 1) ** 2.0
+TERABYTE, WORKERS = 1e12, 32
+
+
+def paths(first: int, n: int, gaps: bool) -> np.ndarray:
+    """Some paths of the field; the same whatever the other chunks are."""
+    generator = np.random.default_rng([7, first])
+    a = np.exp(-RATES * (TIMES[1] - TIMES[0]))
+    root = np.sqrt((1.0 - a**2) / (2.0 * RATES))
+    c = np.empty((n, N_TIMES, N_MODES))
+    c[:, 0] = generator.standard_normal((n, N_MODES)) / np.sqrt(2.0 * RATES)
+    for t in range(1, N_TIMES):
+        c[:, t] = a * c[:, t - 1] + root * generator.standard_normal((n, N_MODES))
+    values = c @ DOMAIN.eigenfunctions(POINTS, N_MODES).T
+    if gaps:
+        values += 0.05 * generator.standard_normal(values.shape)
+        values[generator.random(values.shape) < 0.3] = np.nan
+    return values
+
+
+def store(target: Path, n_paths: int, gaps: bool) -> None:
+    """Write the field region by region, so that one chunk at a time is in memory."""
+    import dask.array as da
+
+    shape, chunks = (n_paths, N_TIMES, N_POINTS), (CHUNK, N_TIMES, N_POINTS)
+    coords = {"path": np.arange(n_paths), "time": TIMES, "x": POINTS}
+    empty = xr.DataArray(da.zeros(shape, chunks=chunks), coords, ("path", "time", "x"))
+    empty.to_dataset(name="u").to_zarr(target, compute=False, consolidated=False)
+    for first in range(0, n_paths, CHUNK):
+        some = slice(first, min(first + CHUNK, n_paths))
+        values = paths(first, some.stop - some.start, gaps)
+        part = xr.Dataset({"u": (("path", "time", "x"), values)})
+        part.to_zarr(target, region={"path": some, "time": slice(None), "x": slice(None)},
+                     consolidated=False)  # fmt: skip
+
+
+def open_lazily(target: Path) -> xr.DataArray:
+    return xr.open_zarr(target, consolidated=False)["u"]
+
+
+def fitted(fields: xr.DataArray, client: object) -> tuple[float, sl.Law]:
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        law = sl.fit(fields, DOMAIN, N_MODES, mean="zero", executor=client)
+    return time.perf_counter() - start, law
+
+
+def peak_memory() -> float:
+    """Largest memory of a process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def with_workers(target: Path, n_workers: int) -> dict[str, float]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0",
+            memory_limit="2GB",
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        seconds, law = fitted(open_lazily(target), client)
+        workers = max(client.run(peak_memory).values())
+        start, blocks = time.perf_counter(), client.scatter(list(range(64)))
+        for _ in range(5):
+            client.gather(client.map(float, blocks, pure=False))
+        overhead = (time.perf_counter() - start) / (5 * 64)
+    evaluations = law.info["convergence"]["evaluations"]
+    return {"seconds": seconds, "worker": workers, "overhead": overhead,
+            "evaluations": evaluations, "read": law.info["seconds"]["read"]}  # fmt: skip
+
+
+def _half(target: Path, half: int) -> None:
+    fields = open_lazily(target)
+    n = fields.sizes["path"] // 2
+    fitted(fields.isel(path=slice(half * n, (half + 1) * n)), None)
+
+
+def plain_processes(target: Path) -> float:
+    """How much faster two processes that share nothing are than one after the other."""
+    context = multiprocessing.get_context("spawn")
+    start = time.perf_counter()
+    for half in (0, 1):
+        one = context.Process(target=_half, args=(target, half))
+        one.start(), one.join()
+    alone, start = time.perf_counter() - start, time.perf_counter()
+    both = [context.Process(target=_half, args=(target, half)) for half in (0, 1)]
+    [one.start() for one in both], [one.join() for one in both]
+    return alone / (time.perf_counter() - start)
+
+
+def report(size: float, rows: dict[tuple[str, int], dict[str, float]], plain: float) -> None:
+    print(
+        "| data | workers | seconds | of it reading | largest worker, GB | overhead of a task, ms |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    for (name, workers), row in rows.items():
+        print(f"| {name} | {workers} | {row['seconds']:.1f} | {row['read']:.1f} | "
+              f"{row['worker']:.2f} | {1e3 * row['overhead']:.1f} |")  # fmt: skip
+    for name in dict.fromkeys(name for name, _ in rows):
+        gain = rows[name, 1]["seconds"] / rows[name, 2]["seconds"]
+        print(f"\n{name}: two workers are {gain:.2f} times as fast as one.")
+    print(f"Two processes that share nothing: {plain:.2f} times.")
+    print(f"\nThis process: {peak_memory():.2f} GB at most. Field: {size:.2f} GB.\n")
+    for name in dict.fromkeys(name for name, _ in rows):
+        row = rows[name, 1]
+        work = row["seconds"] * TERABYTE / (size * 1e9)
+        blocks = TERABYTE / (8.0 * CHUNK * N_TIMES * N_POINTS)
+        tasks = row["evaluations"] * blocks * row["overhead"] * (name == "gaps")
+        print(f"Calculated, not measured: {name}, 1 TB on {WORKERS} workers: {blocks:.0f} blocks, "
+              f"{work / WORKERS / 60:.0f} min of work and {tasks / 60:.0f} min of "
+              "overhead.")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, default=0.5)
+    parser.add_argument("--folder", type=Path, default=Path("bench_distributed"))
+    asked = parser.parse_args()
+    n_paths = max(2 * CHUNK, int(asked.gigabytes * 1e9 / (8 * N_TIMES * N_POINTS)))
+    rows, plain, folder = {}, float("nan"), asked.folder
+    print(versions(), flush=True)
+    for name in ("complete", "gaps"):
+        folder.mkdir(parents=True)  # an own one, removed below
+        try:
+            store(folder / "field.zarr", n_paths, name == "gaps")
+            for workers in (1, 2):
+                rows[name, workers] = with_workers(folder / "field.zarr", workers)
+                print(name, workers, rows[name, workers], flush=True)
+            if name == "complete":
+                plain = plain_processes(folder / "field.zarr")
+        finally:
+            shutil.rmtree(folder)
+    report(8e-9 * n_paths * N_TIMES * N_POINTS, rows, plain)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Many fits of one kind: places, members, ensembles, each a law of its own.
+
+Every fit is one task, and tasks go out in batches. With a directory each law is saved after its
+batch, and a manifest says which file belongs to which label and data: a call that was interrupted
+goes on where it stopped. A directory belongs to one question; another one is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.data import over_blocks
+from spdelaw.data.atomic import replace_file
+from spdelaw.domain import AbstractDomain
+from spdelaw.errors import (
+    FileError,
+    IdentifiabilityWarning,
+    InputError,
+    SpdeLawError,
+    SpdeLawWarning,
+)
+from spdelaw.infer._fit import fit
+from spdelaw.law import Law, load
+
+MANIFEST = "manifest.json"
+
+
+def fit_many(
+    data: Any,
+    domain: AbstractDomain,
+    n_modes: int | str = "auto",
+    *,
+    over: str | None = None,
+    directory: str | Path | None = None,
+    batch: int = 16,
+    executor: Any = None,
+    progress: Any = None,
+    **settings: Any,
+) -> dict[Any, Law]:
+    """Fit many data sets alike, each by itself.
+
+    A data set that has no law (`SpdeLawError`) is left out, and a warning says which and why.
+
+    Args:
+        data: data sets by label, or one DataArray with a dim to go along.
+        domain: of all of them.
+        n_modes: as of `spdelaw.fit`.
+        over: the dim, where ``data`` is one DataArray, such as "member".
+        directory: where laws are kept as they come, to resume from.
+        batch: fits that go out together, and are saved together.
+        executor: where the fits run, as of `spdelaw.fit`; each runs in one piece.
+        progress: True for lines on standard error, or a function of (done, all).
+        settings: of `spdelaw.fit`.
+
+    Returns:
+        Laws by label, in the order of the data.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.catalogue.heat(n_modes=2)
+        >>> members = {seed: sl.simulate(heat, 40, seed=seed) for seed in (0, 1)}
+        >>> laws = sl.fit_many(members, sl.Interval(0, np.pi), 2)
+        >>> [laws[seed].n_modes for seed in members]
+        [2, 2]
+    """
+    sets = _sets(data, over)
+    settings = {"domain": domain, "n_modes": n_modes, **settings}
+    store = _Store.open(directory, settings)
+    found = store.known(sets)
+    todo, failed = [label for label in sets if label not in found], dict[Any, SpdeLawError]()
+    batch = whole("batch", batch, 1)
+    _tell(progress, len(found), len(sets))
+    for first in range(0, len(todo), batch):
+        labels = todo[first : first + batch]
+        results = over_blocks(_one, [sets[one] for one in labels], settings, executor=executor)
+        for label, law in zip(labels, results, strict=True):
+            (found if isinstance(law, Law) else failed)[label] = law
+        store.add({one: found[one] for one in labels if one in found}, sets)
+        _tell(progress, len(found) + len(failed), len(sets))
+    return _answer(sets, found, failed)
+
+
+def _one(data: Any, settings: dict[str, Any]) -> Law | SpdeLawError:
+    """The law of one data set, or why there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)  # it is in the notes of the law
+        try:
+            return fit(data, **settings)
+        except SpdeLawError as error:
+            return error
+
+
+def _answer(sets: Mapping, found: dict, failed: dict[Any, SpdeLawError]) -> dict[Any, Law]:
+    if failed and not found:
+        raise next(iter(failed.values()))
+    if failed:
+        label, why = next(iter(failed.items()))
+        text = f"{len(failed)} of {len(sets)} data sets have no law, such as {label!r}: {why}"
+        warnings.warn(text, SpdeLawWarning, stacklevel=3)
+    return {label: found[label] for label in sets if label in found}
+
+
+def _sets(data: Any, over: str | None) -> Mapping[Any, Any]:
+    if over is None and isinstance(data, Mapping) and not isinstance(data, xr.Dataset) and data:
+        return data
+    if isinstance(data, xr.DataArray | xr.Dataset) and over in data.dims:
+        labels = data[over].values if over in data.coords else np.arange(data.sizes[over])
+        return {label: data.isel({over: i}, drop=True) for i, label in enumerate(labels.tolist())}
+    raise InputError(
+        "data",
+        expected="data sets by label, or one DataArray and over= with a dim of it",
+        got=f"{type(data).__name__} and over={over!r}",
+        fix='pass {"a": fields_a, "b": fields_b}, or over="member"',
+    )
+
+
+def _tell(progress: Any, done: int, total: int) -> None:
+    if callable(progress):
+        progress(done, total)
+    elif progress:
+        print(f"{done} of {total} fits", file=sys.stderr)
+
+
+# -- the directory to resume from -----------------------------------------------------------------
+
+
+class _Store(NamedTuple):
+    """Laws in a directory, by label and digest of their data; nothing without a directory."""
+
+    directory: Path | None
+    question: str
+    entries: dict[str, dict[str, str]]
+
+    @classmethod
+    def open(cls, directory: str | Path | None, settings: dict[str, Any]) -> _Store:
+        plain = {**settings, "domain": settings["domain"].to_dict()}
+        question = _digest(json.dumps(plain, sort_keys=True, default=repr).encode())
+        if directory is None:
+            return cls(None, question, {})
+        folder = Path(directory)
+        entries = _read(folder / MANIFEST, question) if (folder / MANIFEST).exists() else {}
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder, question, entries)
+
+    def known(self, sets: Mapping) -> dict[Any, Law]:
+        """Laws that are there already, of the same data."""
+        if self.directory is None:
+            return {}
+        entries = {label: self.entries.get(str(label)) for label in sets}
+        return {
+            label: load(self.directory / entry["file"])
+            for label, entry in entries.items()
+            if entry is not None and entry["data"] == _digest_of(sets[label])
+        }
+
+    def add(self, laws: dict[Any, Law], sets: Mapping) -> None:
+        """Save some laws, then the manifest that names them."""
+        if self.directory is None:
+            return
+        for label, law in laws.items():
+            name = f"{_digest(str(label).encode())[:16]}.law"
+            law.save(self.directory / name)
+            self.entries[str(label)] = {"file": name, "data": _digest_of(sets[label])}
+        with replace_file(self.directory / MANIFEST) as new:
+            manifest = {"question": self.question, "laws": self.entries}
+            new.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _read(manifest: Path, question: str) -> dict[str, dict[str, str]]:
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        asked, laws = content["question"], dict(content["laws"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(
+            str(manifest),
+            expected="a manifest of fit_many",
+            got=f"{type(error).__name__}",
+            fix="choose another directory",
+        ) from error
+    if asked != question:
+        raise InputError(
+            "directory",
+            expected="laws of the same domain, modes and settings",
+            got=f"those of another question in {manifest.parent}",
+            fix="choose another directory",
+        )
+    return laws
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(data: Any) -> str:
+    """Digest of values in memory; lazy ones are told apart by their shape and origin alone."""
+    if getattr(data, "chunks", None):
+        return _digest(f"{data.sizes} {data.encoding.get('source', '')}".encode())
+    values = data.to_dataarray() if isinstance(data, xr.Dataset) else data
+    return _digest(np.ascontiguousarray(values).tobytes())

@@ -1,0 +1,93 @@
+"""Passes over observed fields for a design: in memory at once, in pieces one by one.
+
+Each answers a question about all values and brings back few numbers, so that lazy data are never
+whole in the memory of one process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spdelaw.domain import Products
+from spdelaw.infer._nuisance import (
+    ROUNDING,
+    SAMPLE,
+    components_of,
+    every_row,
+    modes_hold,
+    principal_components,
+)
+from spdelaw.infer._observed import Observed
+from spdelaw.model import Collapsed, collapse_pieces
+
+Array = np.ndarray
+
+
+def has_gaps(observed: Observed) -> bool:
+    """Whether a value is missing."""
+    if observed.survey is not None:
+        return observed.survey.missing > 0
+    return bool(np.isnan(observed.values).any())
+
+
+def collapsed_pieces(
+    observed: Observed, basis: Array, weights: Array | None, products: Products | None
+) -> Collapsed:
+    """The data on the modes, kept where they were collapsed."""
+    own = observed.surveyed()
+    return collapse_pieces(
+        own.pieces(),
+        own.times,
+        basis,
+        own.place,
+        weights,
+        products,
+        with_gaps=own.survey is not None and own.survey.has_partial_rows,
+    )
+
+
+def components(observed: Observed) -> tuple[Array, float] | None:
+    """`principal_components` of complete fields."""
+    if not observed.in_pieces:
+        return principal_components(observed.values)
+    pieces, shape = observed.pieces(), observed.values.shape
+    step = every_row(*shape[:2])
+    blocks = [
+        [piece, path.start, time.start]
+        for block, path in zip(pieces.blocks, pieces.paths, strict=True)
+        for piece, time in zip(block, pieces.times, strict=True)
+    ]
+    rows = np.concatenate(observed.place.over(_some_rows, blocks, shape[1], step))
+    return components_of(rows, observed.first(SAMPLE))
+
+
+def _some_rows(part: list, n_times: int, step: int) -> Array:
+    """Every ``step``-th row of the whole data set that lies in a piece; (R, M)."""
+    values, path, time = part
+    index = n_times * (path + np.arange(len(values)))[:, None] + time + np.arange(values.shape[1])
+    return values[index % step == 0]
+
+
+def modes_suffice(observed: Observed, phi: Array) -> bool:
+    """`modes_hold` of complete fields."""
+    if not observed.in_pieces:
+        return modes_hold(observed.values, phi)
+    if len(phi) <= phi.shape[1]:
+        return False
+    parts = observed.place.over(_left_over, observed.pieces().flat, phi, np.linalg.pinv(phi))
+    left, energy = np.sum(parts, axis=0)
+    return bool(left <= ROUNDING * energy)
+
+
+def _left_over(values: Array, phi: Array, inverse: Array) -> tuple[float, float]:
+    left = values - values @ inverse.T @ phi.T
+    return float((left**2).sum()), float((values**2).sum())
+
+
+def projected(observed: Observed, keep: Array) -> Array:
+    """Principal components of all fields, (P, T, r): few enough to be in memory."""
+    if not observed.in_pieces:
+        return observed.values @ keep
+    pieces = observed.pieces()
+    parts = pieces.by_block(observed.place.over(np.matmul, pieces.flat, keep))
+    return np.concatenate([np.concatenate(block, axis=1) for block in parts])

@@ -1,0 +1,57 @@
+"""``--dask``: the same law by workers, and clear words where there are none."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import spdelaw as sl
+from spdelaw.cli._app import app
+
+pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dask")
+    fields = sl.simulate(sl.catalogue.heat(n_modes=2), 12, seed=0).isel(time=slice(0, 60, 4))
+    noise = 0.05 * np.random.default_rng(0).standard_normal(fields.shape)
+    return sl.write(sl.mask(fields + noise, "random", 0.2, seed=1), folder / "gappy.zarr")
+
+
+def test_a_fit_with_workers_is_the_fit_without(store, tmp_path):
+    words = ["fit", store, "--domain", "interval", "--bounds", 0, np.pi, "--modes", 1]
+    words += ["--boundary", "dirichlet", "--mean", "zero", "--nuisance", 0, "--json"]
+    found = [
+        run(*words, "--out", tmp_path / "here.law"),
+        run(*words, "--out", tmp_path / "there.law", "--dask", "local:2"),
+    ]
+    for result in found:
+        assert result.exit_code == 0, result.output
+    one, two = (sl.load(tmp_path / name) for name in ("here.law", "there.law"))
+    np.testing.assert_allclose(two.linear.drift, one.linear.drift, rtol=1e-9)
+    assert json.loads(found[1].stdout)["law"]["n_modes"] == 1
+
+
+@pytest.mark.parametrize("where", ["many", "local:0", "local", "host:8786"])
+def test_other_words_are_refused(store, tmp_path, where):
+    result = run("fit", store, "--out", tmp_path / "a.law", "--dask", where)
+    assert result.exit_code != 0
+    assert "--dask" in result.output
+
+
+def test_a_scheduler_that_is_not_there_is_one_sentence(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("spdelaw.cli._dask.PATIENCE", 1)
+    result = run("fit", store, "--out", tmp_path / "a.law", "--dask", "tcp://127.0.0.1:1")
+    assert result.exit_code != 0
+    assert "a Dask scheduler at tcp://127.0.0.1:1" in result.output.replace("\n", " ")
+    assert not (tmp_path / "a.law").exists()

@@ -1,0 +1,166 @@
+"""A real cluster of processes: the law of the data in memory, also when a worker is killed."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.data import _pieces as pieces_module
+from spdelaw.data import over_blocks
+from spdelaw.errors import ExecutorError
+
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning"),
+    # Of the cluster itself, when a process of it is killed or closed.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+INTERVAL = sl.Interval(0, np.pi)
+SAME = 1e-9
+
+
+def cluster(n_workers=2):
+    return distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster() as machines, distributed.Client(machines) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _every_chunk_a_block(monkeypatch):
+    monkeypatch.setattr(pieces_module, "ENOUGH", 1.0)
+
+
+def fit(data, n_modes, **words):
+    """Without the questions of a mean and of nuisance modes, which take most of the time."""
+    return sl.fit(data, INTERVAL, n_modes, mean="zero", nuisance=0, **words)
+
+
+def complete():
+    return sl.simulate(sl.catalogue.heat(n_modes=3), 24, seed=0).isel(time=slice(9))
+
+
+def gappy():
+    noise = 0.05 * np.random.default_rng(1).standard_normal(complete().shape)
+    return sl.mask(complete() + noise, "random", 0.3, seed=2)
+
+
+def same_law(one, two):
+    assert one.info["route"] == two.info["route"]
+    for name in one.parameters:
+        a, b = (law.parameters[name] for law in (one, two))
+        size = np.abs(a.sel(statistic="estimate")).max() + a.sel(statistic="stderr")
+        assert (np.abs(a - b).sel(statistic="estimate") <= SAME * size).all(), name
+
+
+@pytest.mark.parametrize("data", [complete(), gappy()], ids=["whole", "gaps"])
+def test_the_law_on_a_cluster_is_that_in_memory(client, data):
+    lazy = data.chunk(path=10, time=5)
+    same_law(fit(data, 3), fit(lazy, 3, executor=client))
+
+
+def test_data_in_memory_may_go_to_a_cluster(client, monkeypatch):
+    monkeypatch.setattr(pieces_module, "CUTS", 3)
+    data = gappy()
+    same_law(fit(data, 3), fit(data, 3, executor=client))
+
+
+def test_an_evaluation_has_as_many_tasks_as_blocks(client, monkeypatch):
+    """Blocks are collapsed once and stay; afterwards one task per block and evaluation."""
+    from spdelaw.infer import _problem
+
+    client.register_plugin(Finished(), name="finished")
+    called = []
+    evaluate = _problem.evaluate_likelihood
+
+    def counted(collapsed, *args, **kwargs):
+        assert all(isinstance(block, distributed.Future) for block in collapsed.blocks)
+        before = _tasks(client)
+        found = evaluate(collapsed, *args, **kwargs)
+        called.append((len(collapsed.blocks), _tasks(client) - before))
+        return found
+
+    monkeypatch.setattr(_problem, "evaluate_likelihood", counted)
+    fit(gappy().chunk(path=8), 3, executor=client)
+    assert called
+    assert all(blocks == 3 == tasks for blocks, tasks in called)
+
+
+def _tasks(client):
+    """Tasks of likelihoods that the scheduler has seen."""
+    return client.run_on_scheduler(_seen)
+
+
+def _seen(dask_scheduler):
+    return dask_scheduler.plugins["finished"].n
+
+
+class Finished(distributed.SchedulerPlugin):
+    """Counts tasks that came to their end."""
+
+    def __init__(self):
+        self.n = 0
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        self.n += (start, finish) == ("processing", "memory")
+
+
+def slow_shape(block, seconds):
+    time.sleep(seconds)
+    return block.shape
+
+
+def test_a_worker_that_is_killed_costs_time_and_not_the_fit(monkeypatch):
+    """It dies between two evaluations of the likelihood, with the blocks that it held."""
+    from spdelaw.infer import _problem
+
+    data, called = gappy(), []
+    with cluster() as machines, distributed.Client(machines) as client:
+        victim = min(info["pid"] for info in client.run(_pid).values())
+        evaluate = _problem.evaluate_likelihood
+
+        def deadly(*args, **kwargs):
+            called.append(1)
+            if len(called) == 3:
+                os.kill(victim, signal.SIGKILL)
+            return evaluate(*args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_problem, "evaluate_likelihood", deadly)
+            found = fit(data.chunk(path=12), 3, executor=client)
+    assert len(called) > 3
+    same_law(fit(data, 3), found)
+
+
+def _pid():
+    return {"pid": os.getpid()}
+
+
+def test_a_scheduler_that_goes_away_is_one_error():
+    machines = cluster(1)
+    client = distributed.Client(machines)
+    try:
+        threading.Timer(2.0, machines.close).start()
+        with pytest.raises(ExecutorError, match="scheduler that stays"):
+            over_blocks(slow_shape, [np.zeros(3)] * 4, 30.0, executor=client)
+    finally:
+        client.close()
+        machines.close()
+
+
+def test_replicates_run_on_a_cluster(client):
+    data = complete()
+    one = fit(data, 2, bootstrap=2)
+    two = fit(data, 2, bootstrap=2, executor=client)
+    np.testing.assert_allclose(one.parameters.eigenvalue, two.parameters.eigenvalue, rtol=1e-6)
