@@ -71,7 +71,11 @@ def smooth(mean=0.0, seed=0):
 
 
 def test_kelvin_fitted_raw_is_told():
-    law = sl.fit(smooth(285.0), sl.Interval(0, 1, "neumann"), 2, initial="stationary", nuisance=0)
+    """Where a law may have no mean; with one there is nothing to tell."""
+    how = {"initial": "stationary", "nuisance": 0}
+    law = sl.fit(smooth(285.0), sl.Interval(0, 1, "neumann"), 2, **how)
+    assert not any("kelvin" in n for n in law.info["warnings"])
+    law = sl.fit(smooth(285.0), sl.Interval(0, 1, "neumann"), 2, mean="zero", **how)
     (note,) = [n for n in law.info["warnings"] if "kelvin" in n]
     assert "Preparation(anomalies='mean')" in note
     how = sl.Preparation(anomalies="mean")

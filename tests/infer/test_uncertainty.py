@@ -39,8 +39,11 @@ def test_intervals_have_the_level_asked_for():
         ratio = np.log(a.sel(statistic="upper") / a.sel(statistic="lower")) / np.log(
             b.sel(statistic="upper") / b.sel(statistic="lower")
         )
-        # Quantiles of the normal: 2.5758 and 0.6745.
-        np.testing.assert_allclose(ratio, 2.575829 / 0.674490, rtol=1e-5)
+        # Quantiles of the normal: 2.5758 and 0.6745. Profiles are wider far out, the others not.
+        apart = [f"{name}[{n}]" in wide.info["profiled"] for n in a.mode.values]
+        expected = 2.575829 / 0.674490
+        np.testing.assert_allclose(ratio[~np.array(apart)], expected, rtol=1e-5)
+        np.testing.assert_allclose(ratio, expected, rtol=0.1)
     assert wide.parameters.attrs["interval_level"] == 0.99
 
 
