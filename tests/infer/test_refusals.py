@@ -139,17 +139,27 @@ def test_points_outside_the_domain():
         sl.fit(FIELDS, sl.Interval(0.0, 1.0), 3)
 
 
-@pytest.mark.parametrize("slope", [1.0, np.nan])
-def test_no_maximum_is_an_error_with_advice(slope):
-    """A likelihood that grows without end, or is nowhere finite."""
+def test_no_likelihood_is_an_error_with_advice():
+    """A likelihood that is nowhere finite leaves no law."""
 
     def objective(x):
-        return slope * np.logaddexp(0.0, x).sum(), slope / (1.0 + np.exp(-x))
+        return np.nan, np.full_like(x, np.nan)
 
     with pytest.raises(ConvergenceError) as found:
         maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
     for word in ("fewer modes", "fix or tie", "prior", "unit of time"):
         assert word in found.value.fix
+
+
+def test_a_likelihood_without_end_is_marked():
+    """Where the search stops there is a law, and what is wrong with it is said."""
+
+    def objective(x):
+        return np.logaddexp(0.0, x).sum(), 1.0 / (1.0 + np.exp(-x))
+
+    found = maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
+    assert not found.converged
+    assert found.note
 
 
 @pytest.mark.parametrize(("short", "fine"), [(0.01, True), (0.07, True), (0.2, False)])

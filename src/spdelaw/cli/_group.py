@@ -16,7 +16,7 @@ from spdelaw.cli._interrupt import ending_interrupts
 #: ``command`` and ``EXAMPLES``.
 COMMANDS = {
     "demo": "Simulate the two equations of the paper, learn their laws back, and draw it all.",
-    "dataset": "Copy a data set that comes with the package, with its licence, into a NetCDF file.",
+    "dataset": "Copy a data set that comes with the package into a NetCDF file or a table.",
     "simulate": "Simulate paths of an equation of the catalogue and write them to a file.",
     "info": "Describe the fields of a file: whatever `fit` can read, and how it would read it.",
     "fit": "Learn the law of the fields in a file: spectra, initial state, noise, with intervals.",

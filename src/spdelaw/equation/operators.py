@@ -7,6 +7,8 @@ operators that enter are.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 Array = np.ndarray
@@ -107,7 +109,10 @@ def stationary_covariance(drift: Array, noise: Array) -> Array:
             return noise / (2.0 * drift)
     from scipy import linalg
 
-    p = linalg.solve_continuous_lyapunov(as_matrix(drift), as_matrix(noise))
+    with warnings.catch_warnings():
+        # A drift without decay is on the way of many a search; its covariance is huge, as it says.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        p = linalg.solve_continuous_lyapunov(as_matrix(drift), as_matrix(noise))
     return 0.5 * (p + p.T)
 
 

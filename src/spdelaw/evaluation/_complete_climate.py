@@ -1,7 +1,8 @@
 """A climatology without holes: where a point never saw a month, its neighbours say what it is.
 
-Coefficients ``B_g(x)`` that are unknown come from those that are known: a plane in space and, for
-what that leaves over, the mean of the nearest points weighted by one over the squared distance.
+Coefficients ``B_g(x)`` that are unknown, or wild because waves carried a short record on, come
+from those of other points: a plane in space and, for what that leaves over, the mean of the nearest
+ones weighted by one over the squared distance.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from spdelaw.data import Prepared
 
 Array = np.ndarray
 
+#: Deviations from the middle of all points, in robust ones, from which a coefficient is wild.
+WILD = 20.0
 #: Neighbours that an unknown coefficient is taken from.
 NEIGHBOURS = 8
 
 
 def completed(prepared: Prepared) -> Prepared:
     """The same preparation with numbers for every point, where any point has them."""
-    table = np.vstack([prepared.coefficients, np.log(prepared.scale)[None]])
+    table = np.vstack([_without_wild(prepared.coefficients), np.log(prepared.scale)[None]])
     if np.isfinite(table).all():
         return prepared
     points = np.reshape(prepared.points, (table.shape[1], -1)).astype(float)
@@ -29,6 +32,17 @@ def completed(prepared: Prepared) -> Prepared:
     place = (points - points.mean(0)) / spread.max()
     full = np.stack([_interpolated(row, place) for row in table])
     return dataclasses.replace(prepared, coefficients=full[:-1], scale=np.exp(full[-1]))
+
+
+def _without_wild(coefficients: Array) -> Array:
+    """Coefficients (n_columns, n_points), NaN at points of which any is far off all others."""
+    known = coefficients[:, np.isfinite(coefficients).all(0)]
+    if known.shape[1] <= NEIGHBOURS:
+        return coefficients
+    middle = np.median(known, axis=1, keepdims=True)
+    spread = 1.4826 * np.median(np.abs(known - middle), axis=1, keepdims=True)
+    off = np.abs(coefficients - middle) > WILD * np.where(spread > 0, spread, np.inf)
+    return np.where(off.any(0), np.nan, coefficients)
 
 
 def _interpolated(row: Array, place: Array) -> Array:

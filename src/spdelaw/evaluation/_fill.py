@@ -12,7 +12,7 @@ import xarray as xr
 from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain
-from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
@@ -133,7 +133,7 @@ def fill_record(
     asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
     rests = ("white", "local") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
-    law, moments = _chosen(trials, fields, values, grid, recipe)
+    law, moments, trials = _chosen(trials, fields, values, grid, recipe)
     mean, std = _shown(moments, trials[0], values, smooth, everywhere)
     table = xr.Dataset(
         {
@@ -205,22 +205,35 @@ def _held_out(
 
 def _chosen(
     trials: list[Trial], fields: xr.DataArray, values: Array, grid: Grid, recipe: Recipe
-) -> tuple[Law, Moments]:
-    """The law of the best trial learned from all values, and what it says about them."""
-    best = trials[0]
-    if not np.isfinite(best.crps):
-        raise ConvergenceError(
-            "fill", expected="a law that predicts held-out values",
-            got=f"{len(trials)} candidates, none of which did; {best.candidate}: {best.note}",
-            fix="pass n_modes=4, drift='diagonal' and basis='domain', or check the domain",
-        )  # fmt: skip
-    rough = None
-    if best.candidate.basis == "patterns":
-        plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
-        rough = learn(fields, recipe, plain[0].candidate) if plain else None
-    law = learn(fields, recipe, best.candidate, rough)
-    moments = law_moments(law, fields, values, grid.places)
-    return law, with_rest(moments, values, grid, best.settings.kernel)
+) -> tuple[Law, Moments, list[Trial]]:
+    """The law of the best trial learned from all values, and what it says about them.
+
+    Where that cannot be learned from all values, the next best one; the trials come back with the
+    one that was taken first.
+    """
+    notes = [f"{trials[0].candidate}: {trials[0].note}"]
+    for best in [trial for trial in trials if np.isfinite(trial.crps)]:
+        try:
+            law = learn(fields, recipe, best.candidate, _rough(trials, best, fields, recipe))
+            moments = law_moments(law, fields, values, grid.places)
+        except (SpdeLawError, np.linalg.LinAlgError) as error:
+            notes.append(f"{best.candidate}: {error}")
+            continue
+        others = [trial for trial in trials if trial is not best]
+        return law, with_rest(moments, values, grid, best.settings.kernel), [best, *others]
+    raise ConvergenceError(
+        "fill", expected="a law that predicts held-out values",
+        got=f"{len(trials)} candidates, none of which did; {notes[-1]}",
+        fix="pass n_modes=4, drift='diagonal' and basis='domain', or check the domain",
+    )  # fmt: skip
+
+
+def _rough(trials: list[Trial], best: Trial, fields: xr.DataArray, recipe: Recipe) -> Law | None:
+    """The best law on the domain, where patterns need the record without gaps."""
+    plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
+    if best.candidate.basis != "patterns" or not plain:
+        return None
+    return learn(fields, recipe, plain[0].candidate)
 
 
 def _shown(

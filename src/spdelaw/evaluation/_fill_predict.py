@@ -9,6 +9,7 @@ are those under which held-out values are likeliest.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +72,10 @@ class Moments(NamedTuple):
 
 def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -> Moments:
     """What the law alone says given the fields; ``values`` are these, flat (P, T, M)."""
-    found = law.with_info(labels={}).reconstruct(fields)
+    plain = law.with_info(labels={})
+    if law.rest is None:  # else the law knows its points one by one
+        plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
+    found = plain.reconstruct(fields)
     mean, std = (
         places.flatten(found[name].transpose(*fields.dims).values) for name in ("mean", "std")
     )

@@ -1,9 +1,14 @@
-"""The door of a fit: what numerical libraries raise inside leaves it as one clear error."""
+"""The door of a fit: what numerical libraries raise inside leaves it as one clear error.
+
+Their warnings about overflow stay inside: a search tries numbers that it then leaves again.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+
+import numpy as np
 
 from spdelaw.errors import ConvergenceError, SpdeLawError
 
@@ -12,7 +17,8 @@ from spdelaw.errors import ConvergenceError, SpdeLawError
 def clear_errors() -> Iterator[None]:
     """Turn an overflow, a matrix that cannot be factorised and the like into `ConvergenceError`."""
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     except SpdeLawError:
         raise
     except (ArithmeticError, ValueError) as error:  # LinAlgError is a ValueError

@@ -66,6 +66,7 @@ class Ends:
     n_evaluations: int
 
 
+@np.errstate(all="ignore")  # far out a likelihood may overflow: such a point is no end
 def likelihood_ends(found: Estimate, n_modes: int, level: float) -> Ends:
     """Ends of the intervals of all numbers that their standard errors say too little about."""
     z, ends = float(scipy.special.ndtri(0.5 * (1.0 + level))), dict[str, Array]()
@@ -79,8 +80,7 @@ def likelihood_ends(found: Estimate, n_modes: int, level: float) -> Ends:
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
             own = value + z * error * np.array([-1.0, 1.0])
-        with np.errstate(over="ignore"):
-            own = np.exp(own) if number.is_log else own
+        own = np.exp(own) if number.is_log else own
         if number.mode is None:
             ends[number.name] = own
         else:

@@ -20,6 +20,8 @@ Array = np.ndarray
 
 #: Step of the differences, in standard errors, and the most that a coordinate moves by.
 STEP, LARGEST_STEP = 0.02, 0.05
+#: Means are at most so many times larger than the data.
+OUT_OF_SIGHT = 1e3
 
 
 def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
@@ -48,6 +50,7 @@ def around_mean(
     *,
     anchored: bool,
     centre: Array,
+    size: float,
     spread: bool = True,
 ) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
@@ -58,9 +61,12 @@ def around_mean(
         likelihood: of a law around a mean.
         anchored: whether the initial mean is that of the state.
         centre: what was taken off the data before, (N,).
+        size: of the data around it. Where nothing decays within the record, a mean far away is a
+            trend, and sums with so large a number in them have no digits left for the likelihood.
         spread: False leaves out how the mean follows the other parameters.
     """
     value, given = mean_given(found.state_space)
+    value = np.clip(value, -OUT_OF_SIGHT * size, OUT_OF_SIGHT * size)
     space = with_mean(found.state_space, value, anchored)
     slopes = np.zeros((len(value), found.columns.shape[1]))
     if spread:

@@ -209,6 +209,7 @@ class Problem:
             lambda p: plain.likelihood(data, p),
             anchored=self.anchored,
             centre=self.centre,
+            size=float(np.abs(self.rough).max()),
             spread=self.polish,
         )
 

@@ -195,7 +195,7 @@ def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
 def _density(law: Law, sight: Sight) -> Density:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = sight.observed
-    values, basis = observed.values, observed.basis(law.n_modes)
+    values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
     space, unresolved, weights = law.state_space, law.unresolved_variance, None
     if isinstance(sight, Behind) and sight.point_variance is not None:
         weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)

@@ -185,8 +185,8 @@ def states_of(observed: Observed, n_modes: int) -> States | None:
         spare = int(s.n_values) - c.size
         left = _left(s.outside, spare, s.energy)
         return States(observed, c, (phi**2).sum(0), left, spare > 0 and not left, s)
-    values = observed.values
-    check_change_with_gaps(values)
+    values = np.asarray(observed.values)
+    check_change_with_gaps(observed._replace(values=values))
     collapsed = collapse(values, observed.times, observed.basis(n_modes))
     c = np.full((*values.shape[:2], n_modes), np.nan)
     for block in collapsed.blocks:
@@ -228,8 +228,9 @@ def noise_score(fit: SemilinearFit, c: Array, times: Array, gram: Array) -> floa
 
 
 def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
-    values, known, weights, variance = observed.values, model.known_variance, None, None
-    check_change_with_gaps(values)
+    values, known = np.asarray(observed.values), model.known_variance
+    weights, variance = None, None
+    check_change_with_gaps(observed._replace(values=values))
     if isinstance(known, np.ndarray):
         variance, weights, known = known, point_weights(known, len(observed.points)), 1.0
     basis, products = observed.basis(n_modes), observed.products(n_modes)

@@ -126,6 +126,7 @@ class StatisticsProblem:
             lambda p: evaluate_statistics(self.statistics, p),
             anchored=self.anchored,
             centre=self.centre,
+            size=float(np.abs(self.rough).max()),
             spread=self.polish,
         )
 
