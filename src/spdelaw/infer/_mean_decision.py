@@ -75,9 +75,14 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
         except ConvergenceError:
             raise wrong from None
     decision = _from_zero(problem, found)
-    if decision.answer == "zero":
-        return _said(problem, decision), found
-    return _around_mean(pose, around, decision)
+    if decision.answer == "constant":
+        other, better = _around_mean(pose, around, decision)
+        if better.optimum.converged or not found.optimum.converged:
+            return other, better
+        # Modes that the points cannot tell apart have no mean each, and no maximum with one.
+        compared = {**decision.compared, "converged_with_mean": 0.0}
+        decision = Decision("zero", compared)
+    return _said(problem, decision), found
 
 
 def _knows_start(model: Model) -> bool:
