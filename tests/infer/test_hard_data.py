@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import spdelaw as sl
 from spdelaw.model import collapse, evaluate_likelihood, linear_state_space
@@ -113,3 +114,12 @@ def test_own_times_with_gaps_and_dense_drift_end_in_a_law():
     law = sl.fit(fields, HEAT.domain, 3, drift="dense", nuisance=0)
     assert np.isfinite(law.info["log_likelihood"])
     assert (np.linalg.eigvals(law.linear.drift).real > 0).all()
+
+
+def test_a_gaussian_start_of_paths_that_start_alike():
+    """Its spread would be zero and its density infinite: the law starts where they all start."""
+    heat = sl.catalogue.heat(n_modes=3)
+    fields = sl.simulate(heat, 40, seed=0)
+    law, same = (sl.fit(fields, heat.domain, 3, initial=word) for word in ("gaussian", "auto"))
+    assert law.info["decisions"]["initial_state"]["answer"] == "deterministic"
+    xr.testing.assert_allclose(law.parameters, same.parameters)

@@ -140,6 +140,8 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
     moments = _moments(s, model)
     diagonal = np.diagonal(moments.spread) if moments.spread.ndim == 2 else moments.spread
     kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
+    if kind.answer == "gaussian" and _starts_alike(model, diagonal, moments.energy):
+        kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
     known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     parametrisation = parametrise(
         model,
@@ -154,6 +156,13 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
     decisions = {"initial_state": kind}
     found = StatisticsProblem(s, parametrisation, moments, model, decisions)
     return dataclasses.replace(found, has_mean=has_mean, centre=centre)
+
+
+def _starts_alike(model: Model, spread: Array, energy: Array) -> bool:
+    """Whether a spread of first states would be estimated as zero, where densities are infinite."""
+    said = [*(model.fixed or {}), *(model.priors or {})]
+    is_said = any(name.startswith("initial") for name in said)
+    return not is_said and not (spread > SAME_START * energy).any()
 
 
 def rough_mean(s: Statistics) -> Array:
