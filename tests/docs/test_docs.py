@@ -95,6 +95,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # builds the site, which runs every page once more
 def test_site_stands_alone(site):
     theory = (site / "theory.html").read_text(encoding="utf-8")
     assert theory.count("<math ") > 40
@@ -104,6 +105,7 @@ def test_site_stands_alone(site):
         assert FROM_NETWORK.findall(page.read_text(encoding="utf-8")) == [], page.name
 
 
+@pytest.mark.slow
 @in_browser
 def test_search_works_from_the_file_system(site, tmp_path):
     """As a reader does: the page is opened as a file, words are typed, a hit is there."""
