@@ -94,9 +94,10 @@ def test_an_evaluation_has_as_many_tasks_as_blocks(client, monkeypatch):
         return found
 
     monkeypatch.setattr(_problem, "evaluate_likelihood", counted)
-    # Around a mean the response of each block is a task of its own.
-    fit(gappy().chunk(path=8), 3, executor=client, mean="zero")
-    assert set(called) == {(3, 3)}
+    fit(gappy().chunk(path=8), 3, executor=client)
+    # The first one also waits for the blocks to be made.
+    assert called[0][0] == 3
+    assert set(called[1:]) == {(3, 3)}
 
 
 def _settled(client, expected):
