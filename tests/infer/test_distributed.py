@@ -95,9 +95,11 @@ def test_an_evaluation_has_as_many_tasks_as_blocks(client, monkeypatch):
 
     monkeypatch.setattr(_problem, "evaluate_likelihood", counted)
     fit(gappy().chunk(path=8), 3, executor=client)
-    # The first one also waits for the blocks to be made.
-    assert called[0][0] == 3
-    assert set(called[1:]) == {(3, 3)}
+    # One of blocks that have just been made also waits for them to be made.
+    waits = [tasks for _, tasks in called if tasks != 3]
+    assert all(blocks == 3 for blocks, _ in called)
+    assert set(waits) <= {6}
+    assert len(waits) < 0.05 * len(called)
 
 
 def _settled(client, expected):
