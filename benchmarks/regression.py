@@ -57,7 +57,7 @@ NAMED_CHANGES: dict[str, str] = {
 #: Fits that are better than those of 0.1, with the reason; they are not compared.
 IMPROVED = {
     "prepare": "a point that never changes is scaled by 1, not by its rounding",
-    "one_path_noisy_gaps": "standard errors of the curvature at the maximum, not beside it",
+    "one_path_noisy_gaps": "no nuisance modes, as the data were made; 0.1 took 13 for 4 nats",
 }
 #: What is said of fits with numbers whose interval is that of the profile of the likelihood, new in
 #: 0.2 where a logarithm has a standard error above 0.1: their ends are not compared. That they are
@@ -149,7 +149,7 @@ def _row(name: str, old: Record | None, laws: Path) -> Row:
     row = judge(name, old, new, NAMED_CHANGES.get(name, ""), NAMED_ON_FILE.get(name, ""))
     if row.is_same and profiled:
         row = row._replace(verdict=f"{row.verdict}; {PROFILED.format(len(profiled))}")
-    if row.verdict == "DIFFERS: fit" and name in IMPROVED:
+    if row.verdict.startswith(("DIFFERS: fit", "DIFFERS: decided")) and name in IMPROVED:
         return row._replace(verdict=f"OK: {IMPROVED[name]}")
     return row
 
