@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from spdelaw.cli import _options, _prepare
+from spdelaw.cli import _domain, _options, _prepare
 from spdelaw.cli._config import Config, lines_named
-from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._fit import observation_noise_of, said_once, with_source
 from spdelaw.cli._law_file import domain_name, law_document, show_notes, show_terms
 from spdelaw.cli._options import names_of, one_of, word_or_count
@@ -45,21 +45,12 @@ def command(
             "derivatives where the domain has them."
         ),
     ] = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); guessed."),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None, typer.Option(help="Ends of the interval; guessed.")
-    ] = None,
-    boundary: Annotated[
-        str | None, typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side.")
-    ] = None,
-    sides: Annotated[
-        str | None, typer.Option(help="Ends of a box, two per dim with commas; guessed.")
-    ] = None,
-    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
-    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
+    domain: _domain.DomainName = None,
+    bounds: _domain.Bounds = None,
+    boundary: _domain.Boundary = None,
+    sides: _domain.Sides = None,
+    radius: _domain.Radius = None,
+    centre: _domain.Centre = None,
     modes: Annotated[str, typer.Option(help="Modes of the law, or auto.")] = "auto",
     observation_noise: Annotated[
         str,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 import xarray as xr
 
 from spdelaw.cli._fields import stored_domain
@@ -25,6 +26,29 @@ OPTIONS = {
 }
 NAMES = tuple(OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
+#: Options of every command that takes a domain.
+DomainName = Annotated[
+    str | None,
+    typer.Option(
+        "--domain",
+        help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
+        "by default the equation in the file, or guessed.",
+    ),
+]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
+]
+Boundary = Annotated[
+    str | None,
+    typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
+]
+Sides = Annotated[
+    str | None,
+    typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
+]
+Radius = Annotated[float | None, typer.Option(help="Of the disk or the sphere.")]
+Centre = Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")]
 #: Part of the radius of a disk from which points are at its rim, and the mean square there,
 #: relative to that of the whole, below which the field is zero.
 RIM, PINNED = 0.95, 0.02

@@ -10,14 +10,14 @@ import numpy as np
 import typer
 import xarray as xr
 
-from spdelaw.cli import _options, _prepare
-from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli import _domain, _options, _prepare
+from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._law_file import domain_name
 from spdelaw.cli._options import one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
-from spdelaw.cli._target import check_room, check_target
+from spdelaw.cli._target import check_room, check_target, needed
 from spdelaw.cli._written import report_written
 from spdelaw.data import Columns, write
 from spdelaw.errors import InputError
@@ -53,19 +53,12 @@ def command(
     lat_column: _options.LatColumn = None,
     x_column: _options.XColumn = None,
     y_column: _options.YColumn = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(NAMES)}, or a .json; guessed by default."),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None, typer.Option(help="Ends of the interval; guessed.")
-    ] = None,
-    boundary: Annotated[
-        str | None, typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side.")
-    ] = None,
-    sides: Annotated[str | None, typer.Option(help="Ends of a box, two per dim; guessed.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
-    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
+    domain: _domain.DomainName = None,
+    bounds: _domain.Bounds = None,
+    boundary: _domain.Boundary = None,
+    sides: _domain.Sides = None,
+    radius: _domain.Radius = None,
+    centre: _domain.Centre = None,
     modes: Annotated[
         str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
     ] = "auto",
@@ -121,7 +114,7 @@ def command(
     columns = Columns(
         time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
     )
-    target = _target(out, force, dry_run)
+    target = None if dry_run else check_target(needed(out, "filled.nc"), force=force)
     n_modes = word_or_count("--modes", modes, "auto", 1)
     settings: dict[str, Any] = {
         "basis": None if basis is None else one_of("--basis", basis, BASES),
@@ -152,18 +145,6 @@ def command(
         data=str(file), guesses=guesses, candidates=_rows(found), chosen=_rows(found)[0],
         chosen_by=found.data.attrs["chosen_by"],
     )  # fmt: skip
-
-
-def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
-    """The file to write; None for a dry run."""
-    if dry_run:
-        return None
-    if out is None:
-        raise InputError(
-            "--out", expected="the name of the file to write", got="nothing",
-            fix="pass --out filled.nc, or --dry-run to see what would be filled",
-        )  # fmt: skip
-    return check_target(out, force=force)
 
 
 def _limit(seconds: float) -> float | None:

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from spdelaw.cli import _dask, _options, _prepare
+from spdelaw.cli import _dask, _domain, _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._dask import machines
-from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._fields import columns_text
 from spdelaw.cli._law_file import (
     domain_name,
@@ -29,7 +29,7 @@ from spdelaw.cli._options import names_of, one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
-from spdelaw.cli._target import check_law_target
+from spdelaw.cli._target import check_law_target, needed
 from spdelaw.data import Columns, fingerprint, read, read_dataset
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
@@ -101,27 +101,12 @@ def command(
     lat_column: _options.LatColumn = None,
     x_column: _options.XColumn = None,
     y_column: _options.YColumn = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(
-            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
-            "by default the equation in the file, or guessed."
-        ),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
-    ] = None,
-    boundary: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
-    ] = None,
-    sides: Annotated[
-        str | None,
-        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
-    ] = None,
-    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
-    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None,
+    domain: _domain.DomainName = None,
+    bounds: _domain.Bounds = None,
+    boundary: _domain.Boundary = None,
+    sides: _domain.Sides = None,
+    radius: _domain.Radius = None,
+    centre: _domain.Centre = None,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -243,7 +228,7 @@ def command(
         time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
     )
     with lines_named(ctx):
-        target = _target(out, force, dry_run)
+        target = None if dry_run else check_law_target(needed(out, "heat.law"), force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
             "observation_noise": observation_noise_of(observation_noise),
@@ -296,18 +281,6 @@ def command(
         seconds=seconds,
         law=law_document(law),
     )  # fmt: skip
-
-
-def _target(out: Path | None, force: bool, dry_run: bool) -> Path | None:
-    """Where the law goes; None for a dry run."""
-    if dry_run:
-        return None
-    if out is None:
-        raise InputError(
-            "--out", expected="the name of the law to write", got="nothing",
-            fix="pass --out heat.law, or --dry-run to see what would be fitted",
-        )  # fmt: skip
-    return check_law_target(out, force=force)
 
 
 def with_source(law: Law, file: Path, fields: xr.DataArray | None, columns: Columns) -> Law:

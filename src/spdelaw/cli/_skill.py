@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from spdelaw.cli import _options, _prepare
+from spdelaw.cli import _domain, _options, _prepare
 from spdelaw.cli._config import Config, lines_named
-from spdelaw.cli._domain import BOUNDARIES, NAMES, Asked, choose_domain
+from spdelaw.cli._domain import NAMES, Asked, choose_domain
 from spdelaw.cli._options import one_of, positive, word_or_count
 from spdelaw.cli._output import Output, file_size, human_size
 from spdelaw.cli._source import read_source
@@ -59,13 +59,11 @@ def command(
         str | None,
         typer.Option(help=f"One of {', '.join(NAMES)}, a .json, or eof for patterns of the data."),
     ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None, typer.Option(help="Ends of the interval.")
-    ] = None,
-    boundary: Annotated[str | None, typer.Option(help=", ".join(BOUNDARIES))] = None,
-    sides: Annotated[str | None, typer.Option(help="Ends of a box, two per dim.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None,
-    centre: Annotated[str | None, typer.Option(help="Of the disk.")] = None,
+    bounds: _domain.Bounds = None,
+    boundary: _domain.Boundary = None,
+    sides: _domain.Sides = None,
+    radius: _domain.Radius = None,
+    centre: _domain.Centre = None,
     modes: Annotated[
         str, typer.Option(help="A number, several to choose from with commas, or auto.")
     ] = "auto",

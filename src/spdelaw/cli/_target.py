@@ -16,6 +16,16 @@ FIGURES = (".png", ".pdf", ".svg")
 MEMORY_SHARE = 0.5
 
 
+def needed(out: Path | None, example: str) -> Path:
+    """What ``--out`` names; it may be left out for a dry run alone."""
+    if out is None:
+        raise InputError(
+            "--out", expected="the name of what to write", got="nothing",
+            fix=f"pass --out {example}, or --dry-run to see what would be done",
+        )  # fmt: skip
+    return out
+
+
 def check_target(path: Path, *, force: bool) -> Path:
     """Return a path that can be written to, or raise `FileError`."""
     if path.suffix not in FORMATS:
