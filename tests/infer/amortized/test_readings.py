@@ -32,13 +32,15 @@ def fit(data, **settings):
 # ------------------------------------------------------------------ the loss
 
 
+@pytest.mark.parametrize("scale", ["per_value", "per_time"])
 @pytest.mark.parametrize("data", [fields(5), with_gaps(n_paths=5)], ids=["complete", "gaps"])
-def test_a_loss_per_value_is_the_sum_over_their_number(data):
+def test_a_loss_per_value_or_time_is_the_sum_over_their_number(data, scale):
     terms = elbo(model_of(), paths_of(data), noise_of(5))
     total = terms.loss(make_config(**SMALL))
-    each = terms.loss(make_config(**SMALL, loss_scale="per_value"))
+    each = terms.loss(make_config(**SMALL, loss_scale=scale))
     n_values = np.isfinite(data.values).sum() / 5
-    assert each.item() * n_values == pytest.approx(total.item(), rel=1e-12)
+    n = n_values if scale == "per_value" else n_values / data.sizes["x"]
+    assert each.item() * n == pytest.approx(total.item(), rel=1e-12)
 
 
 def test_divergences_as_means_stand_beside_a_likelihood_per_value():

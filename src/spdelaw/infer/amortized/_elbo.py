@@ -26,6 +26,7 @@ class Elbo(NamedTuple):
         kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
         kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
         n_values: observed values, (P,) or (1,).
+        n_points: points of the grid.
         at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
             The field there is known, so the variance runs to zero and this has no upper bound.
     """
@@ -34,6 +35,7 @@ class Elbo(NamedTuple):
     kl_initial: Tensor
     kl_chaos: Tensor
     n_values: Tensor
+    n_points: int
     at_zeros: Tensor
 
     def bound(self) -> Tensor:
@@ -48,15 +50,21 @@ class Elbo(NamedTuple):
     def objective(self, config: AmortizedConfig) -> Tensor:
         """What is maximised, (P,): the weighted bound at the scale that the config asks for.
 
-        ``l - w0 KL0 - w1 KL1``, or that divided by the number of values; with divergences that
-        are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
+        ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
+        that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
-        scale = self.n_values.mean() if config.loss_scale == "per_value" else 1.0
+        scale = self._scale(config.loss_scale)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
         kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
         return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
+
+    def _scale(self, word: str) -> Tensor | float:
+        """What the objective is divided by: 1, the values of a path, or the times of a point."""
+        if word == "sum":
+            return 1.0
+        return self.n_values.mean() / (self.n_points if word == "per_time" else 1)
 
     def loss(self, config: AmortizedConfig) -> Tensor:
         """Mean over paths of minus the objective."""
@@ -100,9 +108,10 @@ def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, square
     """All terms, from the squared residuals (P, M)."""
     counts = _counts(paths)
     density = gaussian_log_densities(squares, counts, model.log_observation_variance())
-    n_values = counts.expand(-1, squares.shape[1]).sum(1)
-    at_zeros = density[:, model.zeros].sum(1)
-    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, -0.5 * at_zeros)
+    n_points = squares.shape[1]
+    n_values = counts.expand(-1, n_points).sum(1)
+    at_zeros = -0.5 * density[:, model.zeros].sum(1)
+    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, n_points, at_zeros)
 
 
 def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
