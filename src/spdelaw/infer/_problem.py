@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
 from spdelaw.infer._spectrum_starts import second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
-from spdelaw.law import Density, Numbers, log_density
+from spdelaw.law import Numbers, log_density
 from spdelaw.model import (
     Collapsed,
     Evaluation,
@@ -236,11 +237,10 @@ class Problem:
             seconds=seconds,
         )
 
-    def _density(self, found: Estimate, unresolved: float) -> Density:
+    def _density(self, found: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of what has one where they have none."""
         if self.design.keep is not None:
-            of = Numbers("components", int(self.collapsed.n_values))
-            return Density(found.log_likelihood, of)
+            return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
