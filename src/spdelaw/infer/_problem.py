@@ -12,7 +12,7 @@ import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import AbstractCoordinates, Free, OperatorTied, PowerTied
+from spdelaw.infer._coordinates import AbstractCoordinates, OperatorTied, PowerTied, Single
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
@@ -306,14 +306,16 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     n = problem.parametrisation.n_modes
     if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
         return
-    yield from _from_simpler(problem, drift=Free("eigenvalue", n), noise=Free("noise_variance", n))
+    yield from _from_simpler(
+        problem, drift=Single("eigenvalue", n), noise=Single("noise_variance", n)
+    )
 
 
 def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
     """The maximum of a simpler model of the same data as a point of this one."""
     parts = problem.parametrisation.parts
     if "initial_variance" in parts:
-        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
+        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
     few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
     model = dataclasses.replace(
         problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
