@@ -6,12 +6,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import AbstractCoordinates, Free, OperatorTied, PowerTied
+from spdelaw.infer._coordinates import AbstractCoordinates, OperatorTied, PowerTied, Single
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Decision, Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
@@ -28,7 +29,7 @@ from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
 from spdelaw.infer._spectrum_starts import second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
-from spdelaw.law import Density, Numbers, log_density
+from spdelaw.law import Numbers, log_density
 from spdelaw.model import (
     Collapsed,
     Evaluation,
@@ -236,11 +237,10 @@ class Problem:
             seconds=seconds,
         )
 
-    def _density(self, found: Estimate, unresolved: float) -> Density:
+    def _density(self, found: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of what has one where they have none."""
         if self.design.keep is not None:
-            of = Numbers("components", int(self.collapsed.n_values))
-            return Density(found.log_likelihood, of)
+            return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
@@ -306,14 +306,16 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     n = problem.parametrisation.n_modes
     if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
         return
-    yield from _from_simpler(problem, drift=Free("eigenvalue", n), noise=Free("noise_variance", n))
+    yield from _from_simpler(
+        problem, drift=Single("eigenvalue", n), noise=Single("noise_variance", n)
+    )
 
 
 def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
     """The maximum of a simpler model of the same data as a point of this one."""
     parts = problem.parametrisation.parts
     if "initial_variance" in parts:
-        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
+        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
     few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
     model = dataclasses.replace(
         problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"

@@ -49,9 +49,9 @@ class AmortizedConfig(BaseModel):
         warmup_epochs: of the linear warm-up, before each cosine; at most a third of a cycle.
         schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
             cycle ends with the training. Empty: one cycle.
-        loss_scale: "sum" over all values of a path; "per_value" or "per_time": the objective divided
-            by the number of observed values of a path or times of a point, beside which weight decay
-            counts.
+        loss_scale: "sum" over all values of a path; "per_value" or "per_time": the objective
+            divided by the number of observed values of a path or times of a point, beside which
+            weight decay counts.
         kl_scale: "sum" over the coordinates of each divergence, or "mean": their mean, beside the
             likelihood at its own scale.
         variance: what is learned of the observation variance: "log", its logarithm, or "squared",
