@@ -13,6 +13,12 @@ from spdelaw.model._filter import (
     smooth_block,
 )
 from spdelaw.model._forced import without_response
+from spdelaw.model._information import (
+    Tangents,
+    complete_information,
+    expected_information,
+    tangents,
+)
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
@@ -75,6 +81,7 @@ __all__ = [
     "StateSpace",
     "Statistics",
     "Tail",
+    "Tangents",
     "Transitions",
     "chaos_latents",
     "chaos_log_likelihood",
@@ -82,12 +89,14 @@ __all__ = [
     "collapse",
     "collapse_pieces",
     "collect",
+    "complete_information",
     "component_innovations",
     "evaluate_chaos",
     "evaluate_likelihood",
     "evaluate_restricted",
     "evaluate_restricted_statistics",
     "evaluate_statistics",
+    "expected_information",
     "filter_innovations",
     "filter_log_likelihood",
     "filter_scores",
@@ -109,6 +118,7 @@ __all__ = [
     "smooth_states",
     "some_paths",
     "statistics_of_pieces",
+    "tangents",
     "transition_innovations",
     "transitions",
     "white_noise_z",
