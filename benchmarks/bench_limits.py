@@ -22,7 +22,7 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.domain import Multiplied  # isort: skip
-from spdelaw.model import Parameters, collapse, evaluate_likelihood  # isort: skip
+from spdelaw.model import StateSpace, collapse, evaluate_likelihood, linear_state_space  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_limits"
 REPEATS = 7
@@ -90,9 +90,9 @@ def _record(n_modes: int, n_times: int = 3000, side: int = 40) -> tuple[np.ndarr
     return values, times, points, equation
 
 
-def _parameters(equation: sl.SpectralSPDE) -> Parameters:
+def _parameters(equation: sl.SpectralSPDE) -> StateSpace:
     lam, q = np.asarray(equation.eigenvalues), np.asarray(equation.noise_variance)
-    return Parameters(lam, q, np.zeros(len(lam)), q / (2 * lam), np.asarray(0.01), "gaussian")
+    return linear_state_space(lam, q, np.zeros(len(lam)), q / (2 * lam), 0.01, "gaussian")
 
 
 # -- rows --------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ def step_sums(mean: Array, post: Posterior, prior: Prior, n_paths: int) -> StepS
     count = n_paths if which.shape[1] == 1 else 1.0
     n_steps = count * np.bincount(which.ravel(), minlength=n_lengths).astype(float)
     apart = prior.precision.ndim == 2
-    sums = _squares_of(mean, which, n_lengths, apart)
+    sums = squares_of(mean, which, n_lengths, apart)
     before, cross, after = (a + b for a, b in zip(sums[1:], post.spread[1:], strict=True))
     if prior.n_fixed:
         first = post.first
@@ -247,7 +247,7 @@ def step_sums(mean: Array, post: Posterior, prior: Prior, n_paths: int) -> StepS
     return StepSums(n_steps, before, cross, after)
 
 
-def _squares_of(mean: Array, which: Array, n_lengths: int, apart: bool) -> StepSums:
+def squares_of(mean: Array, which: Array, n_lengths: int, apart: bool) -> StepSums:
     """Sums of ``c_t c_t'``, ``c_t c_{t+1}'`` and ``c_{t+1} c_{t+1}'``, or of their diagonals."""
     now, then = mean[:-1], mean[1:]
     if which.shape[1] > 1:  # each path has a clock of its own
