@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from spdelaw._version import __version__
-from spdelaw.data import fingerprint
+from spdelaw.data import checksum
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._clock import Clock
@@ -107,7 +107,7 @@ def _table(state: StateSpace, level: float) -> Any:
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
     n_values = int(np.isfinite(observed.values).sum())
-    of = Numbers("values", n_values, fingerprint(observed.fields))
+    of = Numbers("values", n_values, checksum(observed.fields))
     elbo = found.elbo * observed.n_paths
     seen = without_zeros(observed, job.domain, job.n_modes)
     whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
