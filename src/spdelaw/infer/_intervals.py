@@ -33,6 +33,9 @@ SPECTRA = {
     "noise": "noise_variance",
     "initial_variance": "initial_variance",
 }
+#: Powers of numbers in which r is about a straight line: the information on a decay rate is
+#: ``T / (2 lambda)``, and so is that on a stationary variance through it.
+POWERS = {"eigenvalue": 0.5, "stationary_variance": -0.5}
 #: What follows from drift and noise of a mode, ``q / (2 lambda)``.
 STATIONARY = "stationary_variance"
 
@@ -109,7 +112,8 @@ class _Search:
             value, slope = number.target(self.found.full + self.columns @ u)
             return value, self.columns.T @ slope
 
-        profile = Profile(self.objective, target, self.root.shape[1], number.is_log)
+        power = POWERS.get(number.name, 0.0)
+        profile = Profile(self.objective, target, self.root.shape[1], number.is_log, power)
         top = self.found.optimum.value
         return np.array([profile.end(side, z, top) for side in (-1, 1)])
 
