@@ -24,7 +24,7 @@ from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
 from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._posterior import LogPosterior, estimate
-from spdelaw.infer._spectrum_starts import second_start, smooth_starts
+from spdelaw.infer._spectrum_starts import quiet_starts, second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
 from spdelaw.model import Block, StateSpace, sample_states
 
@@ -48,7 +48,8 @@ def highest(problem: Problem) -> Estimate:
     single = _usable(problem, single_starts(problem))
     coupled = [first, *single] if single or not problem.is_diagonal else []
     drawn = [one for start in coupled for one in _drawn(problem, start)]
-    posteriors = [max([first, *cheap, *single, *drawn], key=LogPosterior.start_value)]
+    tried = ([first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
+    posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
     posteriors += _usable(problem, formula_starts(problem))
     found = _highest(posteriors, problem.polish)
     again = second_start(problem, found) if problem.polish else None
