@@ -84,6 +84,11 @@ class Design(NamedTuple):
         return self.times if self.times.ndim == 1 else self.times[paths]
 
     @property
+    def clock_of_values(self) -> Array:
+        """Times of the values that are here: of a long lazy record its head."""
+        return self.times[..., : self.values.shape[1]]
+
+    @property
     def rows_determine(self) -> bool:
         """Whether every row that observes anything has points to spare for all modes."""
         if self.observed is not None and self.observed.survey is not None:
@@ -98,7 +103,10 @@ class Design(NamedTuple):
 
     def first_times(self, n_times: int) -> Design:
         """The first times of every path."""
-        return self._replace(values=self.values[:, :n_times], times=self.times[..., :n_times])
+        first = self._replace(values=self.values[:, :n_times], times=self.times[..., :n_times])
+        if self.observed is None:
+            return first
+        return first._replace(observed=self.observed.first_times(n_times))
 
     @property
     def origin(self) -> float:

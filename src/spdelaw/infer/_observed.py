@@ -94,11 +94,19 @@ class Observed(NamedTuple):
         return pieces_of(self.values)
 
     def first(self, n_paths: int) -> Array:
-        """The first paths here; of lazy ones no more than `FIRST_BYTES`."""
-        if self.is_lazy:
-            per_path = 8 * int(np.prod(self.values.shape[1:]))
-            n_paths = min(n_paths, max(1, int(FIRST_BYTES / per_path)))
-        return np.asarray(self.values[:n_paths])
+        """The first paths here; of lazy ones no more than `FIRST_BYTES`, of a long one its head."""
+        if not self.is_lazy:
+            return np.asarray(self.values[:n_paths])
+        row = 8 * int(self.values.shape[-1])
+        n_times = max(2, min(self.values.shape[1], int(FIRST_BYTES / row)))
+        n_paths = min(n_paths, max(1, int(FIRST_BYTES / (row * n_times))))
+        return np.asarray(self.values[:n_paths, :n_times])
+
+    def first_times(self, n_times: int) -> Observed:
+        """The first times of every path."""
+        fields = self.fields.isel(time=slice(n_times))
+        values, times = self.values[:, :n_times], self.times[..., :n_times]
+        return self._replace(values=values, times=times, fields=fields, survey=None)
 
     def in_memory(self) -> Observed:
         """The same with all values in the memory of this process, looked at."""

@@ -86,7 +86,9 @@ def log_density(
         floor: least observation variance with which the filter keeps its digits.
     """
     given = (space, unresolved, floor)
-    if isinstance(blocks, Collapsed):
+    if isinstance(blocks, Collapsed) and blocks.records is not None:
+        parts = [(np.arange(n_paths), _of_records(blocks, *given))]
+    elif isinstance(blocks, Collapsed):
         parts = blocks.over(_of_paths, *given)
     else:
         parts = [_of_paths(block, *given) for block in blocks]
@@ -183,6 +185,57 @@ def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> 
     in_span = filtered - _white(outside, 0.0, noise)
     log_gram = np.broadcast_to(log_gram, n_paths)
     return _Parts(in_span, log_gram, inside, outside, misfit, block.log_weight)
+
+
+def _of_records(data: Collapsed, space: StateSpace, unresolved: float, floor: float) -> _Parts:
+    """The same of long records in parts: every number but the filter's is a sum over rows."""
+    r, none = float(space.observation_variance), np.zeros(data.n_paths)
+
+    def summed(pairs: list) -> list[Array]:
+        """Sums over the parts of each path, for each of the numbers of a pair."""
+        out = [none.copy() for _ in pairs[0][1]]
+        for paths, numbers in pairs:
+            for total, number in zip(out, numbers, strict=True):
+                total[paths] += number
+        return out
+
+    misfit, values, weight = summed(data.over_rows(_sums_of_rows))
+    if r >= floor and unresolved == 0:
+        filtered = evaluate_likelihood(data, space).log_likelihood
+        return _Parts(filtered, none, values, none, none, none)
+    if r < floor and space.initial.kind == "deterministic":
+        misfit = misfit + summed(data.over_first_rows(_start_misfit, space.initial.mean))[0]
+        data = data.changed_heads(_unseen_start, space.initial.mean)
+    inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
+    noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
+    outside = values - inside
+    own = space._replace(observation_variance=np.asarray(noise))
+    filtered = evaluate_likelihood(data.changed(_without_misfit), own).log_likelihood
+    in_span = filtered - _white(outside, 0.0, noise)
+    return _Parts(in_span, log_gram, inside, outside, misfit, weight)
+
+
+def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (block.misfit, block.n_values, block.log_weight)
+
+
+def _start_misfit(block: Block, mean: Array) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (_without_start(block, mean)[1],)
+
+
+def _unseen_start(block: Block, mean: Array) -> Block:
+    return _without_start(block, mean)[0]
+
+
+def _without_misfit(block: Block) -> Block:
+    return block._replace(misfit=np.zeros(len(block.paths)))
+
+
+def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    """Ranks, logs of their eigenvalues, and rows that determine some modes and not others."""
+    ranks, log_gram = _ranks(block)
+    broken = ~np.isin(ranks, (0, block.gram.shape[1]))
+    return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
 
 def _filtered(block: Block, space: StateSpace) -> Array:
