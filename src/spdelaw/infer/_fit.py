@@ -13,6 +13,7 @@ from spdelaw.data import (
     Prepared,
     PreparedFields,
     check_plausible,
+    fingerprint,
     hints,
     labels_of,
     place_of,
@@ -95,6 +96,7 @@ def fit(
     model = with_forcing_on_clock(model, observed)
     if prepared is None and isinstance(observed.values, np.ndarray):
         check_plausible(observed.fields)
+    entered = observed
     raw, honoured = observed, "mean" in engine.honours
     observed, model, mean = without_known_mean(observed, model, honoured)
     if not isinstance(model.known_variance, np.ndarray):
@@ -112,6 +114,7 @@ def fit(
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_rest(law, observed, wanted)
     law = law if mean is None else with_known_mean(law, mean, raw)
+    law = _as_entered(law, entered, observed)
     return _with_origin(law, observed, prepared)
 
 
@@ -163,6 +166,19 @@ def _entered(
         return data
     prepared = prepare.learn(data, domain.dims)
     return prepared.apply(data, domain.dims), prepared
+
+
+def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
+    """The law at all times of the data, by whose fingerprint they are known again.
+
+    Points and times at which nothing is seen are part of both.
+    """
+    if entered.fields.shape == used.fields.shape:
+        return law
+    if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
+        of = {**law.info["log_likelihood_of"], "fingerprint": fingerprint(entered.fields)}
+        law = law.with_info(log_likelihood_of=of)
+    return dataclasses.replace(law, times=np.unique(entered.times))
 
 
 def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:

@@ -134,7 +134,37 @@ class Observed(NamedTuple):
         return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
 
     def where_seen(self) -> Observed:
-        """The same without points that no path ever sees, such as land: they do not exist."""
+        """The same without points and times that no path ever sees: they do not exist."""
+        return self._at_seen_points().at_seen_times()
+
+    def at_seen_times(self) -> Observed:
+        """The same without times at which nothing is seen, but for the first, where paths start.
+
+        A step over them says the same: transitions are exact for steps of any length.
+        """
+        if self.times.ndim == 2:
+            return self
+        seen = self._seen_times()
+        if seen.all():
+            return self
+        survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
+        fields = self.fields.isel(time=seen)
+        values, times = self.values[:, seen], self.times[seen]
+        return self._replace(values=values, times=times, fields=fields, survey=survey)
+
+    def _seen_times(self) -> Array:
+        """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
+        if self.is_lazy:
+            seen = np.ones(len(self.times), bool)
+            seen[1:] = True if self.survey is None else self.survey.rows[1:]
+            return seen
+        seen = ~np.isnan(self.values[0, :, 0])  # most rows are told by one value
+        for t in np.flatnonzero(~seen):
+            seen[t] = t == 0 or not np.isnan(self.values[:, t]).all()
+        return seen
+
+    def _at_seen_points(self) -> Observed:
+        """The same without points that no path ever sees, such as land."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
         observed = self.surveyed() if self.is_lazy else self

@@ -23,6 +23,7 @@ from spdelaw.train._loop import (
     train,
 )
 from spdelaw.train._memory import reused_memory
+from spdelaw.train._processes import Processes, is_first, joined
 from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "ORDER",
     "WEIGHTS",
     "EventFile",
+    "Processes",
     "Progress",
     "Report",
     "Run",
@@ -38,6 +40,8 @@ __all__ = [
     "Snapshot",
     "TrainingInterrupted",
     "find_checkpoint",
+    "is_first",
+    "joined",
     "rate_factor",
     "read_checkpoint",
     "reporter",
