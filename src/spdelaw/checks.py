@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from spdelaw.errors import InputError
 
-__all__ = ["from_settings", "instance", "one_of", "positive", "probability", "whole"]
+__all__ = ["from_settings", "instance", "numbers", "one_of", "positive", "probability", "whole"]
 
 T = TypeVar("T")
 
@@ -59,6 +61,14 @@ def instance(what: str, value: Any, kind: type[T], fix: str) -> T:
         expected = f"{article} {kind.__name__}"
         raise InputError(what, expected=expected, got=type(value).__name__, fix=fix)
     return value
+
+
+def numbers(value: Any) -> np.ndarray:
+    """The value as a float array, a single NaN where it holds anything but numbers."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
 
 
 def from_settings(

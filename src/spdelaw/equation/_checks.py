@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.checks import numbers
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -14,12 +15,9 @@ Array = np.ndarray
 def check_part(what: str, given: Any, kind: type) -> None:
     """Refuse anything but ``kind`` or None."""
     if given is not None and not isinstance(given, kind):
-        raise EquationError(
-            what,
-            expected=f"a {kind.__name__}",
-            got=type(given).__name__,
-            fix=f"build it with sl.{kind.__name__}(...)",
-        )
+        expected, got = f"a {kind.__name__}", type(given).__name__
+        fix = f"build it with sl.{kind.__name__}(...)"
+        raise EquationError(what, expected=expected, got=got, fix=fix)
 
 
 def frozen(values: Array) -> Array:
@@ -33,16 +31,10 @@ def frozen(values: Array) -> Array:
 
 def check_times(times: Any) -> Array:
     """Times as float64, strictly increasing, or raise `EquationError`."""
-    try:
-        t = np.atleast_1d(np.asarray(times, dtype=float))
-    except (TypeError, ValueError) as error:
-        raise EquationError(
-            "times", expected="numbers", got=repr(times), fix="np.linspace(0, 1, 201)"
-        ) from error
+    t = np.atleast_1d(numbers(times))
     if t.ndim != 1 or t.size == 0 or not np.isfinite(t).all() or (np.diff(t) <= 0).any():
-        raise EquationError(
-            "times", expected="a strictly increasing vector of finite times",
-            got=f"shape {t.shape}" if t.ndim != 1 or t.size == 0 else "unsorted, repeated or NaN",
-            fix="np.unique(times), or np.linspace(0, 1, 201)",
-        )  # fmt: skip
+        got = f"shape {t.shape}" if t.ndim != 1 or t.size == 0 else "unsorted, repeated or NaN"
+        expected = "a strictly increasing vector of finite times"
+        fix = "np.unique(times), or np.linspace(0, 1, 201)"
+        raise EquationError("times", expected=expected, got=got, fix=fix)
     return t

@@ -14,7 +14,6 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import (
     Dynamics,
     Forcing,
-    Gaussian,
     InitialState,
     Linear,
     SpectralSPDE,
@@ -131,18 +130,13 @@ class Law:
     @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
-        d, start = self.linear, self.initial
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(start.mean, start.covariance),
-            "deterministic": start.mean,
-        }[start.kind]
+        d = self.linear
         return SpectralSPDE(
             self.domain,
             d.n_modes,
             d.drift,
             noise=d.noise,
-            initial=initial,
+            initial=self.initial.given,
             times=self.times,
             initial_time=float(self.times[0]),
             label="learned law",
