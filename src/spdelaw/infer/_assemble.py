@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import time
 import warnings
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spdelaw._version import __version__
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
@@ -27,6 +25,7 @@ from spdelaw.law import (
     coordinates_dataset,
     density_entries,
     parameters_dataset,
+    software,
     statistics_density,
 )
 
@@ -133,12 +132,7 @@ def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[s
             "slope_without_end": float(found.optimum.uphill),
         },
         "seconds": {k: round(v, 4) for k, v in fit.seconds.items()},
-        "version": __version__,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
+        **software(scipy),
     }
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw._version import __version__
 from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
@@ -21,6 +20,7 @@ from spdelaw.law import (
     density_entries,
     log_density,
     parameters_dataset,
+    software,
     statistics_density,
 )
 from spdelaw.model import Statistics
@@ -167,7 +167,7 @@ def _info(
         "robust_errors": fit.robust_errors,
         "term_covariance": _term_covariance(fit),
         "warnings": said,
-        "version": __version__,
+        **software(),
     }
 
 

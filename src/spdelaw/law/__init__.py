@@ -10,7 +10,7 @@ from spdelaw.law._likelihood import Numbers, density_entries, log_density, stati
 from spdelaw.law._load import load
 from spdelaw.law._observations import Observations, noise_at, noisy_state_space, observe
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
-from spdelaw.law._provenance import Provenance
+from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
@@ -44,6 +44,7 @@ __all__ = [
     "rmse",
     "smooth_fields",
     "smooth_rest",
+    "software",
     "statistics_density",
     "to_clock",
     "to_user",

@@ -23,7 +23,6 @@ class Job:
     Attributes:
         observed: training paths.
         held_out: paths that score the epochs.
-        domain: where they live.
         n_modes: N.
         model: what is assumed.
         config: of the preset.
@@ -36,7 +35,6 @@ class Job:
 
     observed: Observed
     held_out: Observed
-    domain: AbstractDomain
     n_modes: int
     model: Model
     config: Any
@@ -45,6 +43,11 @@ class Job:
     level: float = 0.95
     seed: int = 0
     threads: int = 1
+
+    @property
+    def domain(self) -> AbstractDomain:
+        """Where the paths live."""
+        return self.observed.domain
 
     @property
     def clock(self) -> Clock:
