@@ -40,7 +40,7 @@ def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     lam = as_floating(eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:
         raise InputError(
-            "eigenvalues", expected="one number a mode, shape (N,)",
+            "eigenvalues", expected="one number per mode, shape (N,)",
             got=f"shape {tuple(lam.shape)}", fix="pass equation.eigenvalues",
         )  # fmt: skip
     if xp is np and not np.isfinite(lam).all():

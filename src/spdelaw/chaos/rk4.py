@@ -67,7 +67,7 @@ def rk4_states(
     initial: Any,
     n_time: int,
 ) -> Array:
-    """The paper's latent state, ``d = N (1 + K L)`` numbers a path; (T, paths, 1 + K L, N).
+    """The paper's latent state, ``d = N (1 + K L)`` numbers per path; (T, paths, 1 + K L, N).
 
     Entry 0 of the third axis is the zero order, started from the path's own z0; then come the
     first-order propagators, l running fastest.

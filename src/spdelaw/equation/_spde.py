@@ -41,7 +41,7 @@ class SpectralSPDE:
         noise: formula for ``q_n`` such as `PowerLaw`, the numbers, or the covariance ``Q`` (N, N).
         initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
-        n_points: size of the grid used where none is given, a dim; the domain's own by default.
+        n_points: size of the grid per dim, used where none is given; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
         forcing: `Forcing`; it acts from ``initial_time`` on.
@@ -277,7 +277,7 @@ class SpectralSPDE:
         return xr.DataArray(places.unflatten(values), coords, ("time", *places.dims))
 
     def default_grid(self) -> Array:
-        """The domain's regular grid with ``n_points`` points a dim."""
+        """The domain's regular grid with ``n_points`` points per dim."""
         return self.domain.grid(self.n_points)
 
     def with_modes(self, n_modes: int) -> SpectralSPDE:

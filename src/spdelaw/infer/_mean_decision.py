@@ -33,7 +33,7 @@ LEVEL = 0.01
 #: ties them to zero: a path without a mean that is slow enough to get there (decay over the record
 #: 0.05) stays there once in 6,000 cases.
 FAR, BEYOND = 3.0, 30.0
-#: Mean and variance, a mode, of what steps lose by chance where their start is stationary, and how
+#: Mean and variance per mode of what steps lose by chance where their start is stationary, and how
 #: many deviations more they may lose.
 LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
 

@@ -71,7 +71,7 @@ class AmortizedConfig(BaseModel):
         weight_decay: of all parameters.
         kl_initial, kl_chaos: weights of the two Kullback-Leibler terms.
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
-        expectation: of the log-likelihood under the posterior, one draw a path ("sampled") or
+        expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
         select_by: what the best checkpoint has least of on the validation paths: "relative_l2"
             of the reconstruction, or "loss".
@@ -212,11 +212,11 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, yaml.YAMLError) as error:
         raise FileError(
             str(path), expected="a readable YAML file", got=f"{type(error).__name__}: {error}",
-            fix="write one setting a line, such as 'epochs: 500'",
+            fix="write one setting per line, such as 'epochs: 500'",
         ) from error  # fmt: skip
     if not isinstance(values, dict):
         raise FileError(
             str(path), expected="settings by name", got=type(values).__name__,
-            fix="write one setting a line, such as 'epochs: 500'",
+            fix="write one setting per line, such as 'epochs: 500'",
         )  # fmt: skip
     return values
