@@ -38,8 +38,8 @@ class Empirical(TabulatedDomain):
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
         n_modes: how many patterns.
-        weights: None for equal ones, one per point, or a domain, such as ``sl.Sphere()``, whose rule
-            on the grid gives them (area weights).
+        weights: None for equal ones, one per point, or a domain, such as ``sl.Sphere()``, whose
+            rule on the grid gives them (area weights).
         dims: spatial coordinates; by default all dims but path and time.
         seed: of the random directions.
 
