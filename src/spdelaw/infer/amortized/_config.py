@@ -68,7 +68,9 @@ class AmortizedConfig(BaseModel):
         n_embedding: width of the time embedding.
         encoder_rate, dynamics_rate, variance_rate: learning rates of the encoder's weights, of
             lambda and q, and of the observation variances.
-        weight_decay: of all parameters.
+        weight_decay: in units of the loss.
+        decay_of: what decays: "all" parameters, or the weights of the "encoder" alone and not
+            lambda, q and the observation variances.
         kl_initial, kl_chaos: weights of the two Kullback-Leibler terms.
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
         expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
@@ -104,6 +106,7 @@ class AmortizedConfig(BaseModel):
     dynamics_rate: PositiveFloat = 2e-2
     variance_rate: PositiveFloat = 1e-3
     weight_decay: float = Field(1e-4, ge=0)
+    decay_of: Literal["all", "encoder"] = "all"
     kl_initial: float = Field(0.07, ge=0)
     kl_chaos: float = Field(1.3, ge=0)
     propagators: Literal["closed_form", "rk4"] = "closed_form"
