@@ -9,8 +9,8 @@ import numpy as np
 
 from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._checks import frozen
 from spdelaw.equation._forced_response import Drive, pull_back, response
+from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
 
 Array = np.ndarray

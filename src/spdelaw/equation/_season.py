@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import numbers
-from spdelaw.equation._checks import frozen
 from spdelaw.equation._decay import decay_means
+from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
 
 Array = np.ndarray

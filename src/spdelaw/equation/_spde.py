@@ -11,10 +11,9 @@ import xarray as xr
 from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
-from spdelaw.equation._checks import check_part, check_times, frozen
 from spdelaw.equation._description import arguments, describe, in_html, in_words
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._given import resolve_drift, resolve_noise
+from spdelaw.equation._given import check_part, check_times, frozen, resolve_drift, resolve_noise
 from spdelaw.equation._initial import InitialState, resolve_initial
 from spdelaw.equation._linear import Linear
 from spdelaw.equation._season import Season

@@ -20,7 +20,7 @@ from spdelaw.equation import (
     check_times,
 )
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import _citation, _derived, _export, _predict
+from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._lazy import blocks_of, is_lazy
@@ -30,7 +30,7 @@ from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
-from spdelaw.law._text import as_html, as_text
+from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.law._user_units import to_law
 from spdelaw.model import StateSpace, Statistics
 
@@ -313,7 +313,7 @@ class Law:
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""
-        return _citation.citation(self.info)
+        return citation(self.info)
 
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...

@@ -9,14 +9,13 @@ import torch
 
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._gap import (
     truncated_log_likelihood,
     untruncated_log_likelihood,
     without_zeros,
     zeros_of,
 )
-from spdelaw.infer.amortized._job import Job, training_curve
+from spdelaw.infer.amortized._job import Clock, Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
 from spdelaw.law import (

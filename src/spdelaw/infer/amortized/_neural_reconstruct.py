@@ -16,8 +16,8 @@ from spdelaw.errors import DataError
 from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer.amortized._assess import mean_errors, path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._paths import Paths, as_paths
 from spdelaw.law import own_rows
 from spdelaw.train import read_checkpoint
