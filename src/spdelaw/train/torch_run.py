@@ -22,7 +22,7 @@ class TorchRun(Run):
     Args:
         model: its parameters are changed.
         groups: parameters by learning rate, for Adam.
-        weight_decay: of all of them.
+        weight_decay: of all groups that have none of their own.
         processes: that share every batch; this one alone by default.
     """
 
