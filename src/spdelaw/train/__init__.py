@@ -23,10 +23,11 @@ from spdelaw.train._loop import (
     train,
 )
 from spdelaw.train._memory import reused_memory
-from spdelaw.train._processes import Processes, is_first, joined
+from spdelaw.train._processes import ALONE, Processes, is_first, joined
 from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
 
 __all__ = [
+    "ALONE",
     "HOLD_OUT",
     "NOISE",
     "ORDER",

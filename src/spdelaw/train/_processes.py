@@ -57,6 +57,10 @@ class Processes(NamedTuple):
         return numbers
 
 
+#: One process, without torchrun.
+ALONE = Processes()
+
+
 def is_first() -> bool:
     """Whether this process is the one that writes: the only one, or the first of ``torchrun``."""
     return not _started() or int(os.environ["RANK"]) == 0
@@ -65,7 +69,7 @@ def is_first() -> bool:
 def joined() -> Processes:
     """The processes that ``torchrun`` started, connected; this one alone without it."""
     if not _started():
-        return Processes()
+        return ALONE
     import torch.distributed as distributed
 
     with _together():

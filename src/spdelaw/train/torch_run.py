@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from spdelaw.train._checkpoint import Snapshot
 from spdelaw.train._loop import Run
-from spdelaw.train._processes import Processes
+from spdelaw.train._processes import ALONE, Processes
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ class TorchRun(Run):
         model: nn.Module,
         groups: list[dict[str, Any]],
         weight_decay: float,
-        processes: Processes = Processes(),
+        processes: Processes = ALONE,
     ) -> None:
         self.model, self.processes = model, processes
         self.optimiser = torch.optim.Adam(groups, weight_decay=weight_decay, fused=True)

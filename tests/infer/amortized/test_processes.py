@@ -13,7 +13,7 @@ from spdelaw.train import Processes, TrainingInterrupted, is_first, joined, read
 
 from .amortized_cases import DOMAIN, SMALL, with_gaps
 
-#: Gaps, an odd batch, and a loss whose scale is a mean over the batch: shares are unlike each other.
+#: Gaps, an odd batch, and a loss whose scale is a mean over the batch: no share is like another.
 SETTINGS = SMALL | {"batch_size": 13, "loss_scale": "per_value", "seed": 5, "checkpoint_every": 2}
 STOP = 3
 

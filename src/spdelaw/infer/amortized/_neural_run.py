@@ -14,7 +14,7 @@ from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
 from spdelaw.infer.amortized._elbo import elbo, values_of
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.train import NOISE, ORDER, WEIGHTS, Processes, stream
+from spdelaw.train import ALONE, NOISE, ORDER, WEIGHTS, Processes, stream
 from spdelaw.train.torch_run import TorchRun
 
 
@@ -46,7 +46,7 @@ class NeuralRun(TorchRun):
         validation: Paths,
         config: AmortizedConfig,
         seed: int,
-        processes: Processes = Processes(),
+        processes: Processes = ALONE,
     ) -> None:
         super().__init__(model, model.groups(config), config.weight_decay, processes)
         self.config, self.seed = config, seed
