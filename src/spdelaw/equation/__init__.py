@@ -6,6 +6,7 @@ from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
+from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
@@ -26,6 +27,7 @@ from spdelaw.equation._terms import TERMS, Reaction, bind
 from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
+    "MOST_DENSE",
     "TERMS",
     "AbstractSpectrum",
     "Closure",
@@ -50,12 +52,15 @@ __all__ = [
     "White",
     "advance",
     "bind",
+    "bound",
     "catalogue",
     "check_times",
     "decay_mean",
     "decay_mean_slope",
     "distinct_steps",
     "dynamics_from_dict",
+    "field_of",
+    "flat_terms",
     "operators",
     "pull_back",
     "reaction_rate",

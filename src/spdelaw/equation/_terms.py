@@ -92,17 +92,19 @@ class Reaction:
     def values(self, state: Array) -> Array:
         """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes)."""
         means = Means(self.at_points(state), {})
-        shape = (*np.shape(state)[:-1], len(self.analysis))
         out = np.empty((len(self.polynomials), *np.shape(state)))
         for t, g in enumerate(self.polynomials):
-            out[t] = np.broadcast_to(means.of(g), shape) @ self.analysis
+            out[t] = self.project(means.of(g), np.shape(state)[:-1])
         return out
+
+    def project(self, values: Array | float, lead: tuple[int, ...]) -> Array:
+        """``<g, h_n>`` of values at the points, (*lead, n_points) or alike; (*lead, n_modes)."""
+        return np.broadcast_to(values, (*lead, len(self.analysis))) @ self.analysis
 
     def drift(self, total: Polynomial, state: Array) -> Array:
         """``F(c)`` of the `total` polynomial; (..., n_modes)."""
         value = Means(self.at_points(state), {}).of(total)
-        shape = (*np.shape(state)[:-1], len(self.analysis))
-        return np.broadcast_to(value, shape) @ self.analysis
+        return self.project(value, np.shape(state)[:-1])
 
 
 def _outer(first: Array, second: Array) -> Array:

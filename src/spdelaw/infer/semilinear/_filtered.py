@@ -18,7 +18,8 @@ from spdelaw.infer.semilinear._filter_starts import (
     noise_guess,
     rough_states,
 )
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._fields_layout import layout
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
     Maximum,
