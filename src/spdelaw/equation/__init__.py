@@ -6,11 +6,13 @@ from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
+from spdelaw.equation._exponential import phi
 from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
 from spdelaw.equation._linear import Linear
+from spdelaw.equation._polynomial import Means
 from spdelaw.equation._reacting import Reacting, reaction_rate, substeps
 from spdelaw.equation._rotation import rotating_pairs, whole_pairs
 from spdelaw.equation._season import Season
@@ -38,6 +40,7 @@ __all__ = [
     "InitialState",
     "Linear",
     "Matern",
+    "Means",
     "Moments",
     "OperatorFormula",
     "PowerLaw",
@@ -62,6 +65,7 @@ __all__ = [
     "field_of",
     "flat_terms",
     "operators",
+    "phi",
     "pull_back",
     "reaction_rate",
     "rotating_pairs",

@@ -92,15 +92,20 @@ class Separable(Reaction):
 
     def at_points(self, state: Array) -> dict[int, Array]:
         """Each field of coefficients (..., n_modes) at the points of all fields."""
+        return {j: self._on_grid(state, j, self.tables) for j in self.features}
+
+    def spread(self, variance: Array) -> dict[tuple[int, int], Array]:
+        """Variance of each field at the points for independent modes of this variance."""
+        squares = tuple(table**2 for table in self.tables)
+        return {(j, j): self._on_grid(variance, j, squares) for j in self.features}
+
+    def _on_grid(self, state: Array, j: int, tables: tuple[Array, ...]) -> Array:
         lead = np.shape(state)[:-1]
-        out = {}
-        for j in self.features:
-            grid = np.zeros((*lead, *(t.shape[1] for t in self.tables)))
-            grid[(..., *self.indices.T)] = state[..., j :: self.n_fields]
-            for k, table in enumerate(self.tables):
-                grid = _along(grid, table.T, len(lead) + k)
-            out[j] = np.tile(grid.reshape(*lead, -1), self.n_fields)
-        return out
+        grid = np.zeros((*lead, *(t.shape[1] for t in tables)))
+        grid[(..., *self.indices.T)] = state[..., j :: self.n_fields]
+        for k, table in enumerate(tables):
+            grid = _along(grid, table.T, len(lead) + k)
+        return np.tile(grid.reshape(*lead, -1), self.n_fields)
 
     def project(self, values: Array | float, lead: tuple[int, ...]) -> Array:
         """``<g, h_n>`` of values at the points; (*lead, n_modes)."""

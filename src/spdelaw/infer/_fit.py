@@ -31,6 +31,7 @@ from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
 from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
+from spdelaw.infer._several_fields import by_field
 from spdelaw.law import Law
 
 
@@ -66,7 +67,9 @@ def fit(
             ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`);
+            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` for one of two fields, with data
+            (path, time, variable, x) or a Dataset of u and v, and n_modes of each.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -77,6 +80,8 @@ def fit(
     """
     check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     own = {name: words.pop(name) for name in WORDS if name in words}

@@ -14,7 +14,8 @@ from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
-from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
+from spdelaw.infer._several_fields import field_notes
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, FieldsLayout, SemilinearFit, coarse
 from spdelaw.law import (
     Density,
     Law,
@@ -108,7 +109,8 @@ def notes(fit: SemilinearFit) -> list[str]:
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
         out.append(coarse(fit.diagnostics["step_shift"]))
     closure, errors = fit.layout.closure(fit.x), fit.standard_errors
-    if fit.values["nu"] < -2.0 * errors.get("nu", 0.0):
+    out += field_notes(fit)
+    if fit.values.get("nu", 0.0) < -2.0 * errors.get("nu", 0.0):
         out.append(
             "nu is negative beyond its error: fine waves grow; use more modes or fewer terms"
         )
@@ -134,6 +136,8 @@ def notes(fit: SemilinearFit) -> list[str]:
 
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
+    if isinstance(fit.layout, FieldsLayout):
+        return 0, 0.0  # what pulls one field back may be another one
     total = fit.layout.closure(fit.x).total
     powers = {
         key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
