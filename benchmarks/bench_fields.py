@@ -51,9 +51,7 @@ def record(law: sl.Law, truth: dict[str, float], wall: float, cpu: float) -> Rec
 def excitable(seed: int, recovery: float, fixed: dict[str, float]) -> Record:
     """15 modes of each field, 10 paths of 100 steps of 0.1; ten more steps are forecast."""
     noise = sl.PowerLaw(1.5, recovery) if recovery else sl.White(0.0)
-    e = sl.catalogue.fitzhugh_nagumo(
-        15, recovery_noise=noise, times=0.1 * np.arange(101.0 + AHEAD)
-    )
+    e = sl.catalogue.fitzhugh_nagumo(15, recovery_noise=noise, times=0.1 * np.arange(101.0 + AHEAD))
     fields = sl.simulate(e, 10, seed=seed)
     seen, later = fields.isel(time=slice(None, -AHEAD)), fields.isel(time=[-1])
     wall, cpu = time.perf_counter(), time.process_time()

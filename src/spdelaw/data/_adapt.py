@@ -44,7 +44,11 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         )  # fmt: skip
     if variable is not None and variable in dataset.data_vars:
         return dataset[variable]
-    if variable is None and dims[0] == VARIABLE and not any(VARIABLE in v.dims for v in dataset.values()):
+    if (
+        variable is None
+        and dims[0] == VARIABLE
+        and not any(VARIABLE in v.dims for v in dataset.values())
+    ):
         return _stacked(dataset, {TIME, *dims[1:]})
     if variable is None:
         wanted = {TIME, *dims}

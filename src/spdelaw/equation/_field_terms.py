@@ -13,7 +13,6 @@ those of other fields. With that the closure of one field moves several of them 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,14 +116,24 @@ class Separable(Reaction):
         found = grid[(..., *self.indices.T)]
         return np.swapaxes(found, -1, -2).reshape(*lead, -1)
 
-    @functools.cached_property
+    @property
     def jacobian_products(self) -> dict[int, Array]:
         """Refused: they would not fit into memory."""
-        raise EquationError(
-            "n_modes", expected=f"at most {MOST_DENSE} modes of all fields for what needs the "
-            "Gaussian closure", got=str(self.n_modes),
-            fix="draw from the law with law.sample(...), or fit fewer modes",
-        )  # fmt: skip
+        raise too_many(self.n_modes)
+
+    @property
+    def covariance_products(self) -> dict[tuple[int, int], Array]:
+        """Refused, too."""
+        raise too_many(self.n_modes)
+
+
+def too_many(n_modes: int) -> EquationError:
+    """Error for what the closure cannot carry."""
+    return EquationError(
+        "n_modes", expected=f"at most {MOST_DENSE} modes of all fields for filters, forecasts and "
+        "likelihoods", got=str(n_modes),
+        fix="draw from the law with law.sample(...), or fit fewer modes",
+    )  # fmt: skip
 
 
 def _along(values: Array, matrix: Array, axis: int) -> Array:

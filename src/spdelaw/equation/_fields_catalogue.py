@@ -82,7 +82,9 @@ def _woven(parts: Mapping[str, Array]) -> Array:
 
 def _initial(starts: Mapping[str, InitialState]) -> Any:
     mean = _woven({name: s.mean for name, s in starts.items()})
-    spread = _woven({name: np.broadcast_to(s.covariance, s.mean.shape) for name, s in starts.items()})
+    spread = _woven(
+        {name: np.broadcast_to(s.covariance, s.mean.shape) for name, s in starts.items()}
+    )
     return Gaussian(mean, spread) if spread.any() else mean
 
 
@@ -99,7 +101,9 @@ def fitzhugh_nagumo(
     Args:
         n_modes: modes of each field.
         nu: diffusivity of the voltage; the recovery does not diffuse.
-        epsilon, gamma, beta: rate, damping and threshold of the recovery.
+        epsilon: rate of the recovery.
+        gamma: its damping.
+        beta: its threshold.
         noise: of the voltage.
         recovery_noise: of the recovery; ``sl.White(0.0)`` for none.
         initial: by field; by default random fields of both signs.
@@ -144,8 +148,10 @@ def gray_scott(
 
     Args:
         n_modes: modes of each field; 797 are all waves up to 16 along a side.
-        feed, kill: rates at which food is fed and the autocatalyst removed.
-        nu_u, nu_v: diffusivities.
+        feed: rate at which food is fed.
+        kill: rate at which the autocatalyst is removed.
+        nu_u: diffusivity of the food.
+        nu_v: diffusivity of the autocatalyst.
         noise: of each field.
         initial: by field; by default food everywhere and three spots.
         times: observation times used where none are given.

@@ -13,8 +13,8 @@ from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import pull_back
 from spdelaw.equation._dynamics import Dynamics, Step
-from spdelaw.equation._polynomial import Means
 from spdelaw.equation._field_terms import bound
+from spdelaw.equation._polynomial import Means
 from spdelaw.equation._terms import Reaction
 from spdelaw.equation._transition import transition
 from spdelaw.errors import EquationError

@@ -94,10 +94,8 @@ class Reaction:
         pairs = zip(self.features, self.operators, strict=True)
         return {(j, j): a**2 @ variance for j, a in pairs}
 
-    def values(
-        self, state: Array, spread: Mapping[tuple[int, int], Array] | None = None
-    ) -> Array:
-        """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes); means, where there is a spread."""
+    def values(self, state: Array, spread: Mapping[tuple[int, int], Array] | None = None) -> Array:
+        """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes); its mean, given a spread."""
         means = Means(self.at_points(state), spread or {})
         out = np.empty((len(self.polynomials), *np.shape(state)))
         for t, g in enumerate(self.polynomials):

@@ -12,6 +12,7 @@ from spdelaw._version import __version__
 from spdelaw.data import fingerprint
 from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
 from spdelaw.infer._several_fields import field_notes
@@ -34,7 +35,7 @@ ENGINE = "semilinear"
 ALIKE = 0.95
 
 
-def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
+def law_of(fit: SemilinearFit, sight: Sight | ManyStates, level: float) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
     first = first_states(fit, sight)
@@ -61,16 +62,16 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
     return _with_density(law, fit, sight)
 
 
-def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
+def _observation_variance(fit: SemilinearFit, sight: Sight | ManyStates) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if isinstance(sight, States):
+    if isinstance(sight, States | ManyStates):
         return np.zeros(())
     if sight.point_variance is not None:
         return sight.point_variance
     return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
 
 
-def _unresolved(sight: Sight, variance: Array) -> float:
+def _unresolved(sight: Sight | ManyStates, variance: Array) -> float:
     """Mean square beyond the modes and the noise."""
     return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
 
@@ -146,10 +147,18 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 
 
 def _info(
-    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
+    fit: SemilinearFit, sight: Sight | ManyStates, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
     observed, d = sight.observed, fit.diagnostics
-    kept = ("n_steps", "step_shift", "rate_dt", "converged", "burn", "n_transitions")
+    kept = (
+        "n_steps",
+        "step_shift",
+        "rate_dt",
+        "converged",
+        "burn",
+        "n_transitions",
+        "frozen_shift",
+    )
     return {
         "engine": ENGINE,
         "route": sight.route,
@@ -186,8 +195,10 @@ def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
     return [[float(v) for v in row] for row in out]
 
 
-def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
+def _with_density(law: Law, fit: SemilinearFit, sight: Sight | ManyStates) -> Law:
     """The log density of the data, and of which numbers; lazy data are not read once more."""
+    if isinstance(sight, ManyStates):
+        return law.with_info(log_likelihood=fit.log_likelihood)
     s = sight.statistics if isinstance(sight, States) else None
     value, of = _density(law, sight) if s is None else _sum_density(law, fit, s)
     if isinstance(sight.observed.values, np.ndarray):

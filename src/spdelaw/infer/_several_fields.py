@@ -26,6 +26,11 @@ def by_field(
     if not isinstance(terms, Mapping):
         return terms, domain, n_modes
     if not isinstance(domain, Fields):
+        if len(terms) < 2:
+            raise InputError(
+                what, expected="two fields or more, each with its terms", got=repr(dict(terms)),
+                fix=f"pass {what}=('u', 'u^3') for one field",
+            )  # fmt: skip
         if n_modes == "auto":
             raise InputError(
                 "n_modes", expected=f"a number beside {what} by field", got="'auto'",
@@ -44,7 +49,9 @@ def field_notes(fit: SemilinearFit) -> list[str]:
     for field in fit.layout.fields:
         nu, scale = f"nu {field}", f"scale {field}"
         if values[nu] < -CLEAR * errors.get(nu, np.inf):
-            out.append(f"nu of {field} is negative beyond its error: fine waves grow; use more modes")
+            out.append(
+                f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
+            )
         if scale in errors and values[scale] < CLEAR * errors[scale]:
             out.append(
                 f"{field} shows hardly any noise of its own: what moves it comes from other "

@@ -3,7 +3,8 @@
 For mode n of a field, with the reaction along the predicted mean instead of frozen at the state x
 before (exponential Runge-Kutta of order 2, with ``z = -lambda dt``),
 
-    y = e^z x + sum_t theta_t G_t + e,    G_t = dt phi_1(z) g_t(x) + dt phi_2(z) (E g_t(c) - g_t(x)),
+    y = e^z x + sum_t theta_t G_t + e,
+    G_t = dt phi_1(z) g_t(x) + dt phi_2(z) (E g_t(c) - g_t(x)),
 
 c being Gaussian about the state that the last estimate predicts, and ``Var e = q dt phi_1(2 z')``
 with ``z' = (a - lambda) dt``, a being the mean slope of the field's own reaction.
@@ -37,7 +38,7 @@ class Sums(NamedTuple):
         right: columns with residuals, (N, p).
         square: of residuals, (N,).
         log_unit: of the unit, (N,).
-        count: of transitions.
+        n_rows: how many transitions.
     """
 
     names: tuple[str, ...]
@@ -45,7 +46,7 @@ class Sums(NamedTuple):
     right: Array
     square: Array
     log_unit: Array
-    count: int
+    n_rows: int
 
     def left(self, at: list[int], change: Array) -> Array:
         """Squares that are left when the columns ``at`` take part with these weights; (N,)."""

@@ -1,10 +1,10 @@
 """Fit of many modes by weighted least squares on their increments, a few passes over the states.
 
-Given the columns of `_increments` the mean is linear in theta, and nearly so in nu; sums of products
-over time, kept for each mode, are all that a pass leaves. The first pass freezes the reaction over
-a step, which is off by some ``rate dt / 2`` of a coefficient (``frozen_shift`` says by how many
-standard errors); the next ones follow it along the prediction of the estimate before. What is left
-is of order ``(rate dt)^2 / 12`` of a coefficient; steps are halved while it matters.
+Given the columns of `_increments` the mean is linear in theta, and nearly so in nu; sums of
+products over time, kept for each mode, are all that a pass leaves. The first passes freeze the
+reaction over a step, which is off by some ``rate dt / 2`` of a coefficient (``frozen_shift`` says
+by how many standard errors); the next ones follow it along the prediction of the estimate before.
+What is left is of order ``(rate dt)^2 / 12`` of a coefficient; steps are halved while it matters.
 
 Noise is independent between fields, so the information is one block for each field's equation and
 one for its noise.
@@ -12,7 +12,7 @@ one for its noise.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -112,12 +112,12 @@ def _solve(form: FieldsLayout, found: list[Sums], x: Array) -> Solved:
         change = spread @ ((1.0 / q) @ s.right)[at]
         values |= {s.names[k]: values[s.names[k]] + d for k, d in zip(at, change, strict=True)}
         left = s.left(at, change)
-        own, of_noise = _noise(form, f, left, s.count, values)
+        own, of_noise = _noise(form, f, left, s.n_rows, values)
         values |= own
         for names, block in (([s.names[k] for k in at], spread), (list(own), of_noise)):
             here = [place[name] for name in names]
             covariance[np.ix_(here, here)] = block
-        log -= 0.5 * float((left / q + s.count * np.log(2 * np.pi * q) + s.log_unit).sum())
+        log -= 0.5 * float((left / q + s.n_rows * np.log(2 * np.pi * q) + s.log_unit).sum())
     return Solved(form.vector(values), covariance, log, np.inf, 1)
 
 
@@ -162,15 +162,35 @@ def _scores(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Ar
             zip(form.fields, batch.fields, strict=True)
         ):
             q = noise[f::n_fields]
-            by = dict(zip(column_names(form, f), np.einsum("ibn,bn->ib", columns, residual / q), strict=True))
+            by = dict(
+                zip(
+                    column_names(form, f),
+                    np.einsum("ibn,bn->ib", columns, residual / q),
+                    strict=True,
+                )
+            )
             surplus = 0.5 * (residual**2 / q - 1.0)
             if form.noise == "diagonal":
                 by |= {f"q {field} {n + 1}": surplus[:, n] for n in range(len(q))}
             else:
-                by |= {f"scale {field}": surplus @ basis[0], f"exponent {field}": surplus @ basis[1]}
+                by |= {
+                    f"scale {field}": surplus @ basis[0],
+                    f"exponent {field}": surplus @ basis[1],
+                }
             for name, score in by.items():
                 if name in place:
                     out[batch.rows, place[name]] = score
+    return out
+
+
+def residuals(fit: SemilinearFit, data: Transitions) -> Array:
+    """Errors of the predictions of a fit, standardised; (n, N)."""
+    form = cast("FieldsLayout", fit.layout)
+    out = np.empty_like(data.after)
+    noise, n_fields = form.closure(fit.x).noise, len(form.fields)
+    for batch in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
+        for f, (_, residual, _) in enumerate(batch.fields):
+            out[batch.rows, f::n_fields] = residual / np.sqrt(noise[f::n_fields])
     return out
 
 
