@@ -1,7 +1,6 @@
 """WHAT: the equation, its operators and dynamics, its initial state and closed-form moments."""
 
 from spdelaw.equation import catalogue, operators
-from spdelaw.equation._checks import check_times
 from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
@@ -9,6 +8,7 @@ from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._exponential import phi
 from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms
 from spdelaw.equation._forcing import Forcing
+from spdelaw.equation._given import check_times
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
 from spdelaw.equation._linear import Linear
