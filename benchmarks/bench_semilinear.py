@@ -53,7 +53,7 @@ def compare(fit: SemilinearFit, truth: dict[str, float], seconds: float, cpu: fl
         "robust": fit.robust_errors,
         "seconds": seconds,
         "cpu": cpu,
-        **fit.diagnostics,
+        **{k: v for k, v in fit.diagnostics.items() if isinstance(v, (bool, int, float))},
     }
 
 

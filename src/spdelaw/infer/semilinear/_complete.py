@@ -22,6 +22,7 @@ from spdelaw.infer.semilinear._optimise import (
     information,
     invert_information,
     maximise,
+    pseudo_inverse,
     warn_if_coarse,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
@@ -165,7 +166,7 @@ def _important(scores: Array, n: int) -> tuple[Array, Array]:
     """
     if n >= len(scores):
         return np.arange(len(scores)), np.ones((len(scores), 1))
-    factor = np.linalg.pinv(scores.T @ scores, rcond=1e-14, hermitian=True)
+    factor = pseudo_inverse(scores.T @ scores)
     leverage = np.einsum("ni,ij,nj->n", scores, factor, scores, optimize=True)
     chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
     rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)

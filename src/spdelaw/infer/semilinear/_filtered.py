@@ -218,8 +218,7 @@ def _finish(like: _Likelihood, n: int, x: Array, metric: Array, spent: float) ->
         x, n = best.x + change, 2 * n
     warn_if_coarse(shift)
     end = best.x + (change if shift < LARGEST_SHIFT else 0.0)
-    meat = best.scores.T @ best.scores
-    robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
+    robust = _sandwich(best.scores, covariance)
     return SemilinearFit(
         form, end, covariance, robust, best.value, int(collapsed.n_values),
         best.scores, np.arange(len(best.scores)),
@@ -230,6 +229,17 @@ def _finish(like: _Likelihood, n: int, x: Array, metric: Array, spent: float) ->
             "prior": like.prior, "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
+
+
+def _sandwich(scores: Array, covariance: Array) -> Array:
+    """Covariance from the spread of the scores; as it is where the records are too few.
+
+    At the maximum k parameters have turned the n scores towards zero: ``n / (n - k)`` makes up.
+    """
+    n, k = scores.shape
+    if n < 2 * k:
+        return covariance
+    return n / (n - k) * covariance @ scores.T @ scores @ covariance
 
 
 def _n_transitions(collapsed: Collapsed) -> int:

@@ -80,7 +80,7 @@ class _Scoring:
     """Steps with the sum of squared scores as metric."""
 
     def step(self, scores: Array) -> Array:
-        return _solve(scores.T @ scores, scores.sum(0))
+        return solve(scores.T @ scores, scores.sum(0))
 
     def learn(self, step: Array, change: Array) -> None:
         """The scores of the next point say all."""
@@ -94,7 +94,7 @@ class _Learning:
     """Steps with an inverse information that learns from changes of the slope."""
 
     def __init__(self, metric: Array) -> None:
-        self.inverse = np.linalg.inv(metric)
+        self.inverse = pseudo_inverse(metric)
 
     def step(self, scores: Array) -> Array:
         return self.inverse @ scores.sum(0)
@@ -109,7 +109,7 @@ class _Learning:
 
     def known(self, scores: Array) -> Array:
         """What was learned."""
-        return np.linalg.inv(self.inverse)
+        return pseudo_inverse(self.inverse)
 
 
 def _ascend(
@@ -144,9 +144,22 @@ def _climb(
     return x, value, None, HALVINGS
 
 
-def _solve(matrix: Array, vector: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+def solve(matrix: Array, vector: Array) -> Array:
+    """Solution of normal equations, the shortest where there are many."""
+    scale = _units(matrix)
     return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
+
+
+def _units(matrix: Array) -> Array:
+    """Roots of the diagonal: coefficients of u and u^3 have units apart by those of the field."""
+    return np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+
+
+def pseudo_inverse(matrix: Array) -> Array:
+    """Inverse of a sum of squares, parameters scaled to 1, without directions that have none."""
+    scale = _units(matrix)
+    scaled = matrix / np.outer(scale, scale)
+    return np.linalg.pinv(scaled, rcond=1e-14, hermitian=True) / np.outer(scale, scale)
 
 
 def information(objective: Objective, at: Maximum) -> Array:
@@ -154,8 +167,7 @@ def information(objective: Objective, at: Maximum) -> Array:
 
     Steps are small parts of a standard error by the metric of the search.
     """
-    guess = at.metric
-    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(guess, rcond=1e-14, hermitian=True)), 0.0))
+    spread = np.sqrt(np.maximum(np.diag(pseudo_inverse(at.metric)), 0.0))
     width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
     base = at.scores.sum(0)
     rows = []
@@ -187,7 +199,7 @@ def positive(curvature: Array, otherwise: Array) -> Array:
 
 
 def _inverse(curvature: Array) -> Array | None:
-    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
+    scale = _units(curvature)
     values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
     if not values[0] > LEAST_CURVATURE:
         return None
