@@ -1,12 +1,12 @@
 """WHAT: the equation, its operators and dynamics, its initial state and closed-form moments."""
 
 from spdelaw.equation import catalogue, operators
-from spdelaw.equation._checks import check_times
 from spdelaw.equation._closure import Closure, Moments, Tape, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._forcing import Forcing
+from spdelaw.equation._given import check_times
 from spdelaw.equation._initial import Gaussian, InitialState
 from spdelaw.equation._initial import Kind as InitialKind
 from spdelaw.equation._linear import Linear

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import Free, LogDeviation, Unbounded
+from spdelaw.infer._coordinates import Single
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
@@ -58,10 +58,10 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
     moments = from_coefficients(collapsed, variance)
     parts = {
-        "drift": Free("eigenvalue", n),
-        "noise": Free("noise_variance", n),
-        "observation": LogDeviation(),
-        "initial_mean": Unbounded("initial_mean", n),
+        "drift": Single("eigenvalue", n),
+        "noise": Single("noise_variance", n),
+        "observation": Single("observation_std", None, power=2),
+        "initial_mean": Single("initial_mean", n, power=0),
     }
     free = Parametrisation(parts, "deterministic", np.zeros(n))
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)

@@ -9,7 +9,7 @@ import numpy as np
 from spdelaw.data import Here
 from spdelaw.domain import Products
 from spdelaw.errors import DataError
-from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
@@ -219,7 +219,7 @@ def _tied(
     parts = {
         "drift": OperatorTied(tuple(mu)),
         "noise": PowerTied(n),
-        "initial_mean": Unbounded("initial_mean", n),
+        "initial_mean": Single("initial_mean", n, power=0),
     }
     tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
     start = np.zeros(len(tied.names))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
 import numpy as np
 
-from spdelaw._version import __version__
-from spdelaw.data import fingerprint
 from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
 from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
 from spdelaw.law import (
-    Density,
     Law,
+    Numbers,
     Quantity,
     batches,
+    density_entries,
     log_density,
     parameters_dataset,
+    software,
     statistics_density,
 )
 from spdelaw.model import Statistics
@@ -168,7 +167,7 @@ def _info(
         "robust_errors": fit.robust_errors,
         "term_covariance": _term_covariance(fit),
         "warnings": said,
-        "version": __version__,
+        **software(),
     }
 
 
@@ -183,16 +182,14 @@ def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
 
 
 def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
-    """The log density of the data, and of which numbers; lazy data are not read once more."""
+    """The log density of the data, and of which numbers."""
     s = sight.statistics if isinstance(sight, States) else None
-    value, of = _density(law, sight) if s is None else _sum_density(law, fit, s)
-    if isinstance(sight.observed.values, np.ndarray):
-        of = dataclasses.replace(of, fingerprint=fingerprint(sight.observed.fields))
-    total = float(np.sum(value))
-    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+    found = _density(law, sight) if s is None else _sum_density(law, fit, s)
+    fields = None if sight.observed.is_lazy else sight.observed.fields
+    return law.with_info(**density_entries(*found, fields))
 
 
-def _density(law: Law, sight: Sight) -> Density:
+def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = sight.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
@@ -204,7 +201,7 @@ def _density(law: Law, sight: Sight) -> Density:
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> Density:
+def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> tuple[Any, Numbers]:
     """From the transitions, whose terms the fit has summed."""
     of_coefficients, phi = fit.log_likelihood, law.domain.eigenfunctions(law.points, law.n_modes)
     if law.initial.kind == "gaussian":

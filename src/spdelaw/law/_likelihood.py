@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -33,9 +33,6 @@ from spdelaw.model import (
     evaluate_likelihood,
     filter_log_likelihood,
 )
-
-if TYPE_CHECKING:
-    from spdelaw.law._law import Law
 
 Array = np.ndarray
 Kind = Literal["values", "coefficients", "components"]
@@ -62,21 +59,14 @@ class Numbers:
     fingerprint: str = ""
 
 
-class Density(NamedTuple):
-    """Log density per path (P,), or one number for all of them, and of what."""
-
-    log_likelihood: Any
-    of: Numbers
-
-
 def log_density(
     blocks: Iterable[Block] | Collapsed,
     n_paths: int,
     space: StateSpace,
     unresolved: float,
     floor: float,
-) -> Density:
-    """Log density of collapsed observations, path by path.
+) -> tuple[Array, Numbers]:
+    """Log density of collapsed observations, path by path (P,), and of what.
 
     Args:
         blocks: the observations; ``paths`` index all of them.
@@ -87,16 +77,18 @@ def log_density(
     """
     given = (space, unresolved, floor)
     if isinstance(blocks, Collapsed):
-        parts = blocks.over(_of_paths, *given)
+        parts = blocks.over(_parts, *given)
     else:
-        parts = [_of_paths(block, *given) for block in blocks]
-    left_over = float(space.observation_variance) + unresolved
-    has_density = left_over > 0 or not any(part.n_outside.any() for _, part in parts)
-    out, count = np.empty(n_paths), 0
+        parts = [_parts(block, *given) for block in blocks]
+    found = np.empty((5, n_paths))
     for paths, part in parts:
-        out[paths] = part.values(left_over) if has_density else part.coefficients
-        count += int((part.n_inside + part.n_outside * has_density).sum())
-    return Density(out, Numbers("values" if has_density else "coefficients", count))
+        found[:, paths] = part
+    in_span, change, n_inside, n_outside, misfit = found
+    left_over = float(space.observation_variance) + unresolved
+    if left_over > 0 or not n_outside.any():
+        count = int((n_inside + n_outside).sum())
+        return in_span + _white(n_outside, misfit, left_over), Numbers("values", count)
+    return in_span + change, Numbers("coefficients", int(n_inside.sum()))
 
 
 def statistics_density(
@@ -105,8 +97,8 @@ def statistics_density(
     initial: InitialState,
     gram: Array,
     unresolved: float,
-) -> Density:
-    """The same for complete fields without noise inside the modes, from their statistics.
+) -> tuple[float, Numbers]:
+    """The same of all paths together, for complete fields without noise inside the modes.
 
     Args:
         statistics: of the coefficients.
@@ -121,54 +113,38 @@ def statistics_density(
     inside = rows * s.n_modes
     outside = int(s.n_values) - inside
     if unresolved <= 0 and outside:
-        return Density(of_coefficients, Numbers("coefficients", inside))
+        return of_coefficients, Numbers("coefficients", inside)
     misfit = s.outside
     if known_start:
         gap = s.first[0] / s.n_paths - initial.mean
         misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
     in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
-    return Density(
-        in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
-    )
+    return in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
 
 
-def with_density(law: Law, found: Density, fields: xr.DataArray) -> Law:
-    """The law with the log density of the data it was learned from in its provenance."""
-    of = dataclasses.replace(found.of, fingerprint=fingerprint(fields))
-    total = float(np.sum(found.log_likelihood))
-    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+def density_entries(value: Any, of: Numbers, fields: xr.DataArray | None) -> dict[str, Any]:
+    """Entries of a provenance for the log density of the data that a law was learned from.
+
+    ``fields`` are the data, None where they are lazy: they are not read again for a fingerprint.
+    """
+    if fields is not None:
+        of = dataclasses.replace(of, fingerprint=fingerprint(fields))
+    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 
-class _Parts(NamedTuple):
-    """Log density per path in the span of the modes, and what lies outside; each (P,)."""
-
-    in_span: Array
-    log_gram: Array
-    n_inside: Array
-    n_outside: Array
-    misfit: Array
-    log_weight: Array
-
-    def values(self, variance: float) -> Array:
-        return self.in_span + _white(self.n_outside, self.misfit, variance)
-
-    @property
-    def coefficients(self) -> Array:
-        return self.in_span + 0.5 * (self.log_gram - self.log_weight)
-
-
-def _of_paths(
+def _parts(
     block: Block, space: StateSpace, unresolved: float, floor: float
-) -> tuple[Array, _Parts]:
-    return block.paths, _parts(block, space, unresolved, floor)
+) -> tuple[Array, tuple[Array, ...]]:
+    """Paths of a block, and for each of them what makes its log density; (P,) each.
 
-
-def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> _Parts:
+    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
+    outside the span, and the misfit outside.
+    """
     n_paths, r = len(block.paths), float(space.observation_variance)
     if r >= floor and unresolved == 0:
         # One variance everywhere: what lies outside the modes needs no account of its own.
         none = np.zeros(n_paths)
-        return _Parts(_filtered(block, space), none, block.n_values, none, none, none)
+        return block.paths, (_filtered(block, space), none, block.n_values, none, none)
     misfit = block.misfit
     if r < floor and space.initial.kind == "deterministic":
         block, at_start = _without_start(block, space.initial.mean)
@@ -178,11 +154,9 @@ def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> 
     noise = max(r, floor * (WHOLE_ROWS if is_whole else 1.0))
     inside = np.broadcast_to(ranks.sum(0), n_paths).astype(float)
     outside = block.n_values - inside
-    part = block._replace(misfit=np.zeros(n_paths))
-    filtered = _filtered(part, space._replace(observation_variance=np.asarray(noise)))
-    in_span = filtered - _white(outside, 0.0, noise)
-    log_gram = np.broadcast_to(log_gram, n_paths)
-    return _Parts(in_span, log_gram, inside, outside, misfit, block.log_weight)
+    filtered = _filtered(block._replace(misfit=np.zeros(n_paths)), space.with_noise(noise))
+    in_span, change = filtered - _white(outside, 0.0, noise), 0.5 * (log_gram - block.log_weight)
+    return block.paths, (in_span, change, inside, outside, misfit)
 
 
 def _filtered(block: Block, space: StateSpace) -> Array:

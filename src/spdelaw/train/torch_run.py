@@ -21,7 +21,7 @@ class TorchRun(Run):
     Args:
         model: its parameters are changed.
         groups: parameters by learning rate, for Adam.
-        weight_decay: of all of them.
+        weight_decay: of all groups that have none of their own.
     """
 
     def __init__(self, model: nn.Module, groups: list[dict[str, Any]], weight_decay: float) -> None:
