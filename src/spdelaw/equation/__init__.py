@@ -1,7 +1,7 @@
 """WHAT: the equation, its operators and dynamics, its initial state and closed-form moments."""
 
 from spdelaw.equation import catalogue, operators
-from spdelaw.equation._closure import Closure, Moments, advance
+from spdelaw.equation._closure import Closure, Moments, Tape, advance
 from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
@@ -51,6 +51,7 @@ __all__ = [
     "Semilinear",
     "SpectralSPDE",
     "Step",
+    "Tape",
     "Transition",
     "White",
     "advance",

@@ -41,7 +41,8 @@ class Discovery:
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
             and the ``frequency`` with which resampled records choose them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
-        inclusion: how often resampled records choose each term; dim ``term``.
+        inclusion: how often resampled records choose each term, NaN where there are too few to
+            resample; dim ``term``.
     """
 
     terms: tuple[str, ...]
@@ -54,7 +55,7 @@ class Discovery:
         """The result in one sentence."""
         chosen = " and ".join(self.terms) or "no term beyond the linear operator"
         text = f"The data choose {chosen}"
-        if self.table["frequency"].values.any():
+        if self.table["frequency"].notnull().any():
             text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
         bic, fitted = self.table["bic"].values, np.isfinite(self.table["log_likelihood"].values)
         linear = self.table["linear"].values & fitted
@@ -83,7 +84,7 @@ class Discovery:
                     },
                 }
             )
-        inclusion = {str(t): float(v) for t, v in self.inclusion.to_series().items()}
+        inclusion = {str(t): _number(v) for t, v in self.inclusion.to_series().items()}
         return {
             "sentence": self.sentence,
             "terms": list(self.terms),
@@ -111,7 +112,7 @@ class Discovery:
                     row["terms"],
                     "" if height is None else f"{height:.1f}",
                     f"+{row['bic']:.1f}",
-                    f"{100 * row['frequency']:.0f} %",
+                    _percent(row["frequency"]),
                 ]
             )
         return out
@@ -119,6 +120,11 @@ class Discovery:
 
 #: Widths of the columns of the printed table.
 WIDTHS = (28, 14, 9, 7)
+
+
+def _percent(share: float | None) -> str:
+    """``93 %``, or nothing where nothing was counted."""
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _number(value: Any) -> float | None:

@@ -38,8 +38,8 @@ MOST_TERMS = 12
 SHORT = 6
 #: Candidates that the table shows, the best linear one apart.
 SHOWN = 8
-#: Transitions of one path that are drawn together.
-BLOCK = 10
+#: Transitions of one path that are drawn together, and blocks without which nothing is drawn.
+BLOCK, FEWEST_BLOCKS = 10, 6
 
 
 class Selection(NamedTuple):
@@ -49,7 +49,7 @@ class Selection(NamedTuple):
         terms: the chosen terms, members of the library.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``bic`` above the best,
             ``log_likelihood`` and ``coefficient`` (over ``term``) where they were fitted, whether
-            they are ``linear``, and their ``frequency`` in the bootstrap.
+            they are ``linear``, and their ``frequency`` in the bootstrap, NaN without one.
         inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
         fit: the law with the chosen terms.
         library_fit: the law with all of them.
@@ -136,7 +136,7 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
     bic = {s: -2.0 * f.log_likelihood + len(s) * penalty for s, f in fits.items()}
     best = min(bic, key=bic.__getitem__)
     counts = _bootstrap(whole, at, covariance, penalty, bootstrap, seed)
-    total = max(bootstrap, 1)
+    total = sum(counts.values()) or np.nan
     included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(at))]
     return Selection(
         tuple(names[k] for k in best), _table(names, ranked, fits, bic, best, counts),
@@ -203,8 +203,11 @@ def _bootstrap(
     """How often each subset is best when blocks of scores are drawn with replacement.
 
     A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, block b having been drawn w_b times.
+    Too few blocks say nothing, and nothing is counted.
     """
     sums = _block_sums(whole.scores, whole.groups)
+    if len(sums) < FEWEST_BLOCKS:
+        return {}
     generator = np.random.default_rng(seed)
     counts: dict[Subset, int] = {}
     centred = sums - sums.mean(0)
@@ -236,7 +239,7 @@ def _table(
     # What the curvature promises a subset that was not fitted is no reason to stand first.
     order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
     shown = list(dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)]))
-    total = max(sum(counts.values()), 1)
+    total = sum(counts.values()) or np.nan
     coefficient = np.full((len(shown), len(names)), np.nan)
     for row, s in enumerate(shown):
         for k in s if s in fits else ():

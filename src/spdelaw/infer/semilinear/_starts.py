@@ -17,6 +17,7 @@ import numpy as np
 from spdelaw.equation import decay_mean, field_of
 from spdelaw.infer.semilinear._fields_layout import FieldsLayout, name_among_all
 from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.infer.semilinear._optimise import solve
 from spdelaw.model import Transitions
 
 Array = np.ndarray
@@ -114,5 +115,4 @@ def _noise(residual: Array, z: Array, dt: Array) -> Array:
 
 def _weighted(columns: Array, target: Array, weight: Array) -> Array:
     normal = np.einsum("ink,jnk,nk->ij", columns, columns, weight, optimize=True)
-    right = np.einsum("ink,nk->i", columns, weight * target)
-    return np.linalg.lstsq(normal, right, rcond=1e-12)[0]
+    return solve(normal, np.einsum("ink,nk->i", columns, weight * target))
