@@ -32,6 +32,7 @@ from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
 from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
+from spdelaw.infer._several_fields import by_field
 from spdelaw.law import Law
 
 
@@ -67,7 +68,8 @@ def fit(
             ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
+            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -78,6 +80,8 @@ def fit(
     """
     check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     own = {name: words.pop(name) for name in WORDS if name in words}
@@ -212,7 +216,7 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
 def _check_size(observed: Observed, n_modes: int) -> None:
     n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
     # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, n_points))))
+    n = _rank(observed.basis(min(n_modes, n_points)))
     if n_modes > n:
         expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
@@ -222,6 +226,16 @@ def _check_size(observed: Observed, n_modes: int) -> None:
     if not np.isfinite(span) or span <= 0:
         expected, got = "times that advance", f"a span of {span}"
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
+
+
+def _rank(basis: np.ndarray) -> int:
+    """Rank of modes at points; a Gram matrix near the identity says at once that it is full."""
+    gram = basis.T @ basis
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    off = np.abs(gram / np.outer(scale, scale) - np.eye(len(gram)))
+    if off.sum(1).max() < 0.5 and (np.diag(gram) > 0).all():  # diagonally dominant
+        return len(gram)
+    return int(np.linalg.matrix_rank(basis))
 
 
 def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:
