@@ -10,6 +10,7 @@ for a terabyte, which is a calculation from these numbers and no measurement.
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import os
 import resource
@@ -33,6 +34,15 @@ RATES = np.arange(1, N_MODES + 1) ** 2.0
 TERABYTE, WORKERS = 1e12, 32
 
 
+@functools.cache
+def errors() -> np.ndarray:
+    """Noise and gaps of one chunk; every chunk has them in an order of its own."""
+    generator = np.random.default_rng(7)
+    out = 0.05 * generator.standard_normal((CHUNK, N_TIMES, N_POINTS))
+    out[generator.random(out.shape) < 0.3] = np.nan
+    return out
+
+
 def paths(first: int, n: int, gaps: bool) -> np.ndarray:
     """Some paths of the field; the same whatever the other chunks are."""
     generator = np.random.default_rng([7, first])
@@ -43,10 +53,7 @@ def paths(first: int, n: int, gaps: bool) -> np.ndarray:
     for t in range(1, N_TIMES):
         c[:, t] = a * c[:, t - 1] + root * generator.standard_normal((n, N_MODES))
     values = c @ DOMAIN.eigenfunctions(POINTS, N_MODES).T
-    if gaps:
-        values += 0.05 * generator.standard_normal(values.shape)
-        values[generator.random(values.shape) < 0.3] = np.nan
-    return values
+    return values + errors()[generator.permutation(CHUNK)[:n]] if gaps else values
 
 
 def store(target: Path, n_paths: int, gaps: bool) -> None:

@@ -122,7 +122,7 @@ def train(
     """
     if checkpoint is not None and (found := find_checkpoint(checkpoint, identity)) is not None:
         run.restore(found)
-    writes = checkpoint is not None and is_first()
+    folder = checkpoint if is_first() else None
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch
     try:
@@ -132,16 +132,16 @@ def train(
                 rate, loss = run.rate(epoch), run.epoch(epoch)
                 seconds = time.perf_counter() - start
                 run.finish(epoch, loss, before + seconds)
-                if writes and (epoch + 1) % run.config.checkpoint_every == 0:
-                    write_checkpoint(checkpoint, run.snapshot, identity)
+                if folder is not None and (epoch + 1) % run.config.checkpoint_every == 0:
+                    write_checkpoint(folder, run.snapshot, identity)
                     saved = run.snapshot.epoch
                 loss, _, relative_l2 = run.snapshot.history[-1]
                 left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
                 report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
         raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
-    if writes and saved < run.snapshot.epoch:
-        write_checkpoint(checkpoint, run.snapshot, identity)
+    if folder is not None and saved < run.snapshot.epoch:
+        write_checkpoint(folder, run.snapshot, identity)
     return run.snapshot
 
 
