@@ -9,7 +9,7 @@ import numpy as np
 from spdelaw.data import Here
 from spdelaw.domain import Products
 from spdelaw.errors import DataError
-from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
@@ -89,6 +89,11 @@ class Design(NamedTuple):
         return own[paths][:, times] if own is not None and own.ndim > 1 else own
 
     @property
+    def clock_of_values(self) -> Array:
+        """Times of the values that are here: of a long lazy record its head."""
+        return self.times[..., : self.values.shape[1]]
+
+    @property
     def rows_determine(self) -> bool:
         """Whether every row that observes anything has points to spare for all modes."""
         if self.observed is not None and self.observed.survey is not None:
@@ -105,7 +110,10 @@ class Design(NamedTuple):
     def first_times(self, n_times: int) -> Design:
         """The first times of every path."""
         values, weights = self.values[:, :n_times], self.precision(slice(None), slice(n_times))
-        return self._replace(values=values, times=self.times[..., :n_times], weights=weights)
+        first = self._replace(values=values, times=self.times[..., :n_times], weights=weights)
+        if self.observed is None:
+            return first
+        return first._replace(observed=self.observed.first_times(n_times))
 
     @property
     def origin(self) -> float:
@@ -226,7 +234,7 @@ def _tied(
     parts = {
         "drift": OperatorTied(tuple(mu)),
         "noise": PowerTied(n),
-        "initial_mean": Unbounded("initial_mean", n),
+        "initial_mean": Single("initial_mean", n, power=0),
     }
     tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
     start = np.zeros(len(tied.names))

@@ -15,6 +15,7 @@ from spdelaw.data import (
     Prepared,
     PreparedFields,
     check_plausible,
+    fingerprint,
     hints,
     labels_of,
     place_of,
@@ -34,6 +35,7 @@ from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
 from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
+from spdelaw.infer._several_fields import by_field
 from spdelaw.law import VALUE_NOISE, Law
 
 
@@ -69,7 +71,8 @@ def fit(
             ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
+            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -80,6 +83,8 @@ def fit(
     """
     check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     own = {name: words.pop(name) for name in WORDS if name in words}
@@ -102,6 +107,7 @@ def fit(
     model = with_forcing_on_clock(model, observed)
     if prepared is None and isinstance(observed.values, np.ndarray):
         check_plausible(observed.fields)
+    entered = observed
     raw, honoured = observed, "mean" in engine.honours
     observed, model, mean = without_known_mean(observed, model, honoured)
     if not isinstance(model.known_variance, np.ndarray):
@@ -124,6 +130,7 @@ def fit(
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_rest(law, observed, wanted)
     law = law if mean is None else with_known_mean(law, mean, raw)
+    law = _as_entered(law, entered, observed)
     return _with_origin(law, observed, prepared)
 
 
@@ -202,6 +209,19 @@ def _entered(
     return prepared.apply(data, domain.dims), prepared
 
 
+def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
+    """The law at all times of the data, by whose fingerprint they are known again.
+
+    Points and times at which nothing is seen are part of both.
+    """
+    if entered.fields.shape == used.fields.shape:
+        return law
+    if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
+        of = {**law.info["log_likelihood_of"], "fingerprint": fingerprint(entered.fields)}
+        law = law.with_info(log_likelihood_of=of)
+    return dataclasses.replace(law, times=np.unique(entered.times))
+
+
 def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
     """What looks unintended in the data, where they are in memory.
 
@@ -233,7 +253,7 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
 def _check_size(observed: Observed, n_modes: int) -> None:
     n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
     # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, n_points))))
+    n = _rank(observed.basis(min(n_modes, n_points)))
     if n_modes > n:
         expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
@@ -243,6 +263,16 @@ def _check_size(observed: Observed, n_modes: int) -> None:
     if not np.isfinite(span) or span <= 0:
         expected, got = "times that advance", f"a span of {span}"
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
+
+
+def _rank(basis: np.ndarray) -> int:
+    """Rank of modes at points; a Gram matrix near the identity says at once that it is full."""
+    gram = basis.T @ basis
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    off = np.abs(gram / np.outer(scale, scale) - np.eye(len(gram)))
+    if off.sum(1).max() < 0.5 and (np.diag(gram) > 0).all():  # diagonally dominant
+        return len(gram)
+    return int(np.linalg.matrix_rank(basis))
 
 
 def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:

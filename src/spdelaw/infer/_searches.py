@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import AbstractCoordinates, Free, Joined, OperatorTied, PowerTied
+from spdelaw.infer._coordinates import (
+    AbstractCoordinates,
+    OperatorTied,
+    PowerTied,
+    Single,
+    WithNuisance,
+)
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
 from spdelaw.infer._moment_estimates import from_coefficients
@@ -120,10 +126,13 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     if problem.is_diagonal:
         return
     n, extra = problem.parametrisation.n_modes, problem.design.n_nuisance
-    parts, simple = problem.parametrisation.parts, {}
+    parts = problem.parametrisation.parts
+    simple: dict[str, AbstractCoordinates] = {}
     for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
-        own, free = parts[name], Free(what, n - extra)
-        simple[name] = Joined(free, own.nuisance, n - extra) if isinstance(own, Joined) else free
+        own, free = parts[name], Single(what, n - extra)
+        simple[name] = (
+            WithNuisance(free, own.nuisance, n - extra) if isinstance(own, WithNuisance) else free
+        )
     yield from _from_simpler(problem, **simple)
 
 
@@ -131,7 +140,7 @@ def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[A
     """The maximum of a simpler model of the same data as a point of this one."""
     parts, moments = problem.parametrisation.parts, problem.moments
     if "initial_variance" in parts:
-        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
+        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
     few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
     model = dataclasses.replace(
         problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"

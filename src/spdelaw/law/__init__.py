@@ -6,7 +6,7 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
-from spdelaw.law._likelihood import Density, Numbers, log_density, statistics_density, with_density
+from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
     VALUE_NOISE,
@@ -16,7 +16,7 @@ from spdelaw.law._observations import (
     observe,
 )
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
-from spdelaw.law._provenance import Provenance
+from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
@@ -25,7 +25,6 @@ from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 __all__ = [
     "N_TIME",
     "VALUE_NOISE",
-    "Density",
     "Law",
     "Numbers",
     "Observations",
@@ -36,6 +35,7 @@ __all__ = [
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
+    "density_entries",
     "interval_table",
     "load",
     "log_density",
@@ -51,9 +51,9 @@ __all__ = [
     "rmse",
     "smooth_fields",
     "smooth_rest",
+    "software",
     "statistics_density",
     "to_clock",
     "to_user",
     "wanted_times",
-    "with_density",
 ]

@@ -14,14 +14,13 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import (
     Dynamics,
     Forcing,
-    Gaussian,
     InitialState,
     Linear,
     SpectralSPDE,
     check_times,
 )
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import _citation, _derived, _export, _predict
+from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._lazy import blocks_of, is_lazy
@@ -31,7 +30,7 @@ from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
-from spdelaw.law._text import as_html, as_text
+from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.law._user_units import to_law
 from spdelaw.model import StateSpace, Statistics
 
@@ -131,18 +130,13 @@ class Law:
     @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
-        d, start = self.linear, self.initial
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(start.mean, start.covariance),
-            "deterministic": start.mean,
-        }[start.kind]
+        d = self.linear
         return SpectralSPDE(
             self.domain,
             d.n_modes,
             d.drift,
             noise=d.noise,
-            initial=initial,
+            initial=self.initial.given,
             times=self.times,
             initial_time=float(self.times[0]),
             label="learned law",
@@ -319,7 +313,7 @@ class Law:
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""
-        return _citation.citation(self.info)
+        return citation(self.info)
 
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...

@@ -46,19 +46,16 @@ def sample(
     given, times = times, to_clock(law, times)
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
-    if isinstance(law.dynamics, Linear) and std.ndim == 0:
-        result = simulate(
-            bare.equation, n_paths, times, points, seed=seed, observation_std=float(std)
-        )
+    linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if linear:
+        own = bare.equation
+        result = simulate(own, n_paths, times, points, seed=seed, observation_std=white)
     else:
-        paths = _linear_paths if isinstance(law.dynamics, Linear) else _other_paths
-        result = _with_noise(law, paths(bare, n_paths, times, points, seed), points, std, seed)
+        result = _other_paths(bare, n_paths, times, points, seed)
+    if std.ndim or not linear:
+        result = _with_noise(law, result, points, std, seed)
     named = to_user(law, result.to_dataset(name="field"), given)["field"]
     return named.rename(law.info.get("labels", {}).get("name", "field"))
-
-
-def _linear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
-    return simulate(law.equation, n_paths, times, points, seed=seed)
 
 
 def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
@@ -74,13 +71,8 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
     t = law.times if times is None else check_times(times)
     _check_not_before(law, t)
     places = law.domain.places(points)
-    states = draw_paths(
-        law.state_space,
-        float(law.times[0]),
-        t,
-        whole("n_paths", n_paths, 1),
-        whole("seed", seed, 0),
-    )
+    n, seed, start = whole("n_paths", n_paths, 1), whole("seed", seed, 0), float(law.times[0])
+    states = draw_paths(law.state_space, start, t, n, seed)
     check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)
     coords = {"path": np.arange(n_paths), "time": t, **places.coords}
@@ -90,7 +82,7 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
     if is_lazy(data):
-        return by_paths(functools.partial(_reconstructed, law, grid), data)
+        return by_paths(functools.partial(reconstruct, law, grid=grid), data)
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
@@ -103,16 +95,13 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     return to_user(law, result, data, own.fields if grid is None else None)
 
 
-def _reconstructed(law: Law, grid: Any, data: Any) -> xr.Dataset:
-    return reconstruct(law, data, grid)
-
-
 def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
     if is_lazy(history) and not n_samples:
-        return by_paths(functools.partial(_forecasted, law, times, steps, seed, grid), history)
+        asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
+        return by_paths(functools.partial(forecast, law, **asked), history)
     own = observe(law, history)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
@@ -151,12 +140,6 @@ def _extended(
     precision = extended_clocks(own.times, wanted, own.weights)
     for part, (_, weights, _) in zip(extended, precision, strict=True):
         yield own._replace(weights=np.nan_to_num(weights, nan=1.0)), *part
-
-
-def _forecasted(
-    law: Law, times: Any, steps: int | None, seed: int, grid: Any, history: Any
-) -> xr.Dataset:
-    return forecast(law, history, times, steps, 0, seed, grid)
 
 
 def _moments(

@@ -16,8 +16,9 @@ the correlation of errors between modes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from spdelaw.data import Here, Place
 from spdelaw.domain import Products
 from spdelaw.model._least_squares import least_squares, marginal
 from spdelaw.model._row_grams import Basis, few_rows, row_grams, single_grams
+
+if TYPE_CHECKING:
+    from spdelaw.model._records import Records
 
 Array = np.ndarray
 
@@ -101,6 +105,8 @@ class Collapsed(NamedTuple):
         decoupled: whether each mode stands for itself, to save memory.
         place: where the blocks are, and where they are worked on.
         known: facts about blocks that are elsewhere.
+        records: parts of long records where they are kept apart; the blocks are then their rows
+            without what couples the modes.
     """
 
     blocks: tuple[Any, ...]
@@ -109,6 +115,7 @@ class Collapsed(NamedTuple):
     decoupled: bool = False
     place: Place = Here()
     known: tuple[Facts, ...] = ()
+    records: Records | None = None
 
     @property
     def facts(self) -> tuple[Facts, ...]:
@@ -134,8 +141,32 @@ class Collapsed(NamedTuple):
         """``function(block, *parameters)`` of each block, in their order."""
         return self.place.over(function, self.blocks, *parameters)
 
+    def over_rows(self, function: Callable, *parameters: Any) -> list:
+        """The same of blocks with all that they have; those of a long record are in parts."""
+        if self.records is None:
+            return self.over(function, *parameters)
+        return self.records.over(self.place, function, *parameters)
+
+    def over_first_rows(self, function: Callable, *parameters: Any) -> list:
+        """The same of blocks that have at least the first rows of their paths."""
+        if self.records is None:
+            return self.over(function, *parameters)
+        return self.records.heads.over(self.place, function, *parameters)
+
+    def changed_heads(self, function: Callable, *parameters: Any) -> Collapsed:
+        """The same as `changed` for what lies in the first rows alone."""
+        if self.records is None:
+            return self.changed(function, *parameters)
+        records = self.records.with_heads(
+            self.records.heads.changed(self.place, function, *parameters)
+        )
+        return self._replace(records=records, blocks=records.rows(self.place))
+
     def changed(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same paths with other blocks, which stay where they are."""
+        if self.records is not None:
+            records = self.records.changed(self.place, function, *parameters)
+            return self._replace(records=records, blocks=records.rows(self.place))
         return self._replace(blocks=tuple(self.place.keep(function, self.blocks, *parameters)))
 
 
@@ -175,8 +206,12 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
     """The first paths of a data set, without another pass over their fields."""
     if n_paths >= collapsed.n_paths:
         return collapsed
-    pairs = zip(collapsed.blocks, collapsed.facts, strict=True)
-    some = [block for block, facts in pairs if (facts.paths < n_paths).any()]
+    has_some = [bool((facts.paths < n_paths).any()) for facts in collapsed.facts]
+    if collapsed.records is not None:
+        records = collapsed.records.where(has_some)
+        records = records.changed(collapsed.place, _first_paths, n_paths)
+        return records.collapsed(n_paths, collapsed.n_modes, collapsed.place)
+    some = itertools.compress(collapsed.blocks, has_some)
     part = collapsed._replace(blocks=tuple(some), n_paths=n_paths, known=())
     part = part.changed(_first_paths, n_paths)
     return part._replace(known=tuple(part.over(facts_of))) if collapsed.known else part
