@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import OBSERVATION_STD, value_noise
+from spdelaw.data import value_noise
 from spdelaw.domain import Places
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
@@ -64,9 +64,10 @@ def observe(law: Law, data: Any) -> Observations:
         fix = "pass the history from its first time on"
         raise DataError("time", expected="at least two times", got=f"{times.shape[-1]}", fix=fix)
     precision = point_weights(law, len(places.points))
-    if law.info.get("observation_noise") == VALUE_NOISE and OBSERVATION_STD in labelled.coords:
-        noise = law.domain.flatten(value_noise(labelled))
-        variance = clock(noise, float(law.times[0]))[0] ** 2 + law.unresolved_variance
+    by_value = law.info.get("observation_noise") == VALUE_NOISE
+    if by_value and (noise := value_noise(labelled)) is not None:
+        std = clock(law.domain.flatten(noise), float(law.times[0]))[0]
+        variance = std**2 + law.unresolved_variance
         precision = np.nan_to_num(1.0 / variance, nan=1.0)
     return Observations(fields, values, times, modes_at(law, places), places, precision)
 
