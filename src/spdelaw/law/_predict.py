@@ -14,6 +14,7 @@ from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
 from spdelaw.law._lazy import by_paths, is_lazy
+from spdelaw.law._lazy_times import by_times, in_parts
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -82,6 +83,8 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
     if is_lazy(data):
         return by_paths(functools.partial(reconstruct, law, grid=grid), data)
+    if in_parts(law, data):
+        return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
