@@ -26,6 +26,7 @@ from spdelaw.data._clock import on_clock
 from spdelaw.data._contract import as_fields
 from spdelaw.data._reduce import cell_areas, reduce_field
 from spdelaw.data._suspect import check_plausible
+from spdelaw.data._value_noise import OBSERVATION_STD, check_not_averaged
 from spdelaw.domain import places_of_fields
 from spdelaw.errors import DataError, InputError
 
@@ -124,6 +125,7 @@ class Preparation:
 
     def reduce(self, data: Any) -> Any:
         """Raw data without fills, selected, averaged, renamed and coarsened."""
+        check_not_averaged(data, bool(self.average or self.coarsen))
         return reduce_field(
             data, self.variable, self.select, self.average, self.rename, self.coarsen, self.missing
         )
@@ -198,6 +200,9 @@ class Prepared:
         if fields.chunks is not None:
             return apply_in_blocks(fields, places, self.affine)
         offset, scale = map(places.unflatten, self.affine(fields["time"].values, places.points))
+        if OBSERVATION_STD in fields.coords:
+            std = fields[OBSERVATION_STD] / xr.DataArray(scale, dims=places.dims)
+            fields = fields.assign_coords({OBSERVATION_STD: std})
         return fields.copy(data=(fields.values - offset) / scale)
 
     def align(self, fields: xr.DataArray) -> xr.DataArray:

@@ -19,6 +19,7 @@ from spdelaw.data import (
     of_both,
     pieces_of,
     unchecked_fields,
+    value_noise,
 )
 from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError, InputError
@@ -41,7 +42,8 @@ class Observed(NamedTuple):
 
     ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``; ``domain``
     is where they live. Values that are lazy stay so: `pieces` are worked on in ``place``, and
-    ``survey`` is what one pass over them found.
+    ``survey`` is what one pass over them found. ``std`` are the standard deviations of single
+    values where they are beside the fields (`spdelaw.data.OBSERVATION_STD`), (P, T, M).
     """
 
     values: Any
@@ -51,6 +53,7 @@ class Observed(NamedTuple):
     domain: AbstractDomain
     place: Place = Here()
     survey: Survey | None = None
+    std: Array | None = None
 
     def basis(self, n_modes: int) -> Array:
         """Eigenfunctions at the points, (M, N)."""
@@ -150,7 +153,8 @@ class Observed(NamedTuple):
         survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
         fields = self.fields.isel(time=seen)
         values, times = self.values[:, seen], self.times[seen]
-        return self._replace(values=values, times=times, fields=fields, survey=survey)
+        std = None if self.std is None else self.std[:, seen]
+        return self._replace(values=values, times=times, fields=fields, survey=survey, std=std)
 
     def _seen_times(self) -> Array:
         """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
@@ -174,7 +178,8 @@ class Observed(NamedTuple):
         survey = None if observed.survey is None else observed.survey.where_seen
         fields = self.fields.isel({self.fields.dims[-1]: seen})
         values, points = self.values[..., seen], self.points[seen]
-        return self._replace(values=values, points=points, fields=fields, survey=survey)
+        std = None if self.std is None else self.std[..., seen]
+        return self._replace(values=values, points=points, fields=fields, survey=survey, std=std)
 
 
 def observe(
@@ -189,16 +194,20 @@ def observe(
     labelled = unchecked_fields(data, dims=domain.dims, **adapter)
     if labelled.chunks is None or "path_time" in labelled.coords:
         check_values(labelled)
-    fields = domain.flatten(labelled)
+    beside = value_noise(labelled)
+    fields, noise = domain.flatten(labelled), None if beside is None else domain.flatten(beside)
     points = domain.places(fields).points
     if fields.sizes["time"] < 2:
         fix = "a law is learned from change; observe the field more than once"
         got = str(fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     if "path_time" in fields.coords:
-        return Observed(*own_clock(fields), points, fields, domain)
+        std = None if noise is None else own_clock(noise)[0]
+        return Observed(*own_clock(fields), points, fields, domain, std=std)
     values = fields.variable._data if fields.chunks is not None else fields.values
-    return Observed(values, fields["time"].values, points, fields, domain, place or Here())
+    std = None if noise is None else noise.values
+    time = fields["time"].values
+    return Observed(values, time, points, fields, domain, place or Here(), std=std)
 
 
 def check_change(increment: float, square: float) -> None:

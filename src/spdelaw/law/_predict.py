@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,8 +112,8 @@ def forecast(
     places, out_basis = target(law, own, grid)
     space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
     means, variances, draws = [], [], []
-    for clock, values, at in extended_clocks(own.times, wanted, own.values):
-        given = (law, own, values, clock, space, places, out_basis)
+    for data, clock, values, at in _extended(own, wanted):
+        given = (law, data, values, clock, space, places, out_basis)
         moments = _moments(*given)
         means.append(moments.mean[:, at])
         variances.append(moments.variance[:, at])
@@ -129,6 +130,19 @@ def forecast(
         result = without_unseen(law, own, result)
     like = history if times is None else times
     return to_user(law, result, like, own.fields if grid is None else None)
+
+
+def _extended(
+    own: Observations, wanted: Array
+) -> Iterator[tuple[Observations, Array, Array, Array]]:
+    """Data with a precision of each value in it, and what `extended_clocks` gives."""
+    extended = extended_clocks(own.times, wanted, own.values)
+    if own.weights is None or own.weights.ndim == 1:
+        yield from ((own, *part) for part in extended)
+        return
+    precision = extended_clocks(own.times, wanted, own.weights)
+    for part, (_, weights, _) in zip(extended, precision, strict=True):
+        yield own._replace(weights=np.nan_to_num(weights, nan=1.0)), *part
 
 
 def _moments(

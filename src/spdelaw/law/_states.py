@@ -55,8 +55,11 @@ def batches(
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
-        own = times if times.ndim == 1 else times[start : start + step]
-        part: Collapsed = collapse(values[start : start + step], own, basis, weights, products)
+        some = slice(start, start + step)
+        own, precision = times if times.ndim == 1 else times[some], weights
+        if weights is not None and weights.ndim > 1:
+            precision = weights[some]
+        part: Collapsed = collapse(values[some], own, basis, precision, products)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
