@@ -39,7 +39,8 @@ def learn_in_blocks(
     def squares(own: Array, values: Array) -> tuple[Array, ...]:
         return squares_of(values - climate.offset(own, coefficients))
 
-    return coefficients, scale_of(standardise, *total(squares), area)
+    square, n_seen = total(squares)
+    return coefficients, scale_of(standardise, square, n_seen, area)
 
 
 def apply_in_blocks(
@@ -53,7 +54,6 @@ def apply_in_blocks(
         offset, scale = map(places.unflatten, affine(times[rows], places.points))
         return (block - offset[(slice(None), *space)]) / scale[tuple(space)]
 
-    lazy = fields.variable._data.map_blocks(
-        prepared, dtype=float, meta=np.zeros((0,) * fields.ndim)
-    )
-    return fields.copy(data=lazy)
+    values: Any = fields.variable._data
+    empty = np.zeros((0,) * fields.ndim)
+    return fields.copy(data=values.map_blocks(prepared, dtype=float, meta=empty))

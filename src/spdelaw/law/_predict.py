@@ -40,7 +40,13 @@ Array = np.ndarray
 
 
 def sample(
-    law: Law, n_paths: int, times: Any, grid: Any, seed: int, observation_noise: bool
+    law: Law,
+    n_paths: int,
+    times: Any,
+    grid: Any,
+    seed: int,
+    observation_noise: bool,
+    chunks: int | None = None,
 ) -> xr.DataArray:
     """New paths in the user's units; see `spdelaw.Law.sample`."""
     points = law.points if grid is None else grid
@@ -48,9 +54,13 @@ def sample(
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
     linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if chunks is not None and (std.ndim or not linear):
+        expected, fix = "None: such a law draws in memory", "leave it out"
+        raise InputError("chunks", expected=expected, got=repr(chunks), fix=fix)
     if linear:
-        own = bare.equation
-        result = simulate(own, n_paths, times, points, seed=seed, observation_std=white)
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
+        )
     else:
         result = _other_paths(bare, n_paths, times, points, seed)
     if std.ndim or not linear:
