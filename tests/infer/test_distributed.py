@@ -70,6 +70,17 @@ def test_the_law_on_a_cluster_is_that_in_memory(client, data):
     same_law(fit(data, 3), fit(lazy, 3, executor=client))
 
 
+def test_one_long_record_over_workers(client, monkeypatch):
+    """Parts of times stay on their workers and are stitched exactly."""
+    from spdelaw.model import _pieces
+
+    monkeypatch.setattr(_pieces, "LONG", 50)
+    times = np.linspace(0.0, 12.0, 61)
+    fields = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
+    data = sl.mask(fields, "random", 0.2, seed=1)
+    same_law(fit(data, 2), fit(data.chunk(time=15), 2, executor=client))
+
+
 def test_data_in_memory_may_go_to_a_cluster(client, monkeypatch):
     monkeypatch.setattr(pieces_module, "CUTS", 3)
     data = gappy()

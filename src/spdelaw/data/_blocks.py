@@ -37,6 +37,11 @@ class Place(abc.ABC):
     #: Whether results that are kept live in the memory of other processes.
     remote = False
 
+    @property
+    @abc.abstractmethod
+    def workers(self) -> int:
+        """How many blocks are worked on at once."""
+
     @abc.abstractmethod
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks."""
@@ -68,6 +73,12 @@ class Here(Place):
     """One after the other, or through the ``map`` of an executor."""
 
     map: Callable = map
+    n_workers: int = 1
+
+    @property
+    def workers(self) -> int:
+        """One, or what the executor has."""
+        return self.n_workers
 
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results in the order of the blocks."""
@@ -103,7 +114,8 @@ def place_of(executor: Any) -> Place:
 
         return Cluster(executor)
     if callable(getattr(executor, "map", None)):
-        return Here(executor.map)
+        # Of the standard library's pools; others say nothing about themselves.
+        return Here(executor.map, int(getattr(executor, "_max_workers", 1)))
     raise InputError(
         "executor",
         expected="None, an executor with a method map, or a Dask Client",

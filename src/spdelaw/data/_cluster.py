@@ -24,6 +24,12 @@ class Cluster(Place):
     client: Any
     remote = True
 
+    @property
+    def workers(self) -> int:
+        """Threads of all workers that are there now."""
+        with _one_error():
+            return sum(self.client.nthreads().values())
+
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks: one task per block."""
         futures = self.keep(function, blocks, *parameters)

@@ -104,6 +104,10 @@ def _observation_variance(fit: Fit, model: Model) -> Array:
     if "observation" in fit.estimate.parametrisation.parts:
         return fit.estimate.state_space.observation_variance
     known = model.known_variance
+    if (
+        isinstance(known, np.ndarray) and known.ndim > 1
+    ):  # of single values: their mean stands for that of a new one
+        return np.asarray(np.nanmean(known))
     return np.asarray(0.0 if known is None else known)
 
 

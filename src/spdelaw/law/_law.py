@@ -173,6 +173,7 @@ class Law:
         *,
         seed: int = 0,
         observation_noise: bool = False,
+        chunks: int | None = None,
     ) -> xr.DataArray:
         """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
@@ -182,8 +183,10 @@ class Law:
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
+            chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
+                `spdelaw.write` to have more of them than memory holds.
         """
-        return _predict.sample(self, n_paths, times, grid, seed, observation_noise)
+        return _predict.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
