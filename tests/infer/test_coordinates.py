@@ -5,7 +5,6 @@ import pytest
 
 from spdelaw.errors import InputError
 from spdelaw.infer import LogNormal, Normal
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._coordinates import (
     Contrasts,
     OperatorTied,
@@ -14,6 +13,7 @@ from spdelaw.infer._coordinates import (
     WithNuisance,
 )
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._priors import fixed_values, prior_terms
 
 JACOBIAN_TOLERANCE = 1e-8
 

@@ -1,4 +1,4 @@
-"""What may enter this package: counts, times on [0, T], eigenvalues and the noise factor."""
+"""What may enter this package: times on [0, T], eigenvalues and the noise factor."""
 
 from __future__ import annotations
 
@@ -12,20 +12,6 @@ from spdelaw.errors import InputError
 
 #: Share of T by which a time may pass T: rounding of ``t - initial_time``.
 SLACK = 1e-9
-
-
-def check_count(what: str, value: Any, least: int = 1) -> int:
-    """Return the value as an int of at least ``least``, or raise `InputError`.
-
-    Example:
-        >>> check_count("n_time", 16)
-        16
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(
-            what, expected=f"an integer of at least {least}", got=repr(value), fix=f"{what}={least}"
-        )
-    return int(value)
 
 
 def check_ages(times: Any, horizon: float) -> np.ndarray:
@@ -54,7 +40,7 @@ def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     lam = as_floating(eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:
         raise InputError(
-            "eigenvalues", expected="one number a mode, shape (N,)",
+            "eigenvalues", expected="one number per mode, shape (N,)",
             got=f"shape {tuple(lam.shape)}", fix="pass equation.eigenvalues",
         )  # fmt: skip
     if xp is np and not np.isfinite(lam).all():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from spdelaw.chaos.checks import SLACK, check_count
+from spdelaw.chaos.checks import SLACK
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
+from spdelaw.checks import whole
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError
 
@@ -41,7 +42,7 @@ def chaos_coordinates(
         {'path': 5, 'k': 4, 'l': 3}
     """
     increments, edges = _increments(simulated, equation, check_basis(basis))
-    m = basis.values(0.5 * (edges[:-1] + edges[1:]), check_count("n_time", n_time))
+    m = basis.values(0.5 * (edges[:-1] + edges[1:]), whole("n_time", n_time, 1))
     scaled = increments.values / np.sqrt(equation.noise_variance)
     xi = np.matmul(m.T, scaled)  # (K, steps) by (paths, steps, L)
     k, l = np.arange(1, n_time + 1), increments["mode"].values

@@ -62,7 +62,7 @@ def _check_shapes(curves: Propagators, initial: Array, coordinates: Array) -> No
         )  # fmt: skip
     if initial.ndim == 0 or initial.shape[-1] != n:
         raise InputError(
-            "initial", expected=f"shape (..., {n}), one number a mode",
+            "initial", expected=f"shape (..., {n}), one number per mode",
             got=f"shape {tuple(initial.shape)}", fix="pass equation.initial_mean",
         )  # fmt: skip
     try:

@@ -17,11 +17,11 @@ import numpy as np
 from spdelaw.chaos.array_namespace import Array, as_floating, constant, namespace, to_numpy
 from spdelaw.chaos.checks import (
     check_ages,
-    check_count,
     check_eigenvalues,
     check_noise_factor,
 )
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
+from spdelaw.checks import whole
 from spdelaw.errors import ConvergenceError, InputError, MissingExtraError
 
 #: Largest lambda dt at which the method still damps: |1 - x + x^2/2 - x^3/6 + x^4/24| < 1.
@@ -47,7 +47,7 @@ def rk4_responses(
     torch, odeint = _solver()
     inside = namespace(eigenvalues)
     lam = check_eigenvalues(eigenvalues, torch)
-    k = check_count("n_time", n_time)
+    k = whole("n_time", n_time, 1)
     start = torch.zeros(1 + k, lam.shape[0], dtype=lam.dtype, device=lam.device)
     start[0] = 1.0
 
@@ -67,7 +67,7 @@ def rk4_states(
     initial: Any,
     n_time: int,
 ) -> Array:
-    """The paper's latent state, ``d = N (1 + K L)`` numbers a path; (T, paths, 1 + K L, N).
+    """The paper's latent state, ``d = N (1 + K L)`` numbers per path; (T, paths, 1 + K L, N).
 
     Entry 0 of the third axis is the zero order, started from the path's own z0; then come the
     first-order propagators, l running fastest.
@@ -92,7 +92,7 @@ def rk4_states(
     lam = check_eigenvalues(eigenvalues, torch)
     b = check_noise_factor(noise_factor, lam, torch)
     factor = torch.diag(b) if b.ndim == 1 else b
-    k, z0 = check_count("n_time", n_time), as_floating(initial, torch).to(lam)
+    k, z0 = whole("n_time", n_time, 1), as_floating(initial, torch).to(lam)
     if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
         raise InputError(
             "initial", expected=f"shape (paths, {lam.shape[0]})", got=f"shape {tuple(z0.shape)}",

@@ -291,7 +291,7 @@ class AbstractDomain(abc.ABC):
         except Exception as error:
             raise DomainError(
                 "function",
-                expected=f"a function of ({', '.join(self.dims)}) that returns one value a point",
+                expected=f"a function of ({', '.join(self.dims)}) that returns one value per point",
                 got=f"{type(error).__name__}: {error}",
                 fix="write it with NumPy, for example lambda x: np.exp(-x**2)",
             ) from error

@@ -22,7 +22,7 @@ class Box(TensorDomain):
 
     Args:
         sides: two or three pairs of ends.
-        boundary: "dirichlet", "neumann" or "periodic" for all sides, or one a dim.
+        boundary: "dirichlet", "neumann" or "periodic" for all sides, or one per dim.
 
     Example:
         >>> import numpy as np, spdelaw as sl

@@ -38,8 +38,8 @@ class Empirical(TabulatedDomain):
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
         n_modes: how many patterns.
-        weights: None for equal ones, one a point, or a domain, such as ``sl.Sphere()``, whose rule
-            on the grid gives them (area weights).
+        weights: None for equal ones, one per point, or a domain, such as ``sl.Sphere()``, whose
+            rule on the grid gives them (area weights).
         dims: spatial coordinates; by default all dims but path and time.
         seed: of the random directions.
 
@@ -164,7 +164,7 @@ def _named(fields: Any, dims: Any) -> tuple[str, ...]:
 
 
 def _rows_of(fields: xr.DataArray, names: tuple[str, ...]) -> tuple[Array, Array]:
-    """Points, and one row of values a path and time."""
+    """Points, and one row of values per path and time."""
     lead = [d for d in fields.dims if d in ("path", "time")]
     places = places_of_fields(fields, names)
     more = [str(d) for d in fields.dims if d not in (*lead, *places.dims)]

@@ -14,6 +14,7 @@ import scipy
 
 from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer._curvature import Objective, difference_information
+from spdelaw.infer._watch import current_watch
 
 Array = np.ndarray
 #: Information at a point, for coordinates of these rough standard errors.
@@ -23,7 +24,7 @@ Curvature = Callable[[Array, Array], Array]
 #: Polishing ends at the first; beyond the second, 0.04 of a standard error, the law says so; beyond
 #: the third, a tenth of one, the search has not converged.
 POLISHED, NEAR, FAR = 1e-4, 1e-3, 5e-3
-#: Slope, in log-likelihood a standard error, that a direction without curvature may have.
+#: Slope, in log-likelihood per standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
 #: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
 #: from there. How often it may.
@@ -49,7 +50,7 @@ class Optimum(NamedTuple):
         information: minus the Hessian, (p, p).
         n_evaluations: how often the objective was computed, the Hessian included.
         decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
-        uphill: slope, in log-likelihood a standard error, where nothing bends it down.
+        uphill: slope, in log-likelihood per standard error, where nothing bends it down.
     """
 
     x: Array
@@ -151,18 +152,23 @@ class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed."""
 
     def __init__(self, objective: Objective) -> None:
-        self.objective, self.calls = objective, 0
+        self.objective, self.calls, self.watch = objective, 0, current_watch()
+        if self.watch is not None:
+            self.watch.search()
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Value and gradient; minus infinity where a trial step went too far."""
         self.calls += 1
         with np.errstate(all="ignore"):
             try:
-                return self.objective(x)
+                value, gradient = self.objective(x)
             except SpdeLawError:
                 raise
             except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
                 return -np.inf, np.full_like(x, np.nan)
+        if self.watch is not None:
+            self.watch.tell(value)
+        return value, gradient
 
 
 def _search(

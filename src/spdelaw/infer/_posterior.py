@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._metric import PARTS, Metric
@@ -23,6 +22,7 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import NEAR, Optimum, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._priors import fixed_values, prior_terms
 from spdelaw.infer._start import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 

@@ -14,24 +14,23 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import (
     Dynamics,
     Forcing,
-    Gaussian,
     InitialState,
     Linear,
     SpectralSPDE,
     check_times,
 )
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import _citation, _derived, _export, _predict
+from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._lazy import blocks_of, is_lazy
+from spdelaw.law._lazy import blocks_of, in_paths
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
-from spdelaw.law._text import as_html, as_text
+from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.law._user_units import to_law
 from spdelaw.model import StateSpace, Statistics
 
@@ -131,18 +130,13 @@ class Law:
     @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
-        d, start = self.linear, self.initial
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(start.mean, start.covariance),
-            "deterministic": start.mean,
-        }[start.kind]
+        d = self.linear
         return SpectralSPDE(
             self.domain,
             d.n_modes,
             d.drift,
             noise=d.noise,
-            initial=initial,
+            initial=self.initial.given,
             times=self.times,
             initial_time=float(self.times[0]),
             label="learned law",
@@ -179,6 +173,7 @@ class Law:
         *,
         seed: int = 0,
         observation_noise: bool = False,
+        chunks: int | None = None,
     ) -> xr.DataArray:
         """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
@@ -188,8 +183,10 @@ class Law:
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
+            chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
+                `spdelaw.write` to have more of them than memory holds.
         """
-        return _predict.sample(self, n_paths, times, grid, seed, observation_noise)
+        return _predict.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
@@ -198,7 +195,7 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        if is_lazy(data):
+        if in_paths(data):
             return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)
@@ -319,7 +316,7 @@ class Law:
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""
-        return _citation.citation(self.info)
+        return citation(self.info)
 
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...

@@ -19,9 +19,10 @@ from spdelaw.model._information import (
     expected_information,
     tangents,
 )
-from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
+from spdelaw.model._records import part_slices
 from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
@@ -51,6 +52,7 @@ from spdelaw.model._smoother import (
     component_innovations,
     innovations,
     sample_states,
+    smooth_part,
     smooth_states,
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
@@ -60,6 +62,7 @@ from spdelaw.model._statistics import (
     evaluate_statistics,
     white_noise_z,
 )
+from spdelaw.model._stitch import Link, Message, Part, stitch
 
 __all__ = [
     "TAILS",
@@ -70,8 +73,11 @@ __all__ = [
     "FilterScores",
     "Filtered",
     "Latents",
+    "Link",
+    "Message",
     "OneStep",
     "PairSums",
+    "Part",
     "Prior",
     "Projected",
     "Restricted",
@@ -106,18 +112,22 @@ __all__ = [
     "in_segments",
     "innovations",
     "linear_state_space",
+    "link_of",
     "mean_given",
     "mean_given_statistics",
+    "part_slices",
     "project_on_decoder",
     "rotate",
     "rts_smoother",
     "sample_states",
     "scheme_scores",
     "smooth_block",
+    "smooth_part",
     "smooth_semilinear",
     "smooth_states",
     "some_paths",
     "statistics_of_pieces",
+    "stitch",
     "tangents",
     "transition_innovations",
     "transitions",

@@ -23,7 +23,7 @@ from spdelaw.chaos import (
     tail_covariance,
     zero_order,
 )
-from spdelaw.chaos.checks import check_count
+from spdelaw.checks import whole
 from spdelaw.equation import decay_mean_slope
 from spdelaw.errors import InputError
 from spdelaw.model._state_space import StateSpace
@@ -56,7 +56,7 @@ class ChaosModel:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_count("n_time", self.n_time)
+        whole("n_time", self.n_time, 1)
         _ = self.basis
         if self.tail not in TAILS:
             raise InputError(

@@ -40,12 +40,14 @@ class Posterior(NamedTuple):
             their diagonals where the prior leaves the modes apart and needs no more.
         first: ``Cov(c_1 | y)`` in full, (N, N, B), or (N, B) where all blocks are diagonal.
         log_determinant: ``log |S| - log |prior precision|``, (B,).
+        gram_trace: ``sum_t tr(G_t Cov(c_t | y))`` over all paths.
     """
 
     mean: Array
     spread: StepSums
     first: Array
     log_determinant: Array
+    gram_trace: float = 0.0
 
     def scaled(self, r: float) -> Posterior:
         """Covariances in units of the data, from those in units of the observation variance."""
@@ -55,6 +57,12 @@ class Posterior(NamedTuple):
 
 def posterior(gram: Array, vector: Array, prior: Prior, n_paths: int) -> Posterior:
     """Posterior of the free states from collapsed observations of paths; see `sweep`."""
+    found = _solved(gram, vector, prior, n_paths)
+    return found._replace(gram_trace=_gram_trace(found, prior, n_paths))
+
+
+def _solved(gram: Array, vector: Array, prior: Prior, n_paths: int) -> Posterior:
+    """By whichever way is the fastest."""
     apart = prior.precision.ndim == 2
     if gram.ndim == 3 and apart:
         return _by_diagonals(gram, vector, prior, n_paths)
@@ -183,7 +191,7 @@ def _turned(d: Array) -> Array:
     return d if d.ndim == 3 else np.swapaxes(d, 1, 2)
 
 
-def gram_trace(post: Posterior, prior: Prior, n_paths: int) -> float:
+def _gram_trace(post: Posterior, prior: Prior, n_paths: int) -> float:
     """``sum_t tr(G_t Cov_t)`` over all paths, without G and in the units of the prior.
 
     Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from spdelaw.errors import DataError
 from spdelaw.infer._observed import Observed
-from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._job import Clock
 
 Array = np.ndarray
 
