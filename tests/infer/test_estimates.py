@@ -264,4 +264,5 @@ def test_noise_of_a_single_path_is_not_denied():
     fields = sl.simulate(sl.catalogue.heat(4), 1, times, points, seed=0, observation_std=0.02)
     law = sl.fit(fields, domain, 4, mean="zero")
     # 200 times 31 values tell a deviation to one in 100.
-    assert float(law["observation_std"].sel(statistic="estimate")) == pytest.approx(0.02, rel=0.05)
+    found = law.parameters["observation_std"].sel(statistic="estimate")
+    assert float(found) == pytest.approx(0.02, rel=0.05)
