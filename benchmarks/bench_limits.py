@@ -82,15 +82,17 @@ def main() -> int:
             "note": NOTES.get(name, row["note"]) if not row["met"] else row["note"]
         }
         print(f"{name}: {row['ratio']:.3g} (limit {row['limit']:g})", flush=True)
-    document = {
-        "command": COMMAND, "threads": 1, "repeats": REPEATS,
-        "rows": [known[name] for name in names if name in known] + growth_rows(),
+        document = _document([known[n] for n in names if n in known])
+        write_results("limits", document, _markdown(document))
+    print(_markdown(document))
+    return 0 if all(row["met"] for row in document["rows"]) else 1
+
+
+def _document(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "command": COMMAND, "threads": 1, "repeats": REPEATS, "rows": [*rows, *growth_rows()],
         "versions": {"spdelaw": sl.__version__, **versions("numpy", "scipy", "numba")},
     }  # fmt: skip
-    text = _markdown(document)
-    write_results("limits", document, text)
-    print(text)
-    return 0 if all(row["met"] for row in document["rows"]) else 1
 
 
 def _timed(name: str, row: Row) -> dict[str, Any]:
@@ -181,7 +183,7 @@ def _short_paths() -> Row:
     parameters = _parameters(equation)
 
     def plain() -> object:
-        with mock.patch("spdelaw.model._chain.COMPILED_SECONDS", np.inf):
+        with mock.patch("spdelaw.model._posterior.COMPILED_SECONDS", np.inf):
             return evaluate_likelihood(collapsed, parameters)
 
     return Row(
