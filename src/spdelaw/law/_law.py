@@ -11,14 +11,7 @@ import xarray as xr
 
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import (
-    Dynamics,
-    Forcing,
-    InitialState,
-    Linear,
-    SpectralSPDE,
-    check_times,
-)
+from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence

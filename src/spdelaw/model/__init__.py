@@ -5,12 +5,7 @@ from spdelaw.model._chaos_map import TAILS, ChaosModel
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
-from spdelaw.model._filter import (
-    filter_log_likelihood,
-    forward_filter,
-    rts_smoother,
-    smooth_block,
-)
+from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
@@ -22,11 +17,7 @@ from spdelaw.model._restricted_statistics import (
     mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
-from spdelaw.model._semilinear_filter import (
-    Prior,
-    filter_scores,
-    smooth_semilinear,
-)
+from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
 from spdelaw.model._semilinear_innovations import transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
@@ -47,12 +38,7 @@ from spdelaw.model._smoother import (
     smooth_states,
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
-from spdelaw.model._statistics import (
-    Statistics,
-    collect,
-    evaluate_statistics,
-    white_noise_z,
-)
+from spdelaw.model._statistics import Statistics, collect, evaluate_statistics, white_noise_z
 from spdelaw.model._stitch import Link, Message, Part, stitch
 
 __all__ = [
