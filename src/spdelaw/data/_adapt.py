@@ -46,7 +46,7 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         return dataset[variable]
     if (
         variable is None
-        and dims[0] == VARIABLE
+        and dims[:1] == (VARIABLE,)
         and not any(VARIABLE in v.dims for v in dataset.values())
     ):
         return _stacked(dataset, {TIME, *dims[1:]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,16 @@ CLEAR = 3.0
 def by_field(
     what: str, terms: Any, domain: AbstractDomain, n_modes: Any
 ) -> tuple[Any, AbstractDomain, Any]:
-    """Names, domain and modes of all fields from terms by field; others as they are.
+    """Names, domain and modes of all fields from terms by field, or from full names ``u: u v``.
 
+    Others as they are.
     ``n_modes`` are those of the domain that is given: of each field, where it is the domain of one.
     """
+    if _are_full(terms) and not isinstance(domain, Fields):
+        fields = dict.fromkeys(map(field_of, terms))
+        terms = {
+            f: [t.partition(":")[2].strip() for t in terms if field_of(t) == f] for f in fields
+        }
     if not isinstance(terms, Mapping):
         return terms, domain, n_modes
     if not isinstance(domain, Fields):
@@ -39,6 +45,12 @@ def by_field(
         domain = Fields(domain, tuple(terms))
         n_modes = domain.domain.check_modes(n_modes) * domain.n_fields
     return tuple(flat_terms(terms, domain.names)), domain, n_modes
+
+
+def _are_full(terms: Any) -> bool:
+    """Whether these are names such as ``u: u v^2``, with their field."""
+    listed = isinstance(terms, Sequence) and not isinstance(terms, str)
+    return listed and bool(terms) and all(isinstance(t, str) and ":" in t for t in terms)
 
 
 def field_notes(fit: SemilinearFit) -> list[str]:

@@ -6,6 +6,7 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
+from spdelaw.law._lazy import by_paths, in_paths
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
@@ -32,10 +33,12 @@ __all__ = [
     "Quantity",
     "Rest",
     "batches",
+    "by_paths",
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
     "density_entries",
+    "in_paths",
     "interval_table",
     "load",
     "log_density",

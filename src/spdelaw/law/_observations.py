@@ -135,14 +135,19 @@ def without_unseen(law: Law, data: Observations, result: xr.Dataset) -> xr.Datas
 
     A prediction there is asked for by ``grid=``.
     """
-    unseen = np.isnan(data.values).all((0, 1))
+    return unseen_is_nan(law, data.places, ~np.isnan(data.values).all((0, 1)), result)
+
+
+def unseen_is_nan(law: Law, places: Places, seen: Array, result: xr.Dataset) -> xr.Dataset:
+    """The same from which of the points (M,) the data see."""
+    unseen = ~seen
     if not unseen.any():
         return result
     known = {np.asarray(point, float).tobytes() for point in law.points}
-    at = data.places.points
+    at = places.points
     unseen &= np.array([np.asarray(point, float).tobytes() not in known for point in at])
-    seen = xr.DataArray(data.places.unflatten(~unseen), dims=data.places.dims)
-    return result.where(seen, drop=False) if unseen.any() else result
+    kept = xr.DataArray(places.unflatten(~unseen), dims=places.dims)
+    return result.where(kept, drop=False) if unseen.any() else result
 
 
 def moments_dataset(

@@ -14,7 +14,8 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._lazy import by_paths, is_lazy
+from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._lazy_times import by_times, in_parts
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -39,7 +40,13 @@ Array = np.ndarray
 
 
 def sample(
-    law: Law, n_paths: int, times: Any, grid: Any, seed: int, observation_noise: bool
+    law: Law,
+    n_paths: int,
+    times: Any,
+    grid: Any,
+    seed: int,
+    observation_noise: bool,
+    chunks: int | None = None,
 ) -> xr.DataArray:
     """New paths in the user's units; see `spdelaw.Law.sample`."""
     points = law.points if grid is None else grid
@@ -47,9 +54,13 @@ def sample(
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
     linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if chunks is not None and (std.ndim or not linear):
+        expected, fix = "None: such a law draws in memory", "leave it out"
+        raise InputError("chunks", expected=expected, got=repr(chunks), fix=fix)
     if linear:
-        own = bare.equation
-        result = simulate(own, n_paths, times, points, seed=seed, observation_std=white)
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
+        )
     else:
         result = _other_paths(bare, n_paths, times, points, seed)
     if std.ndim or not linear:
@@ -81,8 +92,10 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
-    if is_lazy(data):
+    if in_paths(data):
         return by_paths(functools.partial(reconstruct, law, grid=grid), data)
+    if in_parts(law, data):
+        return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
@@ -99,7 +112,7 @@ def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
-    if is_lazy(history) and not n_samples:
+    if in_paths(history) and not n_samples:
         asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
         return by_paths(functools.partial(forecast, law, **asked), history)
     own = observe(law, history)

@@ -16,6 +16,7 @@ from spdelaw.equation import Linear, operators
 from spdelaw.model import (
     Block,
     Collapsed,
+    Smoothed,
     StateSpace,
     collapse,
     forward_filter,
@@ -80,6 +81,14 @@ def smooth_fields(
         for p, path in enumerate(block.paths):
             np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
         _write_variance(states.covariance, out_basis, block.paths, variance)
+    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
+
+
+def field_moments(states: Smoothed, out_basis: Array) -> FieldMoments:
+    """Moments of ``out_basis c_t`` from those of the states of one pattern."""
+    mean = states.mean.transpose(2, 0, 1) @ out_basis.T
+    variance = np.empty(mean.shape)
+    _write_variance(states.covariance, out_basis, np.arange(len(mean)), variance)
     return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
 
 
