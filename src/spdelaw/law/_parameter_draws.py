@@ -45,14 +45,12 @@ def over_parameters(
     laws = list(_laws(law, n_draws, seed))
     shares = np.diff(np.linspace(0, n_samples, len(laws) + 1).round()).astype(int)
     parts = [predict(one, int(n)) for one, n in zip(laws, shares, strict=True)]
-    mean, variance, square = 0.0, 0.0, 0.0
-    for part in parts:
-        gap = part["mean"] - parts[0]["mean"]
-        mean, square = mean + gap / len(parts), square + gap**2 / len(parts)
-        variance = variance + part["std"] ** 2 / len(parts)
+    first, n = parts[0]["mean"], len(parts)
+    mean = sum((part["mean"] - first for part in parts), 0.0 * first) / n
+    spread = sum(((part["mean"] - first - mean) ** 2 for part in parts), 0.0 * first) / n
+    variance = sum((part["std"] ** 2 for part in parts), 0.0 * first) / n
     out = parts[0].drop_vars("sample", errors="ignore")
-    spread = np.maximum(square - mean**2, 0.0)
-    out = out.assign(mean=parts[0]["mean"] + mean, std=np.sqrt(variance + spread))
+    out = out.assign(mean=first + mean, std=np.sqrt(variance + spread))
     drawn = [part["sample"] for part in parts if "sample" in part]
     return out.assign(sample=xr.concat(drawn, "draw")) if drawn else out
 
