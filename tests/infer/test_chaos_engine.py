@@ -249,7 +249,7 @@ def test_posterior_of_a_law_of_another_engine():
     [
         ({"engine": "exact", "n_time": 8}, "n_time: expected engine='chaos'"),
         ({"engine": "exact", "tail": "dropped"}, "tail: expected engine='chaos'"),
-        ({"n_time": 0}, "n_time: expected an integer"),
+        ({"n_time": 0}, "n_time: expected a positive integer"),
         ({"tail": "cut"}, "tail: expected one of"),
         ({"tail": "dropped", "observation_noise": "none"}, "observation_noise"),
         ({"tail": "dropped", "observation_noise": "per_point"}, "observation_noise"),

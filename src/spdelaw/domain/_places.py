@@ -18,6 +18,8 @@ Array = np.ndarray
 
 #: Dim of scattered points in several dimensions, as in the data contract.
 POINT = "point"
+#: Dim of several fields on one domain; its labels may be names.
+VARIABLE = "variable"
 #: Points that fill more than this part of the grid of their coordinates are a grid with holes.
 FILLED = 0.5
 #: Sensors outside the domain that a message names.
@@ -99,12 +101,20 @@ def places_of_fields(fields: xr.DataArray, dims: tuple[str, ...]) -> Places:
             "fields", expected=f"a coordinate '{unknown[0]}'", got="none",
             fix=f"fields.assign_coords({unknown[0]}=...)",
         )  # fmt: skip
-    values = [np.asarray(fields[d].values) for d in dims]
+    values = [numbered(np.asarray(fields[d].values)) for d in dims]
     coords = {d: (((POINT,) if scattered else (d,)), v) for d, v in zip(dims, values, strict=True)}
     if len(dims) == 1:
         return Places(values[0], dims, coords, values[0].shape)
     points = np.stack(values, axis=1) if scattered else grid_points(values)
     return Places(points, space, coords, tuple(fields.sizes[d] for d in space))
+
+
+def numbered(labels: Array) -> Array:
+    """Names as 0, 1, ... in the order in which they appear; numbers as they are."""
+    if labels.dtype.kind in "iuf":
+        return labels
+    first = {name: float(k) for k, name in enumerate(dict.fromkeys(labels.tolist()))}
+    return np.array([first[name] for name in labels.tolist()])
 
 
 def grid_points(axes: list[Array] | tuple[Array, ...]) -> Array:

@@ -20,7 +20,7 @@ from spdelaw.evaluation._tiers import (
     projection_floor,
     score_tier,
 )
-from spdelaw.law import Law
+from spdelaw.law import Law, in_paths
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -161,7 +161,9 @@ def evaluate(
         one_of("tiers", tier, TIERS)
     if truth is not None:
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
-    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    if in_paths(data):  # lazy: no more of them is read than is scored
+        data = data.isel(path=slice(max_paths)).compute()
+    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths)).load()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)

@@ -29,7 +29,8 @@ NOTHING_LEFT = 1e-16
 def choose_modes(observed: Observed) -> tuple[int, str]:
     """Number of modes by BIC on the first paths, and a sentence that says so."""
     values = observed.first(PATHS)
-    times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
+    times = observed.times[..., : values.shape[1]]
+    times = times if times.ndim == 1 else times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))

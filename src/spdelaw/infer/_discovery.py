@@ -13,12 +13,14 @@ from spdelaw.checks import one_of, whole
 from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain, table_html
 from spdelaw.errors import DataError
+from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
 from spdelaw.infer._semilinear_sight import look
+from spdelaw.infer._several_fields import by_field
 from spdelaw.infer.semilinear import Selection, check_library, select
 from spdelaw.law import Law
 
@@ -133,7 +135,7 @@ def discover(
     data: Any,
     domain: AbstractDomain,
     n_modes: int | str = "auto",
-    library: Sequence[str] | None = None,
+    library: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     *,
     noise: str = "parametric",
     observation_noise: Any = "auto",
@@ -142,6 +144,7 @@ def discover(
     level: float = 0.95,
     bootstrap: int = 200,
     seed: int = 0,
+    method: str = "auto",
     **words: Any,
 ) -> Discovery:
     """Learn which terms a field obeys, and its law with them.
@@ -154,7 +157,8 @@ def discover(
         domain: where they live.
         n_modes: modes of the law, or "auto".
         library: names of terms to choose from, such as ("u", "u^2", "u^3"); by default powers up
-            to 3, and products of first derivatives where the domain has them.
+            to 3, and products of first derivatives where the domain has them. Of several fields
+            by field, ``{"u": ("u", "v", "u v^2"), "v": (...)}``.
         noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
         observation_noise: as `spdelaw.Model` has it: "auto", "none", "estimate", or known.
         fixed: values to hold, such as ``{"nu": 0.05}``.
@@ -162,6 +166,7 @@ def discover(
         level: of the intervals.
         bootstrap: resampled records that say how sure the choice is.
         seed: of these.
+        method: "closure", "one_pass" (many modes of several fields) or "auto".
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
@@ -178,11 +183,12 @@ def discover(
     whole("bootstrap", bootstrap, 0)
     for name in words:
         one_of("keyword", name, ADAPTER)
+    check_domain(domain)
+    library, domain, n_modes = by_field("library", library, domain, n_modes)
     if library is not None:
         check_term_names("library", library)
-    check_domain(domain)
-    names = check_library(library, domain)
-    chooser = Chooser(names, bootstrap, whole("seed", seed, 0))
+    names = check_library(library, domain)  # type: ignore[arg-type]
+    chooser = Chooser(names, method, bootstrap, whole("seed", seed, 0))
     held = {**({"kappa": 0.0} if "u" in names else {}), **(fixed or {})}
     asked = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
     law = fit(data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **asked, **words)
@@ -205,7 +211,8 @@ class Chooser(SemilinearEngine):
         """Law with the chosen terms."""
         _check_enough(observed, self.terms)
         words = {"noise": str(model.noise), "fixed": model.fixed}
-        sight, whole_fit = look(observed, n_modes, model, self.terms, words)
+        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
+        sight, whole_fit = seen(observed, n_modes, model, self.terms, words)
         # Every candidate is judged by the same numbers: terms before one burn-in do not count.
         same = {
             key: whole_fit.diagnostics[key] for key in ("burn",) if key in whole_fit.diagnostics

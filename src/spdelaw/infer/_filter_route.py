@@ -46,7 +46,7 @@ def by_filter(
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock, read = time.perf_counter(), [0.0]
     if observed.in_pieces:
-        observed = observed.surveyed()
+        observed = observed.surveyed().at_seen_times()
 
     def posed(own: Model) -> Problem:
         begin = time.perf_counter()

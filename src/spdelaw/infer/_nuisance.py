@@ -39,7 +39,8 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample, times = observed.first(SAMPLE), observed.times
+    sample = observed.first(SAMPLE)
+    times = observed.times[..., : sample.shape[1]]
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from spdelaw.equation import Linear
-from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import AbstractCoordinates, OperatorTied, PowerTied, Single
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
@@ -24,7 +20,7 @@ from spdelaw.infer._moment_estimates import (
 )
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
-from spdelaw.infer._spectrum_starts import second_start, smooth_starts
+from spdelaw.infer._searches import highest
 from spdelaw.law import Numbers, log_density
 from spdelaw.model import (
     Collapsed,
@@ -43,8 +39,6 @@ Array = np.ndarray
 #: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
 #: little and lands close.
 WARM_PATHS, WARM_TIMES = 100, 600
-#: Modes from which on a formula has fewer numbers than they have.
-FORMULA_MODES = 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,8 +74,8 @@ class Problem(Posed):
         head = self.head()
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
-            return _best(self)
-        warm = _best(dataclasses.replace(head, polish=True))
+            return highest(self)
+        warm = highest(dataclasses.replace(head, polish=True))
         return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
 
     def head(self) -> Problem:
@@ -212,81 +206,3 @@ class Problem(Posed):
             data = data.changed(without_response, own)
             space = space._replace(dynamics=own.undriven)
         return log_density(data, n_paths, space, unresolved, floor)
-
-
-def _best(problem: Problem) -> Estimate:
-    """The higher of the maxima that the starts lead to."""
-    cheap = itertools.chain(smooth_starts(problem), single_starts(problem))
-    posteriors = [problem.posterior(), *map(problem.posterior, cheap)]
-    if len(posteriors) > 1:
-        posteriors = [max(posteriors, key=LogPosterior.start_value)]
-    posteriors += map(problem.posterior, formula_starts(problem))
-    found = _highest(posteriors, problem.polish)
-    again = second_start(problem, found) if problem.polish else None
-    if again is None:
-        return found
-    return _highest([problem.posterior(again)], problem.polish, found)
-
-
-def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
-    """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = list(known), None
-    for posterior in posteriors:
-        try:
-            found.append(estimate(posterior, polish=polish))
-        except ConvergenceError as error:
-            wrong = error
-    if not found and wrong is not None:
-        raise wrong
-    # A likelihood that rises without end says nothing by its height.
-    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
-
-
-def formula_starts(problem: Problem) -> Iterator[Array]:
-    """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
-
-    Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
-    that are noise; from there a spectrum of free numbers ends far below the truth. A formula
-    never did, and its maximum is a point of the richer model.
-    """
-    parts, design = problem.parametrisation.parts, problem.design
-    free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
-    if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
-        return
-    yield from _from_simpler(
-        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
-    )
-
-
-def single_starts(problem: Problem) -> Iterator[Array]:
-    """The best law of single modes as a start of coupled ones, for the same reason."""
-    n = problem.parametrisation.n_modes
-    if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
-        return
-    yield from _from_simpler(
-        problem, drift=Single("eigenvalue", n), noise=Single("noise_variance", n)
-    )
-
-
-def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
-    """The maximum of a simpler model of the same data as a point of this one."""
-    parts = problem.parametrisation.parts
-    if "initial_variance" in parts:
-        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
-    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
-    model = dataclasses.replace(
-        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
-    )
-    quick = dataclasses.replace(problem, parametrisation=few, model=model, polish=False)
-    try:
-        found = _best(quick)
-    except ConvergenceError:
-        return
-    linear, initial = found.state_space.linear, found.state_space.initial
-    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
-    yield np.concatenate(
-        [
-            part.start(near[name]) if name in near else found.full[few.slices[name]]
-            for name, part in parts.items()
-        ]
-    )

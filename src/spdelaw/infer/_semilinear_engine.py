@@ -9,6 +9,7 @@ from typing import Any
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
+from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._semilinear_law import ENGINE, law_of
@@ -29,6 +30,8 @@ class SemilinearEngine(Engine):
 
     Args:
         terms: names such as ("u", "u^3"); see `spdelaw.Semilinear`.
+        method: "closure", or "one_pass" for complete fields of several variables with many modes;
+            "auto" takes the first up to 160 modes.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -40,6 +43,7 @@ class SemilinearEngine(Engine):
     """
 
     terms: Sequence[str] = ("u", "u^3")
+    method: str = "auto"
     name = ENGINE
     honours = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
@@ -64,7 +68,8 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         words = {"noise": str(model.noise), "fixed": model.fixed}
-        sight, found = look(observed, n_modes, model, self.terms, words)
+        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
+        sight, found = seen(observed, n_modes, model, self.terms, words)
         return law_of(found, sight, run["level"])
 
 

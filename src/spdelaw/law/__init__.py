@@ -6,9 +6,16 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
+from spdelaw.law._lazy import by_paths, in_paths
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
-from spdelaw.law._observations import Observations, noise_at, noisy_state_space, observe
+from spdelaw.law._observations import (
+    VALUE_NOISE,
+    Observations,
+    noise_at,
+    noisy_state_space,
+    observe,
+)
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
@@ -18,6 +25,7 @@ from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
+    "VALUE_NOISE",
     "Law",
     "Numbers",
     "Observations",
@@ -25,10 +33,12 @@ __all__ = [
     "Quantity",
     "Rest",
     "batches",
+    "by_paths",
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
     "density_entries",
+    "in_paths",
     "interval_table",
     "load",
     "log_density",

@@ -23,7 +23,7 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._lazy import blocks_of, is_lazy
+from spdelaw.law._lazy import blocks_of, in_paths
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
 from spdelaw.law._provenance import Provenance
@@ -173,6 +173,7 @@ class Law:
         *,
         seed: int = 0,
         observation_noise: bool = False,
+        chunks: int | None = None,
     ) -> xr.DataArray:
         """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
@@ -182,8 +183,10 @@ class Law:
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
+            chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
+                `spdelaw.write` to have more of them than memory holds.
         """
-        return _predict.sample(self, n_paths, times, grid, seed, observation_noise)
+        return _predict.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
@@ -192,7 +195,7 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        if is_lazy(data):
+        if in_paths(data):
             return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)

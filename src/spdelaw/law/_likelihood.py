@@ -76,7 +76,9 @@ def log_density(
         floor: least observation variance with which the filter keeps its digits.
     """
     given = (space, unresolved, floor)
-    if isinstance(blocks, Collapsed):
+    if isinstance(blocks, Collapsed) and blocks.records is not None:
+        parts = [_of_records(blocks, *given)]
+    elif isinstance(blocks, Collapsed):
         parts = blocks.over(_parts, *given)
     else:
         parts = [_parts(block, *given) for block in blocks]
@@ -157,6 +159,60 @@ def _parts(
     filtered = _filtered(block._replace(misfit=np.zeros(n_paths)), space.with_noise(noise))
     in_span, change = filtered - _white(outside, 0.0, noise), 0.5 * (log_gram - block.log_weight)
     return block.paths, (in_span, change, inside, outside, misfit)
+
+
+def _of_records(
+    data: Collapsed, space: StateSpace, unresolved: float, floor: float
+) -> tuple[Array, tuple[Array, ...]]:
+    """The same of long records in parts: every number but the filter's is a sum over rows."""
+    paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
+    r = float(space.observation_variance)
+
+    def summed(pairs: list) -> list[Array]:
+        """Sums over the parts of each path, for each of the numbers of a pair."""
+        out = [none.copy() for _ in pairs[0][1]]
+        for paths, numbers in pairs:
+            for total, number in zip(out, numbers, strict=True):
+                total[paths] += number
+        return out
+
+    misfit, values, weight = summed(data.over_rows(_sums_of_rows))
+    if r >= floor and unresolved == 0:
+        filtered = evaluate_likelihood(data, space).log_likelihood
+        return paths, (filtered, none, values, none, none)
+    if r < floor and space.initial.kind == "deterministic":
+        misfit = misfit + summed(data.over_first_rows(_start_misfit, space.initial.mean))[0]
+        data = data.changed_heads(_unseen_start, space.initial.mean)
+    inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
+    noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
+    outside = values - inside
+    bare = data.changed(_without_misfit)
+    filtered = evaluate_likelihood(bare, space.with_noise(noise)).log_likelihood
+    in_span = filtered - _white(outside, 0.0, noise)
+    return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
+
+
+def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (block.misfit, block.n_values, block.log_weight)
+
+
+def _start_misfit(block: Block, mean: Array) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (_without_start(block, mean)[1],)
+
+
+def _unseen_start(block: Block, mean: Array) -> Block:
+    return _without_start(block, mean)[0]
+
+
+def _without_misfit(block: Block) -> Block:
+    return block._replace(misfit=np.zeros(len(block.paths)))
+
+
+def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    """Ranks, logs of their eigenvalues, and rows that determine some modes and not others."""
+    ranks, log_gram = _ranks(block)
+    broken = ~np.isin(ranks, (0, block.gram.shape[1]))
+    return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
 
 def _filtered(block: Block, space: StateSpace) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._lazy import by_paths, is_lazy
+from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._lazy_times import by_times, in_parts
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -38,7 +40,13 @@ Array = np.ndarray
 
 
 def sample(
-    law: Law, n_paths: int, times: Any, grid: Any, seed: int, observation_noise: bool
+    law: Law,
+    n_paths: int,
+    times: Any,
+    grid: Any,
+    seed: int,
+    observation_noise: bool,
+    chunks: int | None = None,
 ) -> xr.DataArray:
     """New paths in the user's units; see `spdelaw.Law.sample`."""
     points = law.points if grid is None else grid
@@ -46,9 +54,13 @@ def sample(
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
     linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if chunks is not None and (std.ndim or not linear):
+        expected, fix = "None: such a law draws in memory", "leave it out"
+        raise InputError("chunks", expected=expected, got=repr(chunks), fix=fix)
     if linear:
-        own = bare.equation
-        result = simulate(own, n_paths, times, points, seed=seed, observation_std=white)
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
+        )
     else:
         result = _other_paths(bare, n_paths, times, points, seed)
     if std.ndim or not linear:
@@ -80,8 +92,10 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
-    if is_lazy(data):
+    if in_paths(data):
         return by_paths(functools.partial(reconstruct, law, grid=grid), data)
+    if in_parts(law, data):
+        return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
@@ -98,7 +112,7 @@ def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
-    if is_lazy(history) and not n_samples:
+    if in_paths(history) and not n_samples:
         asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
         return by_paths(functools.partial(forecast, law, **asked), history)
     own = observe(law, history)
@@ -108,8 +122,8 @@ def forecast(
     places, out_basis = target(law, own, grid)
     space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
     means, variances, draws = [], [], []
-    for clock, values, at in extended_clocks(own.times, wanted, own.values):
-        given = (law, own, values, clock, space, places, out_basis)
+    for data, clock, values, at in _extended(own, wanted):
+        given = (law, data, values, clock, space, places, out_basis)
         moments = _moments(*given)
         means.append(moments.mean[:, at])
         variances.append(moments.variance[:, at])
@@ -126,6 +140,19 @@ def forecast(
         result = without_unseen(law, own, result)
     like = history if times is None else times
     return to_user(law, result, like, own.fields if grid is None else None)
+
+
+def _extended(
+    own: Observations, wanted: Array
+) -> Iterator[tuple[Observations, Array, Array, Array]]:
+    """Data with a precision of each value in it, and what `extended_clocks` gives."""
+    extended = extended_clocks(own.times, wanted, own.values)
+    if own.weights is None or own.weights.ndim == 1:
+        yield from ((own, *part) for part in extended)
+        return
+    precision = extended_clocks(own.times, wanted, own.weights)
+    for part, (_, weights, _) in zip(extended, precision, strict=True):
+        yield own._replace(weights=np.nan_to_num(weights, nan=1.0)), *part
 
 
 def _moments(

@@ -13,9 +13,10 @@ from spdelaw.model._filter import (
     smooth_block,
 )
 from spdelaw.model._forced import without_response
-from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
+from spdelaw.model._records import part_slices
 from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
@@ -45,6 +46,7 @@ from spdelaw.model._smoother import (
     component_innovations,
     innovations,
     sample_states,
+    smooth_part,
     smooth_states,
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
@@ -54,6 +56,7 @@ from spdelaw.model._statistics import (
     evaluate_statistics,
     white_noise_z,
 )
+from spdelaw.model._stitch import Link, Message, Part, stitch
 
 __all__ = [
     "TAILS",
@@ -64,8 +67,11 @@ __all__ = [
     "FilterScores",
     "Filtered",
     "Latents",
+    "Link",
+    "Message",
     "OneStep",
     "PairSums",
+    "Part",
     "Prior",
     "Projected",
     "Restricted",
@@ -97,18 +103,22 @@ __all__ = [
     "in_segments",
     "innovations",
     "linear_state_space",
+    "link_of",
     "mean_given",
     "mean_given_statistics",
+    "part_slices",
     "project_on_decoder",
     "rotate",
     "rts_smoother",
     "sample_states",
     "scheme_scores",
     "smooth_block",
+    "smooth_part",
     "smooth_semilinear",
     "smooth_states",
     "some_paths",
     "statistics_of_pieces",
+    "stitch",
     "transition_innovations",
     "transitions",
     "white_noise_z",

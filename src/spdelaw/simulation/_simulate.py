@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -9,7 +10,9 @@ from typing import Any, Literal, overload
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.equation import Semilinear, SpectralSPDE
+from spdelaw.errors import InputError, MissingExtraError
 from spdelaw.simulation._linear import LinearPaths
 from spdelaw.simulation._noise import BLOCK
 from spdelaw.simulation._request import check_request
@@ -30,13 +33,13 @@ def simulate(
     equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
     seed: int = ..., scheme: str = ..., observation_std: float = ...,
     return_noise: Literal[False] = ..., out: str | Path | None = ...,
-    progress: Progress | None = ...,
+    chunks: int | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray: ...  # fmt: skip
 @overload
 def simulate(
     equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
     seed: int = ..., scheme: str = ..., observation_std: float = ..., return_noise: bool,
-    out: str | Path | None = ..., progress: Progress | None = ...,
+    out: str | Path | None = ..., chunks: int | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 def simulate(
     equation: SpectralSPDE | Semilinear,
@@ -49,6 +52,7 @@ def simulate(
     observation_std: float = 0.0,
     return_noise: bool = False,
     out: str | Path | None = None,
+    chunks: int | None = None,
     progress: Progress | None = None,
 ) -> xr.DataArray | xr.Dataset:
     """Simulate paths of an equation.
@@ -67,6 +71,8 @@ def simulate(
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
             then read lazily from there.
+        chunks: paths of each block of a lazy result (Dask), drawn where and when it is asked for;
+            about so many, and without ``return_noise``.
         progress: called with (paths done, paths in all) after each batch.
 
     Returns:
@@ -98,7 +104,39 @@ def simulate(
         paths = LinearPaths(request, equation)
     if out is not None:
         return stream_to_zarr(Path(out), _batches(paths), request.n_paths, progress)
+    if chunks is not None:
+        return _lazy(paths, whole("chunks", chunks, 1))
     return _in_memory(paths, progress)
+
+
+def _lazy(paths: Paths, size: int) -> xr.DataArray:
+    """All paths as a lazy array in blocks of about ``size``."""
+    if paths.request.return_noise:
+        expected, fix = "False with chunks=", "leave one of them out, or write with out="
+        raise InputError("return_noise", expected=expected, got="True", fix=fix)
+    try:
+        import dask
+        import dask.array as da
+    except ImportError as error:
+        raise MissingExtraError("simulate(chunks=...)", "distributed") from error
+    r, step = paths.request, BLOCK * -(-size // BLOCK)
+    one = r.label(np.zeros((1, len(r.times), len(r.grid))), 0, paths.attributes)
+    draw, own = dask.delayed(_drawn, pure=False), dask.delayed(paths, pure=False, traverse=False)
+    ends = [*range(0, r.n_paths, step), r.n_paths]
+    blocks = [
+        da.from_delayed(draw(own, start, stop), (stop - start, *one.shape[1:]), float)
+        for start, stop in itertools.pairwise(ends)
+    ]
+    coords = {name: c for name, c in one.coords.items() if "path" not in c.dims}
+    values = da.concatenate(blocks)
+    labels = coords | {"path": np.arange(r.n_paths)}
+    return xr.DataArray(values, labels, one.dims, one.name, one.attrs)
+
+
+def _drawn(paths: Paths, start: int, stop: int) -> Array:
+    fields = np.empty((stop - start, len(paths.request.times), len(paths.request.grid)))
+    _write_batch(paths, start, fields)
+    return np.asarray(paths.request.label(fields, start, paths.attributes).values)
 
 
 def _ranges(paths: Paths) -> Iterator[tuple[int, int]]:

@@ -23,14 +23,17 @@ from spdelaw.train._loop import (
     train,
 )
 from spdelaw.train._memory import reused_memory
+from spdelaw.train._processes import ALONE, Processes, is_first, joined
 from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
 
 __all__ = [
+    "ALONE",
     "HOLD_OUT",
     "NOISE",
     "ORDER",
     "WEIGHTS",
     "EventFile",
+    "Processes",
     "Progress",
     "Report",
     "Run",
@@ -38,6 +41,8 @@ __all__ = [
     "Snapshot",
     "TrainingInterrupted",
     "find_checkpoint",
+    "is_first",
+    "joined",
     "rate_factor",
     "read_checkpoint",
     "reporter",

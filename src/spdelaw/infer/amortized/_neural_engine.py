@@ -28,7 +28,7 @@ from spdelaw.law import (
     software,
 )
 from spdelaw.model import StateSpace, linear_state_space
-from spdelaw.train import train
+from spdelaw.train import joined, train
 
 Array = np.ndarray
 
@@ -55,7 +55,7 @@ def fit_neural(job: Job) -> Law:
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
     seed = job.seed if config.initialisation is None else config.initialisation
     model = new_model(basis, config, seed)
-    run = NeuralRun(model, paths, held_out, config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed, joined())
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)

@@ -14,7 +14,8 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import reaction_rate, substeps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._fields_layout import layout
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
     Maximum,

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.domain import AbstractDomain, Box, Interval
+from spdelaw.domain import AbstractDomain, Box, Fields, Interval
+from spdelaw.equation import field_of
 from spdelaw.errors import InputError
 from spdelaw.infer.semilinear._result import SemilinearFit
 
@@ -33,6 +34,8 @@ LINEAR = ("1", "u")
 CLOSE, FITTED = 6.0, 3
 #: Largest library of which all subsets are ranked.
 MOST_TERMS = 12
+#: Best subsets of each equation that are tried together with those of the others.
+SHORT = 6
 #: Candidates that the table shows, the best linear one apart.
 SHOWN = 8
 #: Transitions of one path that are drawn together, and blocks without which nothing is drawn.
@@ -60,22 +63,59 @@ class Selection(NamedTuple):
 
 
 def default_library(domain: AbstractDomain) -> Terms:
-    """Powers of u, and products with first derivatives where the domain has them."""
+    """Powers of u, and products with first derivatives where the domain has them.
+
+    Of several fields all monomials up to degree 3, in each equation.
+    """
+    if isinstance(domain, Fields):
+        return in_each(domain, _monomials(domain.names, 3))
     powers = ("1", "u", "u^2", "u^3")
     if isinstance(domain, Interval):
         return (*powers, "u u_x", "u_x^2")
     return (*powers, "|grad u|^2") if isinstance(domain, Box) else powers
 
 
+def in_each(domain: Fields, library: Sequence[str]) -> Terms:
+    """The same terms in the equation of every field; full names as they are."""
+    if any(":" in name for name in library):
+        return tuple(library)
+    return tuple(f"{field}: {term}" for field in domain.names for term in library)
+
+
+def _monomials(names: Sequence[str], degree: int) -> list[str]:
+    """``1, u, v, u^2, u v, ...`` up to a degree."""
+    out = ["1"]
+    for total in range(1, degree + 1):
+        for chosen in itertools.combinations_with_replacement(names, total):
+            powers = {name: chosen.count(name) for name in chosen}
+            out.append(" ".join(n if p == 1 else f"{n}^{p}" for n, p in powers.items()))
+    return out
+
+
 def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
     """The library, or the default one of the domain; `InputError` where it has no right size."""
     names = default_library(domain) if library is None else tuple(library)
-    if not 1 <= len(names) <= MOST_TERMS:
+    if isinstance(domain, Fields):
+        names = in_each(domain, names)
+    largest = max(map(len, _groups(names)), default=0)
+    if not 1 <= largest <= MOST_TERMS:
         raise InputError(
-            "library", expected=f"1 to {MOST_TERMS} terms", got=str(len(names)),
+            "library", expected=f"1 to {MOST_TERMS} terms in an equation", got=str(largest),
             fix="pass library=('u', 'u^2', 'u^3')",
         )  # fmt: skip
     return names
+
+
+def _groups(names: Terms) -> list[list[int]]:
+    """Positions of the terms of each equation."""
+    fields = dict.fromkeys(field_of(name) for name in names)
+    return [[k for k, name in enumerate(names) if field_of(name) == field] for field in fields]
+
+
+def _is_linear(name: str) -> bool:
+    """Whether a law with this term alone is linear."""
+    text = name.partition(":")[2].strip() if ":" in name else name
+    return text in LINEAR or (":" in name and text.isidentifier())
 
 
 def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 0) -> Selection:
@@ -89,11 +129,9 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
     """
     names = whole.layout.reaction.names
     at = [whole.layout.free_names.index(name) for name in names]
-    covariance, penalty = (
-        whole.covariance[np.ix_(at, at)],
-        np.log(whole.diagnostics["n_transitions"]),
-    )
-    ranked = _rank(whole.x[at], covariance, penalty)
+    n = whole.diagnostics.get("n_values", whole.diagnostics["n_transitions"])
+    covariance, penalty = whole.covariance[np.ix_(at, at)], np.log(n)
+    ranked = _rank(whole.x[at], covariance, penalty, names)
     fits = _refit(fit, names, ranked, whole)
     bic = {s: -2.0 * f.log_likelihood + len(s) * penalty for s, f in fits.items()}
     best = min(bic, key=bic.__getitem__)
@@ -109,13 +147,33 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
 Subset = tuple[int, ...]
 
 
-def _rank(theta: Array, covariance: Array, penalty: float) -> dict[Subset, float]:
-    """``BIC(S)`` of all subsets, best first."""
-    n = len(theta)
+def _rank(theta: Array, covariance: Array, penalty: float, names: Terms) -> dict[Subset, float]:
+    """``BIC(S)``, best first: of all subsets, or of the best ones of several equations together.
+
+    Equations have noise of their own, so what a term costs in one does not depend on the others.
+    """
+    groups = _groups(names)
+    each = [_rank_group(theta, covariance, penalty, group) for group in groups]
+    if len(each) == 1:
+        return each[0]
+    short = []
+    for own in each:
+        linear = next(s for s in own if all(_is_linear(names[k]) for k in s))
+        short.append({s: own[s] for s in [*list(own)[:SHORT], linear]})
+    out = {}
+    for parts in itertools.product(*(own.items() for own in short)):
+        out[tuple(sorted(k for s, _ in parts for k in s))] = sum(value for _, value in parts)
+    return dict(sorted(out.items(), key=lambda item: item[1]))
+
+
+def _rank_group(
+    theta: Array, covariance: Array, penalty: float, group: list[int]
+) -> dict[Subset, float]:
+    """``BIC(S)`` of all subsets of the terms of one equation, best first."""
     out: dict[Subset, float] = {}
-    for size in range(n + 1):
-        for subset in itertools.combinations(range(n), size):
-            left = [k for k in range(n) if k not in subset]
+    for size in range(len(group) + 1):
+        for subset in itertools.combinations(group, size):
+            left = [k for k in group if k not in subset]
             part = covariance[np.ix_(left, left)]
             cost = float(theta[left] @ np.linalg.solve(part, theta[left])) if left else 0.0
             out[subset] = cost + size * penalty
@@ -136,7 +194,7 @@ def _refit(
 
 
 def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
-    return next(s for s in ranked if all(names[k] in LINEAR for k in s))
+    return next(s for s in ranked if all(_is_linear(names[k]) for k in s))
 
 
 def _bootstrap(
@@ -156,7 +214,7 @@ def _bootstrap(
     for _ in range(n):
         drawn = generator.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)))
         theta = (whole.x + whole.covariance @ (drawn @ centred))[at]
-        best = next(iter(_rank(theta, covariance, penalty)))
+        best = next(iter(_rank(theta, covariance, penalty, whole.layout.reaction.names)))
         counts[best] = counts.get(best, 0) + 1
     return counts
 
@@ -192,7 +250,7 @@ def _table(
             "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
             "log_likelihood": ("candidate", height),
             "bic": ("candidate", [max(values[s], 0.0) for s in shown]),
-            "linear": ("candidate", [all(names[k] in LINEAR for k in s) for s in shown]),
+            "linear": ("candidate", [all(_is_linear(names[k]) for k in s) for s in shown]),
             "frequency": ("candidate", [counts.get(s, 0) / total for s in shown]),
             "coefficient": (("candidate", "term"), coefficient),
         },

@@ -13,13 +13,14 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import advance, reaction_rate
 from spdelaw.errors import ConvergenceError
+from spdelaw.infer.semilinear._fields_layout import layout
 from spdelaw.infer.semilinear._filter_starts import (
     Rough,
     filter_start,
     noise_guess,
     rough_states,
 )
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
     Maximum,

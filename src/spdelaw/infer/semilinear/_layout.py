@@ -163,7 +163,8 @@ def layout(
     held: dict[str, Any] = {"kappa": 0.0} if "u" in reaction.names else {}
     held |= dict(fixed or {})
     s = held.pop("s", 1.0)
-    _check_held(held, names, reaction)
+    check_held(held, names)
+    _check_kappa(held, reaction)
     held = {name: float(value) for name, value in held.items() if value is not None}
     if observed:
         names = (*names, OBSERVATION)
@@ -171,7 +172,8 @@ def layout(
     return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, held)
 
 
-def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: Reaction) -> None:
+def check_held(held: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Refuse names that are no parameters, and values that are no numbers."""
     unknown = [name for name in held if name not in names]
     if unknown:
         raise InputError(
@@ -184,6 +186,9 @@ def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: React
                 "fixed", expected=f"a number for {name!r}", got=repr(value),
                 fix=f"pass fixed={{{name!r}: 0.0}}",
             )  # fmt: skip
+
+
+def _check_kappa(held: Mapping[str, Any], reaction: Reaction) -> None:
     if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
         raise InputError(
             "kappa", expected="a value to hold beside the term 'u'", got="both free",
