@@ -103,7 +103,7 @@ def fit_filtered(
     first = maximise_bfgs(objective, x, some.share * metric, NEAR, MOST)
     _check(first)
     metric = positive(information(objective, first), first.metric) / some.share
-    burn = max(early, _burn(form, first.x, rough)) if burn is None else burn
+    burn = _burn(form, first.x, rough) if burn is None else burn
     whole = _Likelihood(form, collapsed, prior, burn)
     spent += some.share * (first.n_evaluations + len(x))
     return _finish(whole, n_steps, first.x, metric, spent)
