@@ -105,7 +105,7 @@ def write_report(
         if isinstance(getattr(law, "domain", None), Fields):
             raise InputError(
                 "laws", expected="laws of one field: the page has no place for several",
-                got=str(law.domain),  # type: ignore[union-attr]
+                got=str(law.domain),
                 fix="judge it with sl.evaluate(law, data) or spdelaw evaluate",
             )  # fmt: skip
     material = gather(laws, data, truth, source, max_paths, seed)
