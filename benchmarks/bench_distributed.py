@@ -56,8 +56,11 @@ def paths(first: int, n: int, gaps: bool) -> np.ndarray:
     return values + errors()[generator.permutation(CHUNK)[:n]] if gaps else values
 
 
-def store(target: Path, n_paths: int, gaps: bool) -> None:
-    """Write the field region by region, so that one chunk at a time is in memory."""
+def store(target: Path, n_paths: int, gaps: bool, distinct: int) -> None:
+    """Write the field region by region, so that one chunk at a time is in memory.
+
+    Chunks after the first ``distinct`` ones are copies of them, each a file of its own.
+    """
     import dask.array as da
 
     shape, chunks = (n_paths, N_TIMES, N_POINTS), (CHUNK, N_TIMES, N_POINTS)
@@ -66,10 +69,13 @@ def store(target: Path, n_paths: int, gaps: bool) -> None:
     # Random numbers do not compress.
     plain = {"u": {"compressors": None}}
     empty.to_dataset(name="u").to_zarr(target, compute=False, consolidated=False, encoding=plain)
-    for first in range(0, n_paths, CHUNK):
-        some = slice(first, min(first + CHUNK, n_paths))
-        values = paths(first, some.stop - some.start, gaps)
-        part = xr.Dataset({"u": (("path", "time", "x"), values)})
+    for k in range(n_paths // CHUNK):
+        if k >= distinct:
+            one = target / "u" / "c" / str(k % distinct)
+            shutil.copytree(one, target / "u" / "c" / str(k))
+            continue
+        some = slice(k * CHUNK, (k + 1) * CHUNK)
+        part = xr.Dataset({"u": (("path", "time", "x"), paths(some.start, CHUNK, gaps))})
         part.to_zarr(target, region={"path": some, "time": slice(None), "x": slice(None)},
                      consolidated=False)  # fmt: skip
 
@@ -114,6 +120,16 @@ def with_workers(fields: xr.DataArray, n_workers: int) -> dict[str, float]:
     return {"seconds": seconds, "cpu": cpu, "worker": workers, "overhead": overhead,
             "evaluations": evaluations, "read": law.info["seconds"]["read"],
             "gigabytes": fields.nbytes * 1e-9,
+            "error": float(np.abs(rates / RATES - 1).max())}  # fmt: skip
+
+
+def in_this_process(fields: xr.DataArray) -> dict[str, float]:
+    before = time.process_time()
+    seconds, law = fitted(fields, None)
+    rates = law.parameters.eigenvalue.sel(statistic="estimate").values
+    return {"seconds": seconds, "cpu": time.process_time() - before, "worker": peak_memory(),
+            "overhead": 0.0, "evaluations": law.info["convergence"]["evaluations"],
+            "read": law.info["seconds"]["read"], "gigabytes": fields.nbytes * 1e-9,
             "error": float(np.abs(rates / RATES - 1).max())}  # fmt: skip
 
 
@@ -171,10 +187,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=0.5)
     parser.add_argument("--compare", type=float, default=0.5)
+    parser.add_argument("--distinct", type=int, default=10**6, help="chunks that are not copies")
+    parser.add_argument("--alone", action="store_true", help="the whole in this process alone")
     parser.add_argument("--data", nargs="+", default=["complete", "gaps"])
     parser.add_argument("--folder", type=Path, default=Path("bench_distributed"))
     asked = parser.parse_args()
-    n_paths = max(2 * CHUNK, int(asked.gigabytes * 1e9 / (8 * N_TIMES * N_POINTS)))
+    size = 8 * CHUNK * N_TIMES * N_POINTS
+    n_paths = CHUNK * max(2, -int(-asked.gigabytes * 1e9 // size))
     rows, plain, folder = {}, {}, asked.folder
     print(versions(), flush=True)
     for name in asked.data:
@@ -182,9 +201,13 @@ def main() -> None:
         target = folder / "field.zarr"
         try:
             start = time.perf_counter()
-            store(target, n_paths, name == "gaps")
+            store(target, n_paths, name == "gaps", asked.distinct)
             print(f"{name}: written in {time.perf_counter() - start:.0f} s", flush=True)
             whole = open_lazily(target)
+            if asked.alone:
+                rows[name, "whole", 0] = in_this_process(whole)
+                print(name, rows[name, "whole", 0], flush=True)
+                continue
             part = first_paths(whole, asked.compare)
             for key, fields, workers in (
                 ("part", part, 1), ("part", part, 2), ("whole", whole, 2),

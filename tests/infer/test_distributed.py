@@ -5,13 +5,19 @@ import signal
 import threading
 import time
 
+import dask.array as da
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import _pieces as pieces_module
-from spdelaw.data import over_blocks
+from spdelaw.data import over_blocks, pieces_of, place_of
+from spdelaw.equation import InitialState, Linear
 from spdelaw.errors import ExecutorError
+from spdelaw.model import StateSpace, collapse, collapse_pieces, evaluate_likelihood
+from spdelaw.model import _pieces as model_pieces
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -181,6 +187,49 @@ def test_a_scheduler_that_goes_away_is_one_error():
     finally:
         client.close()
         machines.close()
+
+
+def slow(block):
+    time.sleep(6.0)
+    return block
+
+
+def test_a_scheduler_that_goes_away_in_the_middle_of_a_fit_is_one_error():
+    """Whoever notices first: a look at the first row, a pass, or an evaluation."""
+    machines = cluster(1)
+    client = distributed.Client(machines)
+    data = gappy().chunk(path=12)
+    try:
+        threading.Timer(2.0, machines.close).start()
+        with pytest.raises(ExecutorError, match="scheduler that stays"):
+            fit(data.copy(data=data.data.map_blocks(slow, dtype=float)), 3, executor=client)
+    finally:
+        client.close()
+        machines.close()
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.integers(1, 9), st.integers(2, 12), st.sampled_from([1, 4, 9]))
+def test_the_likelihood_on_workers_is_that_here_whatever_the_chunks(client, path, time, n_paths):
+    generator = np.random.default_rng(time)
+    values, times = generator.standard_normal((n_paths, 24, 6)), np.linspace(0.0, 2.0, 24)
+    values[generator.random(values.shape) < 0.3] = np.nan
+    phi = INTERVAL.eigenfunctions(np.linspace(0.2, 3.0, 6), 2)
+    start = InitialState("gaussian", np.zeros(2), np.ones(2))
+    space = StateSpace(Linear(np.array([1.0, 4.0]), np.ones(2)), start, np.array(0.1))
+    pieces = pieces_of(da.from_array(values, chunks=(path, time, -1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_pieces, "LONG", 1)
+        there = collapse_pieces(pieces, times, phi, place_of(client))
+    one, two = (evaluate_likelihood(d, space) for d in (collapse(values, times, phi), there))
+    for name in one._fields:
+        a, b = (np.asarray(getattr(found, name)) for found in (one, two))
+        np.testing.assert_allclose(b, a, rtol=SAME, atol=SAME * max(1.0, np.abs(a).max()))
 
 
 @pytest.mark.slow

@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.array_namespace import Array, as_floating, constant, namespace, to_numpy
-from spdelaw.chaos.checks import (
-    check_ages,
-    check_eigenvalues,
-    check_noise_factor,
-)
+from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
 from spdelaw.checks import whole
 from spdelaw.errors import ConvergenceError, InputError, MissingExtraError

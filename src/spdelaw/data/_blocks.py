@@ -8,6 +8,7 @@ is any object, or a lazy one (Dask) that is read where the function runs.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -49,6 +50,10 @@ class Place(abc.ABC):
     @abc.abstractmethod
     def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results where they are made; each can be a block of a later pass."""
+
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Within it, a place that goes away is one error whatever noticed it first."""
+        return contextlib.nullcontext()
 
     def tree(self, function: Callable, blocks: Sequence) -> Any:
         """``function(a, b)`` of neighbours until one is left, here."""

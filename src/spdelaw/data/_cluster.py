@@ -30,6 +30,10 @@ class Cluster(Place):
         with _one_error():
             return sum(self.client.nthreads().values())
 
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Errors of the cluster as one error."""
+        return _one_error()
+
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks: one task per block."""
         futures = self.keep(function, blocks, *parameters)

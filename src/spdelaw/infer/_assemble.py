@@ -51,17 +51,17 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
     clock = time.perf_counter()
-    ends = likelihood_ends(found, fit.n_modes, level)
+    ends, profiled, n_for_ends = likelihood_ends(found, fit.n_modes, level)
     fit = dataclasses.replace(
         fit, seconds={**fit.seconds, "intervals": time.perf_counter() - clock}
     )
-    said_of = {"warnings": notes, "identifiability": report, "profiled": ends.profiled}
+    said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
     said_of |= _likelihood(fit, observed)
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,
         parameters=parameters_dataset(
-            quantities(fit, variance, ends.by_name), level, {"initial_state": kind}
+            quantities(fit, variance, ends), level, {"initial_state": kind}
         ),
         dynamics=state_space.dynamics,
         initial=state_space.initial,
@@ -69,13 +69,13 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
         times=times,
         points=observed.points,
         unresolved_variance=float(fit.outside_variance),
-        info=Provenance.of(_info(fit, observed, model, ends.n_evaluations) | said_of),
+        info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
         coordinates=coordinates_dataset(
             found.parametrisation.names,
             found.full,
             found.covariance,
             operators_jacobian(found),
-            ends.by_name.get(STATIONARY),
+            ends.get(STATIONARY),
         ),
         statistics=fit.statistics,
     )

@@ -112,13 +112,14 @@ def fit(
     observed, model, mean = without_known_mean(observed, model, honoured)
     if not isinstance(model.known_variance, np.ndarray):
         mean = None if mean is None else mean[raw.seen_points()]
-        observed = observed.where_seen()
+        with place.guard():
+            observed = observed.where_seen()
         raw = observed if mean is None else raw.where_seen()
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
         model = dataclasses.replace(model, observation_noise=observed.std)
-    with clear_errors():
+    with clear_errors(), place.guard():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law

@@ -6,6 +6,7 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
+from spdelaw.law._lazy import by_paths, in_paths
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
@@ -20,7 +21,7 @@ from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
+from spdelaw.law._user_units import next_times, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
@@ -32,10 +33,12 @@ __all__ = [
     "Quantity",
     "Rest",
     "batches",
+    "by_paths",
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
     "density_entries",
+    "in_paths",
     "interval_table",
     "load",
     "log_density",
@@ -53,7 +56,6 @@ __all__ = [
     "smooth_rest",
     "software",
     "statistics_density",
-    "to_clock",
     "to_user",
     "wanted_times",
 ]

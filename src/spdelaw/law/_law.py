@@ -9,23 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import (
-    Dynamics,
-    Forcing,
-    InitialState,
-    Linear,
-    SpectralSPDE,
-    check_times,
-)
+from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._lazy import blocks_of, is_lazy
+from spdelaw.law._lazy import blocks_of, in_paths
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
+from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
@@ -195,7 +190,7 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        if is_lazy(data):
+        if in_paths(data):
             return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)
@@ -206,14 +201,23 @@ class Law:
         attrs = {"of": of.kind, "count": of.count}
         return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 
-    def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
+    def reconstruct(
+        self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
+    ) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
 
         Args:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
+            parameter_draws: laws drawn around this one, so that ``std`` knows how well its
+                parameters are known; 0 takes them as known.
+            seed: of those draws.
         """
-        return _predict.reconstruct(self, data, grid)
+        if not whole("parameter_draws", parameter_draws, 0):
+            return _predict.reconstruct(self, data, grid)
+        return over_parameters(
+            self, parameter_draws, seed, 0, lambda law, _: _predict.reconstruct(law, data, grid)
+        )
 
     def forecast(
         self,
@@ -224,6 +228,7 @@ class Law:
         n_samples: int = 0,
         seed: int = 0,
         grid: Any = None,
+        parameter_draws: int = 0,
     ) -> xr.Dataset:
         """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
 
@@ -236,8 +241,16 @@ class Law:
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
+            parameter_draws: laws drawn around this one, so that bands and samples know how well its
+                parameters are known (20 are enough for a band); 0 takes them as known.
         """
-        return _predict.forecast(self, history, times, steps, n_samples, seed, grid)
+
+        def predict(law: Law, n: int) -> xr.Dataset:
+            return _predict.forecast(law, history, times, steps, n, seed, grid)
+
+        if not whole("parameter_draws", parameter_draws, 0):
+            return predict(self, n_samples)
+        return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.

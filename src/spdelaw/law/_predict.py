@@ -14,7 +14,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._lazy import by_paths, is_lazy
+from spdelaw.law._lazy import by_paths, in_paths
 from spdelaw.law._lazy_times import by_times, in_parts
 from spdelaw.law._observations import (
     Observations,
@@ -92,7 +92,7 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
-    if is_lazy(data):
+    if in_paths(data):
         return by_paths(functools.partial(reconstruct, law, grid=grid), data)
     if in_parts(law, data):
         return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
@@ -112,7 +112,7 @@ def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
-    if is_lazy(history) and not n_samples:
+    if in_paths(history) and not n_samples:
         asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
         return by_paths(functools.partial(forecast, law, **asked), history)
     own = observe(law, history)

@@ -118,9 +118,9 @@ class Collapsed(NamedTuple):
     records: Records | None = None
 
     @property
-    def facts(self) -> tuple[Facts, ...]:
-        """The facts about each block."""
-        return self.known or tuple(map(facts_of, self.blocks))
+    def facts(self) -> tuple[Any, ...]:
+        """The facts about each block: `Facts`, or the block itself where it is here."""
+        return self.known or self.blocks
 
     @property
     def n_values(self) -> float:

@@ -24,14 +24,7 @@ from spdelaw.model._collapse import (
     some_paths,
 )
 from spdelaw.model._pair_sums import pair_sums
-from spdelaw.model._records import (
-    LONG,
-    PART_BYTES,
-    RECORD_BYTES,
-    Records,
-    in_time,
-    part_slices,
-)
+from spdelaw.model._records import LONG, PART_BYTES, RECORD_BYTES, Records, in_time, part_slices
 from spdelaw.model._row_grams import Basis
 from spdelaw.model._statistics import Statistics, of_coefficients
 from spdelaw.model._stitch import Part

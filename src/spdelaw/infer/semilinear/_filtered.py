@@ -14,12 +14,7 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import advance, reaction_rate
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.semilinear._fields_layout import layout
-from spdelaw.infer.semilinear._filter_starts import (
-    Rough,
-    filter_start,
-    noise_guess,
-    rough_states,
-)
+from spdelaw.infer.semilinear._filter_starts import Rough, filter_start, noise_guess, rough_states
 from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
@@ -108,7 +103,7 @@ def fit_filtered(
     first = maximise_bfgs(objective, x, some.share * metric, NEAR, MOST)
     _check(first)
     metric = positive(information(objective, first), first.metric) / some.share
-    burn = max(early, _burn(form, first.x, rough)) if burn is None else burn
+    burn = _burn(form, first.x, rough) if burn is None else burn
     whole = _Likelihood(form, collapsed, prior, burn)
     spent += some.share * (first.n_evaluations + len(x))
     return _finish(whole, n_steps, first.x, metric, spent)
