@@ -125,7 +125,7 @@ def test_a_law_through_the_filter_is_a_whole_law(tmp_path):
 
 @pytest.mark.slow
 def test_a_plane_with_gaps():
-    """Null: a square, 30 % missing, noise of 0.1; coefficients, and 95 % bands of what is hidden."""
+    """Null: a square, 30 % missing, noise of 0.1; coefficients, and bands of what is hidden."""
     start = sl.Gaussian(0.0, 3.0 / np.arange(1.0, 14.0) ** 2)
     e = sl.catalogue.allen_cahn_2d(13, times=0.1 * np.arange(41), initial=start)
     truth = sl.simulate(e, 6, seed=1)
