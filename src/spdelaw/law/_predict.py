@@ -204,12 +204,9 @@ def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
 def check_finite(states: Array) -> None:
     """Refuse paths that ran away."""
     if not np.isfinite(states).all():
-        raise ConvergenceError(
-            "law",
-            expected="paths that stay finite",
-            got="a drift that runs away from where they are",
-            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
-        )
+        got = "a drift that runs away from where they are"
+        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:
