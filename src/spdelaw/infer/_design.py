@@ -256,10 +256,7 @@ def point_weights(variance: Array, n_points: int) -> Array:
     if variance.ndim > 1:
         return np.nan_to_num(1.0 / variance, nan=1.0)
     if len(variance) != n_points:
-        raise DataError(
-            "observation_noise",
-            expected=f"one standard deviation per point ({n_points})",
-            got=str(len(variance)),
-            fix="pass one number, or one per point of the grid",
-        )
+        expected = f"one standard deviation per point ({n_points})"
+        fix = "pass one number, or one per point of the grid"
+        raise DataError("observation_noise", expected=expected, got=str(len(variance)), fix=fix)
     return 1.0 / variance

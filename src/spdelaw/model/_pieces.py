@@ -24,7 +24,15 @@ from spdelaw.model._collapse import (
     some_paths,
 )
 from spdelaw.model._pair_sums import pair_sums
-from spdelaw.model._records import LONG, PART_BYTES, RECORD_BYTES, Records, in_time, part_slices
+from spdelaw.model._records import (
+    LONG,
+    PART_BYTES,
+    RECORD_BYTES,
+    WORTHWHILE,
+    Records,
+    in_time,
+    part_slices,
+)
 from spdelaw.model._row_grams import Basis
 from spdelaw.model._statistics import Statistics, of_coefficients
 from spdelaw.model._stitch import Part
@@ -139,7 +147,7 @@ def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
     n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
     if place.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
         return False
-    return n_paths < place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+    return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
 
 
 def _records(

@@ -295,7 +295,5 @@ def _finer(few: _Likelihood, n: int, x: Array) -> Array:
 
 def _check(best: Maximum) -> None:
     if not np.isfinite(best.value):
-        raise ConvergenceError(
-            "fit", expected="a finite likelihood at the start",
-            got="a filter that runs away", fix="observe more often, or use fewer modes",
-        )  # fmt: skip
+        expected, fix = "a finite likelihood at the start", "observe more often, or use fewer modes"
+        raise ConvergenceError("fit", expected=expected, got="a filter that runs away", fix=fix)
