@@ -40,7 +40,7 @@ def observations(
 
 
 def parameters(n_modes: int) -> StateSpace:
-    """The law at which likelihoods are compared; the initial state is Gaussian."""
+    """Parameters at which likelihoods are compared; the initial state is Gaussian."""
     n = np.arange(n_modes)
     return linear_state_space(
         1.1 * (0.5 + n**2),

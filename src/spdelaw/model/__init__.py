@@ -1,17 +1,11 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
 from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
-from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
+from spdelaw.model._chaos_map import TAILS, ChaosModel
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
-from spdelaw.model._chaos_projection import Projected, project_on_decoder
+from spdelaw.model._chaos_projection import project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
-from spdelaw.model._filter import (
-    Filtered,
-    filter_log_likelihood,
-    forward_filter,
-    rts_smoother,
-    smooth_block,
-)
+from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
 from spdelaw.model._information import (
     Tangents,
@@ -23,20 +17,14 @@ from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
 from spdelaw.model._records import part_slices
-from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
+from spdelaw.model._restricted import evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
     mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
-from spdelaw.model._semilinear_filter import (
-    FilterScores,
-    Prior,
-    SemilinearStates,
-    filter_scores,
-    smooth_semilinear,
-)
-from spdelaw.model._semilinear_innovations import filter_innovations, transition_innovations
+from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
+from spdelaw.model._semilinear_innovations import transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
@@ -56,12 +44,7 @@ from spdelaw.model._smoother import (
     smooth_states,
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
-from spdelaw.model._statistics import (
-    Statistics,
-    collect,
-    evaluate_statistics,
-    white_noise_z,
-)
+from spdelaw.model._statistics import Statistics, collect, evaluate_statistics, white_noise_z
 from spdelaw.model._stitch import Link, Message, Part, stitch
 
 __all__ = [
@@ -70,8 +53,6 @@ __all__ = [
     "ChaosModel",
     "Collapsed",
     "Evaluation",
-    "FilterScores",
-    "Filtered",
     "Latents",
     "Link",
     "Message",
@@ -79,14 +60,10 @@ __all__ = [
     "PairSums",
     "Part",
     "Prior",
-    "Projected",
-    "Restricted",
     "Scores",
-    "SemilinearStates",
     "Smoothed",
     "StateSpace",
     "Statistics",
-    "Tail",
     "Tangents",
     "Transitions",
     "chaos_latents",
@@ -103,7 +80,6 @@ __all__ = [
     "evaluate_restricted_statistics",
     "evaluate_statistics",
     "expected_information",
-    "filter_innovations",
     "filter_log_likelihood",
     "filter_scores",
     "first_paths",
