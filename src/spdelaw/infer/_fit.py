@@ -15,7 +15,7 @@ from spdelaw.data import (
     Prepared,
     PreparedFields,
     check_plausible,
-    fingerprint,
+    checksum,
     hints,
     labels_of,
     place_of,
@@ -210,7 +210,7 @@ def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
     if entered.fields.shape == used.fields.shape:
         return law
     if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
-        of = {**law.info["log_likelihood_of"], "fingerprint": fingerprint(entered.fields)}
+        of = {**law.info["log_likelihood_of"], "fingerprint": checksum(entered.fields)}
         law = law.with_info(log_likelihood_of=of)
     return dataclasses.replace(law, times=np.unique(entered.times))
 
