@@ -46,9 +46,10 @@ class LatticeRing(sl.Interval):
     name: ClassVar[str] = "lattice_ring"
 
     def eigenvalues(self, n_modes: int) -> np.ndarray:
-        """``(2 - 2 cos(2 pi k / n)) / dx^2``."""
+        """``(2 - 2 cos(2 pi k / n)) / dx^2``; waves that the lattice does not have come last."""
         waves = (np.arange(n_modes) + 1) // 2
-        return (2.0 - 2.0 * np.cos(2.0 * np.pi * waves / self.n)) * (self.n / self.volume) ** 2
+        mu = (2.0 - 2.0 * np.cos(2.0 * np.pi * waves / self.n)) * (self.n / self.volume) ** 2
+        return np.where(waves <= self.n // 2, mu, 1e6 + waves)
 
     def quadrature(self, n_points: int) -> tuple[np.ndarray, np.ndarray]:
         """The points themselves, whatever is asked for: products are taken point by point."""

@@ -81,6 +81,7 @@ def test_one_long_record_over_workers(client, monkeypatch):
     from spdelaw.model import _pieces
 
     monkeypatch.setattr(_pieces, "LONG", 50)
+    monkeypatch.setattr(_pieces, "RECORD_BYTES", 0.0)
     times = np.linspace(0.0, 12.0, 61)
     fields = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
     data = sl.mask(fields, "random", 0.2, seed=1)
@@ -225,6 +226,7 @@ def test_the_likelihood_on_workers_is_that_here_whatever_the_chunks(client, path
     pieces = pieces_of(da.from_array(values, chunks=(path, time, -1)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model_pieces, "LONG", 1)
+        patch.setattr(model_pieces, "RECORD_BYTES", 0.0)
         there = collapse_pieces(pieces, times, phi, place_of(client))
     one, two = (evaluate_likelihood(d, space) for d in (collapse(values, times, phi), there))
     for name in one._fields:

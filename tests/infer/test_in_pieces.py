@@ -100,7 +100,7 @@ def test_one_record_in_pieces_of_time():
     same_law(fit(data, 2), fit(data.chunk(time=7), 2))
 
 
-@pytest.mark.parametrize("words", [{"initial": "stationary"}, {"drift": "dense"}], ids=str)
+@pytest.mark.parametrize("words", [{}, {"initial": "stationary"}], ids=str)
 def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words):
     """Parts are condensed to their ends in threads; three of them, one after the other."""
     from spdelaw.model import _likelihood, _pieces
@@ -115,7 +115,7 @@ def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words
         return stitched(records, *rest)
 
     monkeypatch.setattr(_likelihood, "_of_records", counted)
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(4) as pool:
         two = fit(data.chunk(time=17), 2, executor=pool, nuisance=0, **words)
     assert set(called) == {3}
     same_law(fit(data, 2, nuisance=0, **words), two)

@@ -44,6 +44,7 @@ SAME = 1e-9
 def _any_record_is_long():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces_module, "LONG", 1)
+        patch.setattr(pieces_module, "RECORD_BYTES", 0.0)
         yield
 
 
@@ -173,3 +174,13 @@ def test_short_records_and_lone_workers_are_not_cut():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces_module, "LONG", 31)
         assert collapse_pieces(pieces, times, PHI, Here(map, 4)).records is None
+
+
+def test_parts_need_workers_for_each_path_unless_a_record_is_large():
+    times, values = record(30, 0.3, 6, n_paths=2)
+    pieces = pieces_of(da.from_array(values, chunks=(2, 10, -1)))
+    for limit, n_workers, apart in ((1e9, 7, False), (1e9, 8, True), (1e3, 2, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pieces_module, "RECORD_BYTES", limit)
+            found = collapse_pieces(pieces, times, PHI, Here(map, n_workers))
+        assert (found.records is not None) == apart

@@ -55,20 +55,17 @@ def _increments(
 ) -> tuple[xr.DataArray, np.ndarray]:
     """Noise increments (path, time, mode) and the ends of their steps, counted from 0."""
     if not isinstance(simulated, xr.Dataset) or "noise_increment" not in simulated:
-        raise DataError(
-            "simulated", expected="a Dataset with the variable noise_increment",
-            got=type(simulated).__name__, fix="simulate(..., return_noise=True)",
-        )  # fmt: skip
+        expected = "a Dataset with the variable noise_increment"
+        fix = "simulate(..., return_noise=True)"
+        raise DataError("simulated", expected=expected, got=type(simulated).__name__, fix=fix)
     increments = simulated["noise_increment"].transpose("path", "time", "mode")
     if increments.sizes["mode"] != equation.n_modes or not (equation.noise_variance > 0).all():
-        raise DataError(
-            "equation", expected=f"positive q_n for {increments.sizes['mode']} modes",
-            got=f"q = {equation.noise_variance}", fix="pass the equation that was simulated",
-        )  # fmt: skip
+        expected = f"positive q_n for {increments.sizes['mode']} modes"
+        got, fix = f"q = {equation.noise_variance}", "pass the equation that was simulated"
+        raise DataError("equation", expected=expected, got=got, fix=fix)
     edges = np.append(0.0, increments["time"].values - equation.initial_time)
     if abs(edges[-1] - basis.horizon) > SLACK * basis.horizon:
-        raise DataError(
-            "simulated", expected=f"times up to T = {basis.horizon:g} after the initial one",
-            got=f"up to {edges[-1]:g}", fix=f"CosineBasis(horizon={edges[-1]:g})",
-        )  # fmt: skip
+        expected = f"times up to T = {basis.horizon:g} after the initial one"
+        fix = f"CosineBasis(horizon={edges[-1]:g})"
+        raise DataError("simulated", expected=expected, got=f"up to {edges[-1]:g}", fix=fix)
     return increments, edges

@@ -163,8 +163,6 @@ def _pairs(degrees: Any) -> Iterable[tuple[Any, Any]]:
 
 def _check_pair(pair: Any) -> Pair:
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise InputError(
-            "multi-index", expected="pairs (k, l) of integers from 1 on", got=repr(pair),
-            fix="MultiIndex({(1, 1): 2})",
-        )  # fmt: skip
+        expected, fix = "pairs (k, l) of integers from 1 on", "MultiIndex({(1, 1): 2})"
+        raise InputError("multi-index", expected=expected, got=repr(pair), fix=fix)
     return whole("k", pair[0], 1), whole("l", pair[1], 1)

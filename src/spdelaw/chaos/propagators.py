@@ -16,11 +16,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from spdelaw.chaos.array_namespace import Array, constant, namespace
-from spdelaw.chaos.checks import (
-    check_ages,
-    check_eigenvalues,
-    check_noise_factor,
-)
+from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
 from spdelaw.chaos.response_quadrature import response_by_quadrature
 from spdelaw.chaos.rk4 import rk4_responses
 from spdelaw.chaos.time_basis import TimeBasis, check_basis

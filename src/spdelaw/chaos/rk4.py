@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.array_namespace import Array, as_floating, constant, namespace, to_numpy
-from spdelaw.chaos.checks import (
-    check_ages,
-    check_eigenvalues,
-    check_noise_factor,
-)
+from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
 from spdelaw.checks import whole
 from spdelaw.errors import ConvergenceError, InputError, MissingExtraError
@@ -94,10 +90,8 @@ def rk4_states(
     factor = torch.diag(b) if b.ndim == 1 else b
     k, z0 = whole("n_time", n_time, 1), as_floating(initial, torch).to(lam)
     if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
-        raise InputError(
-            "initial", expected=f"shape (paths, {lam.shape[0]})", got=f"shape {tuple(z0.shape)}",
-            fix="one row a path: initial[None, :]",
-        )  # fmt: skip
+        expected, fix = f"shape (paths, {lam.shape[0]})", "one row a path: initial[None, :]"
+        raise InputError("initial", expected=expected, got=f"shape {tuple(z0.shape)}", fix=fix)
     rest = torch.zeros(len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device)
     start = torch.cat([z0[:, None], rest], 1)
 
@@ -128,10 +122,9 @@ def decode_states(states: Array, coordinates: Array) -> Array:
     xp = namespace(states, coordinates)
     xi = coordinates.reshape(coordinates.shape[0], -1)
     if states.shape[1:3] != (xi.shape[0], 1 + xi.shape[1]):
-        raise InputError(
-            "coordinates", expected=f"{states.shape[1]} paths of {states.shape[2] - 1} coordinates",
-            got=f"shape {tuple(coordinates.shape)}", fix="pass xi of shape (paths, K, L)",
-        )  # fmt: skip
+        expected = f"{states.shape[1]} paths of {states.shape[2] - 1} coordinates"
+        got, fix = f"shape {tuple(coordinates.shape)}", "pass xi of shape (paths, K, L)"
+        raise InputError("coordinates", expected=expected, got=got, fix=fix)
     return xp.moveaxis(states[:, :, 0], 0, 1) + xp.einsum("tpan,pa->ptn", states[:, :, 1:], xi)
 
 
@@ -157,10 +150,9 @@ def _integrate(
     grid = t if t[0] == 0.0 else np.concatenate([[0.0], t])
     fastest = float(lam.detach().max()) * np.diff(grid).max(initial=0.0)
     if not fastest < STABLE:
-        raise ConvergenceError(
-            "rk4 propagators", expected=f"lambda dt below {STABLE}, where rk4 is stable",
-            got=f"{fastest:.3g}", fix="use method='closed_form', or a finer grid of times",
-        )  # fmt: skip
+        expected = f"lambda dt below {STABLE}, where rk4 is stable"
+        fix = "use method='closed_form', or a finer grid of times"
+        raise ConvergenceError("rk4 propagators", expected=expected, got=f"{fastest:.3g}", fix=fix)
     if len(grid) == 1:
         return start[None]
     steps = constant(grid, start, torch)

@@ -35,9 +35,8 @@ class TimeBasis(abc.ABC):
         """Check the horizon."""
         number = isinstance(self.horizon, (int, float, np.number))
         if isinstance(self.horizon, bool) or not (number and 0 < self.horizon < np.inf):
-            raise InputError(
-                "horizon", expected="a positive number", got=repr(self.horizon), fix="horizon=1.0"
-            )
+            expected, got = "a positive number", repr(self.horizon)
+            raise InputError("horizon", expected=expected, got=got, fix="horizon=1.0")
         object.__setattr__(self, "horizon", float(self.horizon))
 
     @abc.abstractmethod
@@ -154,9 +153,8 @@ def time_basis_from_dict(description: dict[str, Any]) -> TimeBasis:
 def check_basis(basis: Any) -> TimeBasis:
     """Return the basis, or raise `InputError` for anything else, such as its name."""
     if not isinstance(basis, TimeBasis):
-        raise InputError(
-            "basis", expected="a time basis", got=repr(basis), fix="pass CosineBasis(horizon=T)"
-        )
+        fix = "pass CosineBasis(horizon=T)"
+        raise InputError("basis", expected="a time basis", got=repr(basis), fix=fix)
     return basis
 
 

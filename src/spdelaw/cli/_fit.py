@@ -132,7 +132,10 @@ def command(
     ] = None,
     terms: Annotated[
         str | None,
-        typer.Option(help="Terms beyond the linear drift, with commas, such as u,u^3."),
+        typer.Option(
+            help="Terms beyond the linear drift, with commas, such as u,u^3; of several fields "
+            "'u: u, u: v, v: u', where --modes counts those of all fields."
+        ),
     ] = None,
     noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[

@@ -42,17 +42,14 @@ class Fields(AbstractDomain):
     def __init__(self, domain: AbstractDomain, names: Any = ("u", "v")) -> None:
         """Check the parts."""
         if not isinstance(domain, AbstractDomain) or isinstance(domain, Fields):
-            raise DomainError(
-                "domain", expected="the domain of one field", got=shown(domain),
-                fix="pass sl.Fields(sl.Interval(0, 1), ('u', 'v'))",
-            )  # fmt: skip
+            expected = "the domain of one field"
+            fix = "pass sl.Fields(sl.Interval(0, 1), ('u', 'v'))"
+            raise DomainError("domain", expected=expected, got=shown(domain), fix=fix)
         listed = () if isinstance(names, str) else tuple(names)
         fine = all(isinstance(name, str) and name.isidentifier() for name in listed)
         if not (fine and 2 <= len(listed) == len(set(listed)) <= MOST_FIELDS):
-            raise DomainError(
-                "names", expected=f"2 to {MOST_FIELDS} distinct names of letters",
-                got=shown(names), fix="pass names=('u', 'v')",
-            )  # fmt: skip
+            expected, fix = f"2 to {MOST_FIELDS} distinct names of letters", "pass names=('u', 'v')"
+            raise DomainError("names", expected=expected, got=shown(names), fix=fix)
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "names", listed)
 
@@ -194,11 +191,9 @@ class Fields(AbstractDomain):
         labels = fields[VARIABLE].values
         seen = list(dict.fromkeys(np.atleast_1d(labels).tolist()))
         if labels.dtype.kind not in "iuf" and seen != list(self.names):
-            raise DomainError(
-                "fields", expected=f"fields {', '.join(self.names)}, in this order",
-                got=", ".join(map(str, seen)),
-                fix=f"data.sel(variable={list(self.names)}), or name them so",
-            )  # fmt: skip
+            expected = f"fields {', '.join(self.names)}, in this order"
+            fix = f"data.sel(variable={list(self.names)}), or name them so"
+            raise DomainError("fields", expected=expected, got=", ".join(map(str, seen)), fix=fix)
 
     # -- files ------------------------------------------------------------------------
 

@@ -41,16 +41,14 @@ def flat_terms(terms: Any, names: Sequence[str]) -> Any:
     if unknown and all(_split(str(key))[0] in names for key in terms):
         return terms
     if unknown:
-        raise EquationError(
-            "terms", expected=f"terms by field, of {', '.join(names)}", got=repr(unknown[0]),
-            fix=f"pass terms={{{names[0]!r}: ('{names[0]}', ), {names[1]!r}: ('{names[0]}', )}}",
-        )  # fmt: skip
+        expected = f"terms by field, of {', '.join(names)}"
+        fix = f"pass terms={{{names[0]!r}: ('{names[0]}', ), {names[1]!r}: ('{names[0]}', )}}"
+        raise EquationError("terms", expected=expected, got=repr(unknown[0]), fix=fix)
     for field, own in terms.items():
         if isinstance(own, str) or not isinstance(own, Mapping | Sequence):
-            raise EquationError(
-                "terms", expected=f"names in a tuple for field {field!r}", got=repr(own),
-                fix=f"pass {{{field!r}: ('{field}', '{field}^2')}}",
-            )  # fmt: skip
+            expected = f"names in a tuple for field {field!r}"
+            fix = f"pass {{{field!r}: ('{field}', '{field}^2')}}"
+            raise EquationError("terms", expected=expected, got=repr(own), fix=fix)
     pairs = [(f"{field}: {term}", (own, term)) for field, own in terms.items() for term in own]
     if all(isinstance(own, Mapping) for own in terms.values()):
         return {name: own[term] for name, (own, term) in pairs}
@@ -155,17 +153,15 @@ def bind_fields(names: tuple[str, ...], domain: Fields, n_modes: int) -> Reactio
         EquationError: a name has no field, or is no polynomial of the fields.
     """
     if n_modes % domain.n_fields:
-        raise EquationError(
-            "n_modes", expected=f"as many modes of each of {domain.n_fields} fields",
-            got=str(n_modes), fix=f"pass n_modes={n_modes + domain.n_fields - 1}",
-        )  # fmt: skip
+        expected = f"as many modes of each of {domain.n_fields} fields"
+        fix = f"pass n_modes={n_modes + domain.n_fields - 1}"
+        raise EquationError("n_modes", expected=expected, got=str(n_modes), fix=fix)
     each, parts = n_modes // domain.n_fields, [_split(name) for name in names]
     for name, (field, _) in zip(names, parts, strict=True):
         if field not in domain.names:
-            raise EquationError(
-                "terms", expected=f"the field of a term, of {', '.join(domain.names)}",
-                got=repr(name), fix=f"pass terms={{{domain.names[0]!r}: ({name!r}, )}}",
-            )  # fmt: skip
+            expected = f"the field of a term, of {', '.join(domain.names)}"
+            fix = f"pass terms={{{domain.names[0]!r}: ({name!r}, )}}"
+            raise EquationError("terms", expected=expected, got=repr(name), fix=fix)
     plain = [parse(text, 0, domain.names) for _, text in parts]
     degree = max((max(map(sum, g)) for g in plain), default=0)
     features = tuple(k for k in range(domain.n_fields) if any(p[k] for g in plain for p in g))

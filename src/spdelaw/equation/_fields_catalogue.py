@@ -60,10 +60,9 @@ def fields_on(
     both = Fields(domain, tuple(terms))
     for what, given in (("nu", nu), ("noise", noise), ("initial", initial)):
         if not isinstance(given, Mapping) or set(given) != set(both.names):
-            raise EquationError(
-                what, expected=f"one entry for each of {', '.join(both.names)}", got=repr(given),
-                fix=f"pass {what}={{{', '.join(f'{name!r}: ...' for name in both.names)}}}",
-            )  # fmt: skip
+            expected = f"one entry for each of {', '.join(both.names)}"
+            fix = f"pass {what}={{{', '.join(f'{name!r}: ...' for name in both.names)}}}"
+            raise EquationError(what, expected=expected, got=repr(given), fix=fix)
     mu = domain.eigenvalues(n_modes)
     rates = {f: OperatorFormula(nu=nu[f]).values(mu) for f in both.names}
     levels = {f: resolve_noise(noise[f], mu) for f in both.names}

@@ -28,12 +28,10 @@ def resolve_drift(given: Any, mu: Array) -> Array:
     a = _square("drift", given, len(mu))
     slowest = np.linalg.eigvals(a).real.min()
     if slowest < -ROUNDING * np.abs(a).max():
-        raise EquationError(
-            "drift",
-            expected="a matrix whose eigenvalues have no negative real part",
-            got=f"an eigenvalue with real part {slowest:.4g}",
-            fix="it enters as dX = -drift X dt: check its sign, or add damping",
-        )
+        expected = "a matrix whose eigenvalues have no negative real part"
+        got = f"an eigenvalue with real part {slowest:.4g}"
+        fix = "it enters as dX = -drift X dt: check its sign, or add damping"
+        raise EquationError("drift", expected=expected, got=got, fix=fix)
     return a
 
 
@@ -78,12 +76,9 @@ def _spectrum(what: str, given: Any, mu: Array) -> Array:
     if v.shape != mu.shape or not np.isfinite(v).all() or (v < 0).any():
         is_vector = v.shape == mu.shape
         got = f"values from {v.min()} to {v.max()}" if is_vector else f"{given!r}, shape {v.shape}"
-        raise EquationError(
-            what,
-            expected=f"a spectrum, or {len(mu)} finite, non-negative numbers",
-            got=got,
-            fix="give one number per mode; lambda_n and q_n enter as -lambda_n and sqrt(q_n)",
-        )
+        expected = f"a spectrum, or {len(mu)} finite, non-negative numbers"
+        fix = "give one number per mode; lambda_n and q_n enter as -lambda_n and sqrt(q_n)"
+        raise EquationError(what, expected=expected, got=got, fix=fix)
     return v
 
 

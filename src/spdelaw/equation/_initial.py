@@ -75,20 +75,14 @@ def _spread(variance: Any, n: int) -> Array:
 
 def _stationary(word: str, drift: Array, noise: Array) -> InitialState:
     if word != "stationary":
-        raise EquationError(
-            "initial",
-            expected="a function, coefficients, Gaussian(...) or 'stationary'",
-            got=repr(word),
-            fix="pass initial='stationary'",
-        )
+        expected = "a function, coefficients, Gaussian(...) or 'stationary'"
+        fix = "pass initial='stationary'"
+        raise EquationError("initial", expected=expected, got=repr(word), fix=fix)
     slowest = float(operators.decay_rates(drift).min())
     if slowest <= (0.0 if operators.is_diagonal(drift) else ROUNDING * np.abs(drift).max()):
-        raise EquationError(
-            "initial",
-            expected="a drift that damps every mode for a stationary state",
-            got=f"a decay rate of {slowest:g}",
-            fix="add damping (kappa > 0), or give a state",
-        )
+        expected = "a drift that damps every mode for a stationary state"
+        got, fix = f"a decay rate of {slowest:g}", "add damping (kappa > 0), or give a state"
+        raise EquationError("initial", expected=expected, got=got, fix=fix)
     covariance = operators.stationary_covariance(drift, noise)
     return InitialState("stationary", np.zeros(len(drift)), covariance)
 

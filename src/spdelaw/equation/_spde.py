@@ -260,10 +260,9 @@ class SpectralSPDE:
     def _times(self, times: Any) -> Array:
         t = check_times(self.times if times is None else times)
         if t[0] < self.initial_time:
-            raise EquationError(
-                "times", expected=f"times from the initial one, {self.initial_time:g}, on",
-                got=f"{t[0]:g}", fix="shift the times, or set initial_time",
-            )  # fmt: skip
+            expected = f"times from the initial one, {self.initial_time:g}, on"
+            fix = "shift the times, or set initial_time"
+            raise EquationError("times", expected=expected, got=f"{t[0]:g}", fix=fix)
         return t
 
     def _per_mode(self, values: Array, t: Array) -> xr.DataArray:
@@ -283,10 +282,8 @@ class SpectralSPDE:
         """The same equation cut off after fewer modes."""
         n = self.domain.check_modes(n_modes)
         if n > self.n_modes:
-            raise EquationError(
-                "n_modes", expected=f"at most {self.n_modes}", got=str(n),
-                fix="build the equation anew with more modes",
-            )  # fmt: skip
+            fix = "build the equation anew with more modes"
+            raise EquationError("n_modes", expected=f"at most {self.n_modes}", got=str(n), fix=fix)
         first, initial = self.dynamics.leading(n), self.initial_state.leading(n).given
         own = {"drift": first.drift, "noise": first.noise, "initial": initial}
         return dataclasses.replace(self, n_modes=n, centre=first.mean, **own)
@@ -303,10 +300,9 @@ class SpectralSPDE:
         try:
             return cls(**arguments(description))
         except (KeyError, TypeError, AttributeError) as error:
-            raise EquationError(
-                "equation", expected="the plain description of SpectralSPDE.to_dict()",
-                got=f"{type(error).__name__}: {error}", fix="write it with to_dict()",
-            ) from error  # fmt: skip
+            expected = "the plain description of SpectralSPDE.to_dict()"
+            got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
+            raise EquationError("equation", expected=expected, got=got, fix=fix) from error
 
     def __eq__(self, other: object) -> bool:
         """Equal when they describe the same law on the same default times."""

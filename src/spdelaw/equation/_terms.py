@@ -153,9 +153,8 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     listed = [names] if isinstance(names, str) else list(names)
     clean = tuple(" ".join(str(name).replace("*", " ").split()) for name in listed)
     if len(set(clean)) < len(clean):
-        raise EquationError(
-            "terms", expected="each term once", got=repr(list(listed)), fix="remove the repeated"
-        )
+        fix = "remove the repeated"
+        raise EquationError("terms", expected="each term once", got=repr(list(listed)), fix=fix)
     return clean
 
 
@@ -167,15 +166,12 @@ def _check_features(
     try:
         n_dims = len(gradients(domain, domain.quadrature(4)[0][:1], 1))
     except DomainError as error:
-        raise EquationError(
-            "terms", expected=f"terms without derivatives on {domain}", got=repr(list(names)),
-            fix=error.fix,
-        ) from error  # fmt: skip
+        expected, got = f"terms without derivatives on {domain}", repr(list(names))
+        raise EquationError("terms", expected=expected, got=got, fix=error.fix) from error
     if max(features) > n_dims:
-        raise EquationError(
-            "terms", expected=f"derivatives along {domain.dims}", got=repr(list(names)),
-            fix=f"use only {', '.join('u_' + d for d in domain.dims)}",
-        )  # fmt: skip
+        expected = f"derivatives along {domain.dims}"
+        fix = f"use only {', '.join('u_' + d for d in domain.dims)}"
+        raise EquationError("terms", expected=expected, got=repr(list(names)), fix=fix)
 
 
 def quadrature(

@@ -13,13 +13,7 @@ from spdelaw.domain import table_html
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
-from spdelaw.evaluation._tiers import (
-    TIERS,
-    TierScore,
-    mean_predictor,
-    projection_floor,
-    score_tier,
-)
+from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
 from spdelaw.law import Law, in_paths
 
 

@@ -70,12 +70,9 @@ class Chaos(Engine):
         """Refuse what the expansion has no place for."""
         super().check(model, bootstrap)
         if model.couples_drift:
-            raise InputError(
-                "drift",
-                expected="'diagonal' or 'parametric' with engine='chaos'",
-                got=repr(model.drift),
-                fix="pass engine='exact', which couples modes",
-            )
+            expected = "'diagonal' or 'parametric' with engine='chaos'"
+            fix = "pass engine='exact', which couples modes"
+            raise InputError("drift", expected=expected, got=repr(model.drift), fix=fix)
         if self.tail == "dropped":
             check_truncated(model, bootstrap)
 

@@ -13,21 +13,10 @@ from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
-from spdelaw.infer._nuisance import (
-    MOST_SHARED,
-    SAMPLE,
-    likeliest_total,
-    needed_nuisance,
-)
+from spdelaw.infer._nuisance import MOST_SHARED, SAMPLE, likeliest_total, needed_nuisance
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._passes import (
-    collapsed_pieces,
-    components,
-    has_gaps,
-    modes_suffice,
-    projected,
-)
+from spdelaw.infer._passes import collapsed_pieces, components, has_gaps, modes_suffice, projected
 from spdelaw.infer._posterior import estimate, log_posterior
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
@@ -275,10 +264,7 @@ def point_weights(variance: Array, n_points: int) -> Array:
     if variance.ndim > 1:
         return np.nan_to_num(1.0 / variance, nan=1.0)
     if len(variance) != n_points:
-        raise DataError(
-            "observation_noise",
-            expected=f"one standard deviation per point ({n_points})",
-            got=str(len(variance)),
-            fix="pass one number, or one per point of the grid",
-        )
+        expected = f"one standard deviation per point ({n_points})"
+        fix = "pass one number, or one per point of the grid"
+        raise DataError("observation_noise", expected=expected, got=str(len(variance)), fix=fix)
     return 1.0 / variance

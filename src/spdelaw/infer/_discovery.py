@@ -227,9 +227,7 @@ class Chooser(SemilinearEngine):
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:
     need, got = PER_TERM * len(library), observed.n_paths * (observed.times.shape[-1] - 1)
     if got < need:
-        raise DataError(
-            "data",
-            expected=f"at least {need} transitions to choose from {len(library)} terms",
-            got=f"{got} of {observed.n_paths} paths",
-            fix="bring longer records or more paths, or a smaller library",
-        )
+        expected = f"at least {need} transitions to choose from {len(library)} terms"
+        got = f"{got} of {observed.n_paths} paths"
+        fix = "bring longer records or more paths, or a smaller library"
+        raise DataError("data", expected=expected, got=got, fix=fix)

@@ -55,23 +55,19 @@ class ManyStates:
         """Fit of these terms."""
         form = layout(self.observed.domain, self.c.shape[2], terms, **words)
         if not isinstance(form, FieldsLayout):
-            raise InputError(
-                "method", expected="'closure' for one field", got="'one_pass'",
-                fix="leave method out",
-            )  # fmt: skip
+            expected = "'closure' for one field"
+            raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
         return fit_one_pass(form, transitions(self.c, self.observed.times), x0)
 
 
 def takes_one_pass(method: str, domain: Any, n_modes: int) -> bool:
     """Whether a fit of so many modes goes by increments."""
     if method not in METHODS:
-        raise InputError(
-            "method", expected=f"one of {METHODS}", got=repr(method), fix="leave method out"
-        )
+        expected = f"one of {METHODS}"
+        raise InputError("method", expected=expected, got=repr(method), fix="leave method out")
     if not isinstance(domain, Fields) and method == "one_pass":
-        raise InputError(
-            "method", expected="'closure' for one field", got="'one_pass'", fix="leave method out"
-        )
+        expected = "'closure' for one field"
+        raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
     return method == "one_pass" or (
         method == "auto" and isinstance(domain, Fields) and n_modes > MOST_DENSE
     )
@@ -131,7 +127,6 @@ def _noise_score(states: ManyStates, fit: SemilinearFit) -> float:
 
 
 def _needs(expected: str, got: str) -> DataError:
-    return DataError(
-        "data", expected=f"{expected} for more than {MOST_DENSE} modes of all fields", got=got,
-        fix=f"fit at most {MOST_DENSE // 2} modes of each of two fields, which the filter does",
-    )  # fmt: skip
+    expected = f"{expected} for more than {MOST_DENSE} modes of all fields"
+    fix = f"fit at most {MOST_DENSE // 2} modes of each of two fields, which the filter does"
+    return DataError("data", expected=expected, got=got, fix=fix)

@@ -172,12 +172,9 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
     if model is None:
         return Model(**words)
     if words:
-        raise InputError(
-            next(iter(words)),
-            expected="words in the model itself, where one is given",
-            got="a word beside model=",
-            fix="move it into sl.Model(...)",
-        )
+        expected = "words in the model itself, where one is given"
+        fix = "move it into sl.Model(...)"
+        raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
     return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
 
 
@@ -191,19 +188,13 @@ def _entered(
     if not ready:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if adapter:
-        raise InputError(
-            "keyword",
-            expected="none for the data beside prepare",
-            got=repr(next(iter(adapter))),
-            fix="bring the data into shape first: sl.as_fields(data, ...)",
-        )
+        expected = "none for the data beside prepare"
+        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
     if model.forcing is not None:
-        raise InputError(
-            "forcing",
-            expected="data in the units of the forcing",
-            got="prepare=",
-            fix="prepare the fields and the forcing alike, then fit without prepare",
-        )
+        expected = "data in the units of the forcing"
+        fix = "prepare the fields and the forcing alike, then fit without prepare"
+        raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
     if isinstance(data, PreparedFields):
         return data
     prepared = prepare.learn(data, domain.dims)

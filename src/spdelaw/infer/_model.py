@@ -116,12 +116,9 @@ class Model:
         fix = "pass season=sl.Season(period, 4), the period in the unit of time of the data"
         instance("season", self.season, Season, fix)
         if self.initial == "stationary":
-            raise InputError(
-                "initial",
-                expected="a state to start from, where the noise has seasons",
-                got="'stationary'",
-                fix="pass initial='auto'",
-            )
+            expected = "a state to start from, where the noise has seasons"
+            fix = "pass initial='auto'"
+            raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
 
     @property
     def couples_drift(self) -> bool:
@@ -179,9 +176,6 @@ def _check_known_noise(value: Any) -> None:
     is_bad = not known.size or not np.isfinite(known).all() or (known < 0).any()
     if is_bad or (std.ndim and (known == 0).any()):
         words = ", ".join(map(repr, OBSERVATION_NOISES))
-        raise InputError(
-            "observation_noise",
-            expected=f"{words}, a standard deviation, or one per point or value",
-            got=repr(value),
-            fix="pass observation_noise='auto'",
-        )
+        expected = f"{words}, a standard deviation, or one per point or value"
+        fix = "pass observation_noise='auto'"
+        raise InputError("observation_noise", expected=expected, got=repr(value), fix=fix)

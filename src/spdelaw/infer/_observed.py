@@ -213,12 +213,9 @@ def observe(
 def check_change(increment: float, square: float) -> None:
     """Refuse fields that never change: squared increments against squares, up to rounding."""
     if not increment > UNCHANGED * square:
-        raise DataError(
-            "fields",
-            expected="fields that change over time",
-            got="constant fields",
-            fix="check the variable; a constant carries no law",
-        )
+        expected = "fields that change over time"
+        fix = "check the variable; a constant carries no law"
+        raise DataError("fields", expected=expected, got="constant fields", fix=fix)
 
 
 def check_change_with_gaps(observed: Observed) -> None:

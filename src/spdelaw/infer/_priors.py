@@ -81,12 +81,9 @@ def fixed_values(
             # Without decay a mode is Brownian motion; without noise it has no density.
             least = 0.0 if position < drift.stop else 5e-324
             if not np.isfinite(number) or (is_log[position] and number < least):
-                raise InputError(
-                    f"fixed[{key!r}]",
-                    expected="a finite number, positive where it is a variance",
-                    got=repr(number),
-                    fix="give the variance itself, or NaN for free",
-                )
+                expected = "a finite number, positive where it is a variance"
+                fix = "give the variance itself, or NaN for free"
+                raise InputError(f"fixed[{key!r}]", expected=expected, got=repr(number), fix=fix)
             with np.errstate(divide="ignore"):
                 out[position] = float(np.log(number)) if is_log[position] else number
     return out

@@ -56,12 +56,8 @@ class SemilinearEngine(Engine):
         super().check(model, bootstrap)
         check_semilinear(model, self.terms)
         if bootstrap:
-            raise InputError(
-                "bootstrap",
-                expected="0 beside terms",
-                got=str(bootstrap),
-                fix="leave it out: the intervals are those of the observed information",
-            )
+            fix = "leave it out: the intervals are those of the observed information"
+            raise InputError("bootstrap", expected="0 beside terms", got=str(bootstrap), fix=fix)
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
@@ -77,32 +73,23 @@ def check_term_names(what: str, names: Any) -> None:
     """Refuse what is no sequence of names."""
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not (listed and all(isinstance(name, str) for name in names)):
-        raise InputError(
-            what, expected="names in a tuple", got=repr(names), fix=f"pass {what}=('u', 'u^3')"
-        )
+        fix = f"pass {what}=('u', 'u^3')"
+        raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
 
 
 def check_semilinear(model: Model, terms: Sequence[str]) -> None:
     """Refuse words that a semilinear law does not have."""
     if model.drift != "parametric":
         same = "u" in terms and model.drift in ("diagonal", "dense")
-        raise InputError(
-            "drift",
-            expected="'parametric' (kappa + nu mu) beside terms",
-            got=f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else ""),
-            fix="leave drift out: it is then nu times the Laplacian",
-        )
+        expected = "'parametric' (kappa + nu mu) beside terms"
+        got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
+        fix = "leave drift out: it is then nu times the Laplacian"
+        raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in NOISES:
-        raise InputError(
-            "noise",
-            expected=f"one of {NOISES} beside terms",
-            got=repr(model.noise),
-            fix="leave noise out: it is then scale n^-exponent",
-        )
+        expected = f"one of {NOISES} beside terms"
+        fix = "leave noise out: it is then scale n^-exponent"
+        raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
-        raise InputError(
-            "observation_noise",
-            expected="'auto', 'none', 'estimate' or known standard deviations beside terms",
-            got="'per_point'",
-            fix="pass the standard deviation of each point, or observation_noise='estimate'",
-        )
+        expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"
+        fix = "pass the standard deviation of each point, or observation_noise='estimate'"
+        raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)

@@ -33,15 +33,13 @@ def by_field(
         return terms, domain, n_modes
     if not isinstance(domain, Fields):
         if len(terms) < 2:
-            raise InputError(
-                what, expected="two fields or more, each with its terms", got=repr(dict(terms)),
-                fix=f"pass {what}=('u', 'u^3') for one field",
-            )  # fmt: skip
+            expected = "two fields or more, each with its terms"
+            fix = f"pass {what}=('u', 'u^3') for one field"
+            raise InputError(what, expected=expected, got=repr(dict(terms)), fix=fix)
         if n_modes == "auto":
-            raise InputError(
-                "n_modes", expected=f"a number beside {what} by field", got="'auto'",
-                fix="pass the modes of each field, such as n_modes=15",
-            )  # fmt: skip
+            expected = f"a number beside {what} by field"
+            fix = "pass the modes of each field, such as n_modes=15"
+            raise InputError("n_modes", expected=expected, got="'auto'", fix=fix)
         domain = Fields(domain, tuple(terms))
         n_modes = domain.domain.check_modes(n_modes) * domain.n_fields
     return tuple(flat_terms(terms, domain.names)), domain, n_modes

@@ -21,7 +21,7 @@ from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
+from spdelaw.law._user_units import next_times, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
@@ -56,7 +56,6 @@ __all__ = [
     "smooth_rest",
     "software",
     "statistics_density",
-    "to_clock",
     "to_user",
     "wanted_times",
 ]

@@ -12,14 +12,7 @@ import xarray as xr
 from spdelaw.checks import whole
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import (
-    Dynamics,
-    Forcing,
-    InitialState,
-    Linear,
-    SpectralSPDE,
-    check_times,
-)
+from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
@@ -107,12 +100,9 @@ class Law:
         """The dynamics, or `InputError` where they are not linear."""
         if isinstance(self.dynamics, Linear):
             return self.dynamics
-        raise InputError(
-            "law",
-            expected="a linear law, for what is defined by its drift and its noise",
-            got=f"dynamics {self.dynamics.name!r}",
-            fix="draw from it with law.sample(...) and estimate what you need",
-        )
+        expected = "a linear law, for what is defined by its drift and its noise"
+        fix = "draw from it with law.sample(...) and estimate what you need"
+        raise InputError("law", expected=expected, got=f"dynamics {self.dynamics.name!r}", fix=fix)
 
     @property
     def forcing(self) -> Forcing | None:
@@ -368,11 +358,8 @@ def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
     """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
     kinds = {part.attrs["of"] for part in parts}
     if len(kinds) > 1:
-        raise DataError(
-            "data",
-            expected="paths whose numbers have a density alike",
-            got=" and ".join(sorted(kinds)),
-            fix="load the data first: data.load()",
-        )
+        expected = "paths whose numbers have a density alike"
+        fix = "load the data first: data.load()"
+        raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(part.attrs["count"] for part in parts)
     return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)

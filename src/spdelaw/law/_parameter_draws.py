@@ -59,12 +59,10 @@ def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     """Laws on both sides of the learned one."""
     table = law.coordinates
     if not isinstance(law.dynamics, Linear) or table is None or "jacobian" not in table:
-        raise InputError(
-            "parameter_draws",
-            expected="a linear law that knows how well its parameters are known",
-            got=f"a law of the engine {law.info.engine!r}",
-            fix="fit with engine='exact', or leave parameter_draws out",
-        )
+        expected = "a linear law that knows how well its parameters are known"
+        got = f"a law of the engine {law.info.engine!r}"
+        fix = "fit with engine='exact', or leave parameter_draws out"
+        raise InputError("parameter_draws", expected=expected, got=got, fix=fix)
     generator = np.random.default_rng([seed, 2])
     values, vectors = np.linalg.eigh(table["covariance"].values)
     columns = vectors * np.sqrt(np.maximum(values, 0.0))

@@ -99,7 +99,7 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
-    moments = _moments(law, own, own.values, own.times, space, places, out_basis)
+    moments = _moments(law, own, space, places, out_basis)
     rows = own_rows(own.fields, own.times)[:, :, None]
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
     result = moments_dataset(law, shown, places, clock_coords(own.fields))
@@ -122,8 +122,8 @@ def forecast(
     places, out_basis = target(law, own, grid)
     space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
     means, variances, draws = [], [], []
-    for data, clock, values, at in _extended(own, wanted):
-        given = (law, data, values, clock, space, places, out_basis)
+    for data, at in _extended(own, wanted):
+        given = (law, data, space, places, out_basis)
         moments = _moments(*given)
         means.append(moments.mean[:, at])
         variances.append(moments.variance[:, at])
@@ -142,33 +142,31 @@ def forecast(
     return to_user(law, result, like, own.fields if grid is None else None)
 
 
-def _extended(
-    own: Observations, wanted: Array
-) -> Iterator[tuple[Observations, Array, Array, Array]]:
-    """Data with a precision of each value in it, and what `extended_clocks` gives."""
-    extended = extended_clocks(own.times, wanted, own.values)
-    if own.weights is None or own.weights.ndim == 1:
-        yield from ((own, *part) for part in extended)
-        return
-    precision = extended_clocks(own.times, wanted, own.weights)
-    for part, (_, weights, _) in zip(extended, precision, strict=True):
-        yield own._replace(weights=np.nan_to_num(weights, nan=1.0)), *part
+def _extended(own: Observations, wanted: Array) -> Iterator[tuple[Observations, Array]]:
+    """The data on clocks that have the wanted times, and where on them these are."""
+    weights = None
+    if own.weights is not None and own.weights.ndim > 1:
+        extended = extended_clocks(own.times, wanted, own.weights)
+        weights = [np.nan_to_num(part, nan=1.0) for _, part, _ in extended]
+    for i, (clock, values, at) in enumerate(extended_clocks(own.times, wanted, own.values)):
+        data = own._replace(values=values, times=clock)
+        yield (data if weights is None else data._replace(weights=weights[i])), at
 
 
 def _moments(
-    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
-    places: Places, out_basis: Array,
-) -> FieldMoments:  # fmt: skip
+    law: Law, own: Observations, space: StateSpace, places: Places, out_basis: Array
+) -> FieldMoments:
     """Moments of modes and rest on a clock; what the white rest adds is added later.
 
     Where a value was seen, an error of the modes is one of the rest with the other sign, up to
     the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
     """
     if law.rest is None:
-        return smooth_fields(values, clock, own.basis, space, out_basis, own.weights)
+        return smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
     both, here, out = _stacked(own, out_basis)
-    mean, variance = smooth_fields(values, clock, own.basis, space, both, own.weights)
-    found = smooth_rest(values - mean[..., here], clock, law.rest.at(law.points, own.places.points))
+    mean, variance = smooth_fields(own.values, own.times, own.basis, space, both, own.weights)
+    rest = law.rest.at(law.points, own.places.points)
+    found = smooth_rest(own.values - mean[..., here], own.times, rest)
     there = law.rest.at(law.points, places.points).variance
     between = (own.places.points, places.points)
     z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
@@ -177,18 +175,23 @@ def _moments(
 
 
 def _draws(
-    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
-    places: Places, out_basis: Array, n_samples: int, generator: np.random.Generator,
-) -> Array:  # fmt: skip
+    law: Law,
+    own: Observations,
+    space: StateSpace,
+    places: Places,
+    out_basis: Array,
+    n_samples: int,
+    generator: np.random.Generator,
+) -> Array:
     """Joint draws on a clock: of the modes and, given each of them, of the rest."""
-    given = (values, clock, own.basis, space)
+    given = (own.values, own.times, own.basis, space)
     if law.rest is None:
         return draw_fields(*given, out_basis, own.weights, n_samples, generator)
     both, here, out = _stacked(own, out_basis)
     drawn = draw_fields(*given, both, own.weights, n_samples, generator)
     rest = law.rest.at(law.points, own.places.points)
     for i, modes in enumerate(drawn):
-        z = draw_rest(values - modes[..., here], clock, rest, generator)
+        z = draw_rest(own.values - modes[..., here], own.times, rest, generator)
         drawn[i][..., out] += on_points(z, own.places.points, places.points, 0.0)
     return drawn[..., out]
 
@@ -204,12 +207,9 @@ def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
 def check_finite(states: Array) -> None:
     """Refuse paths that ran away."""
     if not np.isfinite(states).all():
-        raise ConvergenceError(
-            "law",
-            expected="paths that stay finite",
-            got="a drift that runs away from where they are",
-            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
-        )
+        got = "a drift that runs away from where they are"
+        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

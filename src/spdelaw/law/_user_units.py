@@ -110,10 +110,8 @@ def _parsed(texts: np.ndarray) -> np.ndarray:
     try:
         return texts.astype("datetime64[ns]")
     except ValueError as error:
-        raise InputError(
-            "times", expected="dates such as 2011-03-15, or numbers", got=repr(texts.flat[0]),
-            fix='pass times=["2011-03-15"]',
-        ) from error  # fmt: skip
+        expected, fix = "dates such as 2011-03-15, or numbers", 'pass times=["2011-03-15"]'
+        raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
 
 
 def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
@@ -122,18 +120,16 @@ def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) 
     A lone number is refused where the record has dates: it might mean steps, days or a date.
     """
     if (times is None) == (steps is None):
-        raise InputError(
-            "times", expected="either times or steps", got="neither" if times is None else "both",
-            fix="pass steps=6, or times= with the dates or numbers you want",
-        )  # fmt: skip
+        got = "neither" if times is None else "both"
+        fix = "pass steps=6, or times= with the dates or numbers you want"
+        raise InputError("times", expected="either times or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))
         if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
-            raise InputError(
-                "times", expected="dates, or a list of numbers on the clock of the data",
-                got=f"{times}", fix=f"pass steps={times:g} for the next {times:g} times",
-            )  # fmt: skip
+            expected = "dates, or a list of numbers on the clock of the data"
+            fix = f"pass steps={times:g} for the next {times:g} times"
+            raise InputError("times", expected=expected, got=f"{times}", fix=fix)
         return to_clock(law, times)
     return next_times(law, fields, whole("steps", steps, 1))
 

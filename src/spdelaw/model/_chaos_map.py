@@ -59,15 +59,12 @@ class ChaosModel:
         whole("n_time", self.n_time, 1)
         _ = self.basis
         if self.tail not in TAILS:
-            raise InputError(
-                "tail", expected=f"one of {TAILS}", got=repr(self.tail), fix="tail='modelled'"
-            )
+            expected = f"one of {TAILS}"
+            raise InputError("tail", expected=expected, got=repr(self.tail), fix="tail='modelled'")
         if self.noise_factor is not None and np.ndim(self.noise_factor) != 2:
-            raise InputError(
-                "noise_factor", expected="a factor of shape (L, N)",
-                got=f"shape {np.shape(self.noise_factor)}",
-                fix="leave it out where each mode has its own noise",
-            )  # fmt: skip
+            got = f"shape {np.shape(self.noise_factor)}"
+            fix = "leave it out where each mode has its own noise"
+            raise InputError("noise_factor", expected="a factor of shape (L, N)", got=got, fix=fix)
 
     @property
     def basis(self) -> CosineBasis:

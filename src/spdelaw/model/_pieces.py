@@ -28,6 +28,7 @@ from spdelaw.model._records import (
     LONG,
     PART_BYTES,
     RECORD_BYTES,
+    WORTHWHILE,
     Records,
     in_time,
     part_slices,
@@ -146,7 +147,7 @@ def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
     n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
     if place.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
         return False
-    return n_paths < place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+    return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
 
 
 def _records(

@@ -22,6 +22,8 @@ Array = np.ndarray
 
 #: Rows from which on a record is kept in parts.
 LONG = 2000
+#: Workers for each path from which on parts are faster: they are 2.6 to 3.8 times the work.
+WORTHWHILE = 4
 #: Bytes of Gram matrices that make a part worth a task.
 PART_BYTES = 16e6
 #: Bytes of one record from which on it is kept in parts even if there are others to work on.

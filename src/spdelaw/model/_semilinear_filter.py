@@ -18,7 +18,6 @@ observations given the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -168,17 +167,6 @@ def _forward(
         before.append(Moments(m, p))
         updates.append(_update(m, p, gram[t], block.estimate[t].T, r))
     return before, updates
-
-
-def predictions(
-    closure: Closure, block: Block, r: float, prior: Prior, n_steps: int = 1
-) -> Iterator[tuple[Array, Array]]:
-    """At each time the error of the prediction, (P, N), and its precision W, (P, N, N)."""
-    gram = _grams(block)
-    before, updates = _forward(closure, block, gram, _steps(block), r, prior, n_steps)
-    for t, (state, update) in enumerate(zip(before, updates, strict=True)):
-        precision = np.broadcast_to(gram[t] / r, state.covariance.shape) @ update.inverse
-        yield block.estimate[t].T - state.mean, precision
 
 
 def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Update:

@@ -151,8 +151,7 @@ def _start(s: SemilinearPaths, start: int, n: int) -> Array:
 
 
 def _runs_away(e: Semilinear) -> ConvergenceError:
-    return ConvergenceError(
-        "equation", expected="a field that stays finite with steps this fine",
-        got=f"one that runs away under {dict(e.terms)}",
-        fix="check the signs of the terms (the highest power should pull back), or lower the noise",
-    )  # fmt: skip
+    expected = "a field that stays finite with steps this fine"
+    got = f"one that runs away under {dict(e.terms)}"
+    fix = "check the signs of the terms (the highest power should pull back), or lower the noise"
+    return ConvergenceError("equation", expected=expected, got=got, fix=fix)

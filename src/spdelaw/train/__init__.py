@@ -3,12 +3,7 @@
 `spdelaw.train.torch_run` holds what trainings in torch share and is imported only where torch is.
 """
 
-from spdelaw.train._checkpoint import (
-    Snapshot,
-    find_checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
+from spdelaw.train._checkpoint import Snapshot, find_checkpoint, read_checkpoint, write_checkpoint
 from spdelaw.train._event_file import EventFile
 from spdelaw.train._loop import (
     HOLD_OUT,

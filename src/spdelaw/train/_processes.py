@@ -87,9 +87,7 @@ def _together() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # of torch.distributed, whatever the transport
-        raise ExecutorError(
-            "torchrun",
-            expected="all processes until the training is over",
-            got=f"one that went away ({str(error).splitlines()[0][:80]})",
-            fix="repeat the call with the same checkpoint, with any number of processes",
-        ) from error
+        expected = "all processes until the training is over"
+        got = f"one that went away ({str(error).splitlines()[0][:80]})"
+        fix = "repeat the call with the same checkpoint, with any number of processes"
+        raise ExecutorError("torchrun", expected=expected, got=got, fix=fix) from error

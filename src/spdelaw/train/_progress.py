@@ -58,9 +58,8 @@ def reporter(progress: Any) -> Report:
         return _print
     if callable(progress):
         return progress
-    raise InputError(
-        "progress", expected="True, False or a function", got=repr(progress), fix="progress=True"
-    )
+    expected = "True, False or a function"
+    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
 
 
 def with_tensorboard(report: Report, folder: Any) -> Report:

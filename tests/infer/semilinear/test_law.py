@@ -123,6 +123,22 @@ def test_a_law_through_the_filter_is_a_whole_law(tmp_path):
     assert sl.evaluate(found, data).check.fits
 
 
+@pytest.mark.slow
+def test_a_plane_with_gaps():
+    """Null: a square, 30 % missing, noise of 0.1; coefficients, and bands of what is hidden."""
+    start = sl.Gaussian(0.0, 3.0 / np.arange(1.0, 14.0) ** 2)
+    e = sl.catalogue.allen_cahn_2d(13, times=0.1 * np.arange(41), initial=start)
+    truth = sl.simulate(e, 6, seed=1)
+    seen = sl.mask(sl.simulate(e, 6, seed=1, observation_std=0.1), fraction=0.3, seed=1)
+    found = sl.fit(seen, e.domain, 13, terms=("u", "u^3"))
+    assert_near(found)
+    smooth = found.reconstruct(seen)
+    assert 0.90 < float((np.abs(smooth["mean"] - truth) < 1.96 * smooth["std"]).mean()) < 0.99
+    ahead = found.forecast(seen[:, :30], seen.time.values[30:36])
+    z = np.abs(ahead["mean"] - truth[:, 30:36]) / ahead["std"]
+    assert 0.85 < float((z < 1.96).mean()) <= 1.0
+
+
 def test_other_doors():
     """The learner of scikit-learn's kind, and the table for pandas."""
     e, data = fields()

@@ -185,10 +185,8 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     values |= {key: value for key, value in settings.items() if value is not None}
     preset = values.get("preset", "paper")
     if preset not in PRESETS:
-        raise InputError(
-            "preset", expected=f"one of {tuple(PRESETS)}", got=repr(preset),
-            fix="pass preset='structured'",
-        )  # fmt: skip
+        expected, fix = f"one of {tuple(PRESETS)}", "pass preset='structured'"
+        raise InputError("preset", expected=expected, got=repr(preset), fix=fix)
     kind = PRESETS[preset]
     try:
         return kind(**values)
@@ -213,13 +211,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise FileError(
-            str(path), expected="a readable YAML file", got=f"{type(error).__name__}: {error}",
-            fix="write one setting per line, such as 'epochs: 500'",
-        ) from error  # fmt: skip
+        got = f"{type(error).__name__}: {error}"
+        fix = "write one setting per line, such as 'epochs: 500'"
+        raise FileError(str(path), expected="a readable YAML file", got=got, fix=fix) from error
     if not isinstance(values, dict):
-        raise FileError(
-            str(path), expected="settings by name", got=type(values).__name__,
-            fix="write one setting per line, such as 'epochs: 500'",
-        )  # fmt: skip
+        fix = "write one setting per line, such as 'epochs: 500'"
+        raise FileError(str(path), expected="settings by name", got=type(values).__name__, fix=fix)
     return values

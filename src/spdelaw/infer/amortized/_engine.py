@@ -59,19 +59,17 @@ def _hold_out(
     if validation is not None:
         given = observe(validation, observed.domain)
         if not np.array_equal(given.points, observed.points):
-            raise DataError(
-                "validation", expected="the points of the data", got=f"{len(given.points)} others",
-                fix="split one set of fields: train, validation, test = sl.split(fields)",
-            )  # fmt: skip
+            got = f"{len(given.points)} others"
+            fix = "split one set of fields: train, validation, test = sl.split(fields)"
+            raise DataError("validation", expected="the points of the data", got=got, fix=fix)
         return observed, given
     if not isinstance(config, AmortizedConfig):  # nothing to choose by validation
         return observed, observed
     n = observed.n_paths
     if n < 2:
-        raise DataError(
-            "data", expected="at least two paths, one to validate with", got=str(n),
-            fix="simulate or observe more paths, or use preset='structured' or engine='exact'",
-        )  # fmt: skip
+        expected = "at least two paths, one to validate with"
+        fix = "simulate or observe more paths, or use preset='structured' or engine='exact'"
+        raise DataError("data", expected=expected, got=str(n), fix=fix)
     order = np.random.default_rng(stream(seed, HOLD_OUT)).permutation(n)
     last = n - min(max(1, round(config.validation_fraction * n)), n - 1)
     return _some(observed, np.sort(order[:last])), _some(observed, np.sort(order[last:]))

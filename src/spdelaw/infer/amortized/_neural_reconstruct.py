@@ -76,10 +76,9 @@ def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained,
     trained = _load(folder)
     observed, points = observe(data, trained.domain, **adapter), trained.points
     if len(observed.points) != len(points) or not np.allclose(observed.points, points):
-        raise DataError(
-            "points", expected=f"the {len(points)} points the encoder was trained on",
-            got=f"{len(observed.points)} points", fix="use law.reconstruct, which takes any points",
-        )  # fmt: skip
+        expected = f"the {len(points)} points the encoder was trained on"
+        fix = "use law.reconstruct, which takes any points"
+        raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
     return trained, observed, as_paths(observed, trained.clock)
 
 

@@ -62,11 +62,10 @@ def _folder(source: Law | str | Path) -> Path:
         return Path(source)
     folder = source.info.get("checkpoint")
     if source.info.get("engine") != "amortized" or folder is None:
-        raise InputError(
-            "law", expected="a law of engine='amortized' trained with checkpoint=",
-            got=f"engine {source.info.get('engine')!r}, checkpoint {folder!r}",
-            fix="use law.reconstruct, which every law has",
-        )  # fmt: skip
+        expected = "a law of engine='amortized' trained with checkpoint="
+        got = f"engine {source.info.get('engine')!r}, checkpoint {folder!r}"
+        fix = "use law.reconstruct, which every law has"
+        raise InputError("law", expected=expected, got=got, fix=fix)
     return Path(folder)
 
 

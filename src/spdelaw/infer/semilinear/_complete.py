@@ -94,10 +94,8 @@ def fit_transitions(
         n_steps: sub-steps of the closure to begin with, where the reaction is slow.
     """
     if scheme not in ("exact", "semi_implicit"):
-        raise InputError(
-            "scheme", expected="'exact' or 'semi_implicit'", got=repr(scheme),
-            fix="pass scheme='exact'",
-        )  # fmt: skip
+        expected = "'exact' or 'semi_implicit'"
+        raise InputError("scheme", expected=expected, got=repr(scheme), fix="pass scheme='exact'")
     _check_amount(data, form)
     x = start(form, data) if x0 is None else np.asarray(x0, float)
     make = _closure_objective if scheme == "exact" else _scheme_objective
@@ -204,11 +202,9 @@ def _scheme_objective(form: Layout, data: Transitions, n_steps: int) -> Objectiv
 
 def _check_value(best: Maximum) -> None:
     if not np.isfinite(best.value):
-        raise ConvergenceError(
-            "fit", expected="a finite likelihood at the start",
-            got="a covariance that is not positive, or states that run away",
-            fix="observe more often: the reaction is too fast for these time steps",
-        )  # fmt: skip
+        got = "a covariance that is not positive, or states that run away"
+        fix = "observe more often: the reaction is too fast for these time steps"
+        raise ConvergenceError("fit", expected="a finite likelihood at the start", got=got, fix=fix)
 
 
 def _check_amount(data: Transitions, form: Layout) -> None:

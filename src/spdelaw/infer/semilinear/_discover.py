@@ -99,10 +99,9 @@ def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Term
         names = in_each(domain, names)
     largest = max(map(len, _groups(names)), default=0)
     if not 1 <= largest <= MOST_TERMS:
-        raise InputError(
-            "library", expected=f"1 to {MOST_TERMS} terms in an equation", got=str(largest),
-            fix="pass library=('u', 'u^2', 'u^3')",
-        )  # fmt: skip
+        expected = f"1 to {MOST_TERMS} terms in an equation"
+        fix = "pass library=('u', 'u^2', 'u^3')"
+        raise InputError("library", expected=expected, got=str(largest), fix=fix)
     return names
 
 

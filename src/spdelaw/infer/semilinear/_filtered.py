@@ -14,12 +14,7 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import advance, reaction_rate
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.semilinear._fields_layout import layout
-from spdelaw.infer.semilinear._filter_starts import (
-    Rough,
-    filter_start,
-    noise_guess,
-    rough_states,
-)
+from spdelaw.infer.semilinear._filter_starts import Rough, filter_start, noise_guess, rough_states
 from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
@@ -300,7 +295,5 @@ def _finer(few: _Likelihood, n: int, x: Array) -> Array:
 
 def _check(best: Maximum) -> None:
     if not np.isfinite(best.value):
-        raise ConvergenceError(
-            "fit", expected="a finite likelihood at the start",
-            got="a filter that runs away", fix="observe more often, or use fewer modes",
-        )  # fmt: skip
+        expected, fix = "a finite likelihood at the start", "observe more often, or use fewer modes"
+        raise ConvergenceError("fit", expected=expected, got="a filter that runs away", fix=fix)

@@ -92,11 +92,10 @@ def _iterate(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> S
             return found._replace(change=change, passes=k)
         if not np.isfinite(change):
             break
-    raise ConvergenceError(
-        "fit", expected=f"an estimate that settles within {MOST_PASSES} passes",
-        got=f"one that still moves by {change:.2g} standard errors",
-        fix="observe more often, or use fewer terms",
-    )  # fmt: skip
+    expected = f"an estimate that settles within {MOST_PASSES} passes"
+    got = f"one that still moves by {change:.2g} standard errors"
+    fix = "observe more often, or use fewer terms"
+    raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
 
 
 def _solve(form: FieldsLayout, found: list[Sums], x: Array) -> Solved:
@@ -210,7 +209,6 @@ def _check(form: FieldsLayout, data: Transitions) -> None:
         )  # fmt: skip
     quiet = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
     if quiet:
-        raise InputError(
-            "fixed", expected="noise in every field of this many modes", got=f"none in {quiet[0]}",
-            fix="fit fewer modes, which the closure does without noise in one of them",
-        )  # fmt: skip
+        expected = "noise in every field of this many modes"
+        fix = "fit fewer modes, which the closure does without noise in one of them"
+        raise InputError("fixed", expected=expected, got=f"none in {quiet[0]}", fix=fix)

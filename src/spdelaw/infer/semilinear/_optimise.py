@@ -215,11 +215,9 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
     if covariance is not None:
         return covariance
     if rate_dt > FAST:
-        raise ConvergenceError(
-            "fit", expected="observations close enough in time to see the reaction act",
-            got=f"a reaction that changes the field by {rate_dt:.1f} times itself between them",
-            fix="observe more often",
-        )  # fmt: skip
+        expected = "observations close enough in time to see the reaction act"
+        got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
+        raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
     raise ConvergenceError(
         "fit", expected="a likelihood with a maximum in every direction",
         got="parameters that these data cannot tell apart",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spdelaw.data.atomic import replace_file
+from spdelaw.domain import Fields
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.law import Law
@@ -100,6 +101,13 @@ def write_report(
             "max_paths", expected="a positive integer", got=repr(max_paths), fix="max_paths=100"
         )
     require_report()
+    for law in laws.values() if isinstance(laws, Mapping) else [laws]:
+        if isinstance(getattr(law, "domain", None), Fields):
+            raise InputError(
+                "laws", expected="laws of one field: the page has no place for several",
+                got=str(law.domain),
+                fix="judge it with sl.evaluate(law, data) or spdelaw evaluate",
+            )  # fmt: skip
     material = gather(laws, data, truth, source, max_paths, seed)
     found = [module.section(material) for module in SECTIONS]
     sections = [section for section in found if section is not None]
