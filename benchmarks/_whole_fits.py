@@ -104,7 +104,8 @@ def large_row() -> dict[str, Any]:
 
 #: Processes whose start is timed, by what they stand beside.
 START = {
-    "import": ("import spdelaw and sl.fit, beyond import xarray", "import xarray", "import spdelaw as sl; sl.fit", 0.15),
+    "import": ("import spdelaw with sl.fit, beyond import xarray", "import xarray",
+               "import spdelaw as sl; sl.fit", 0.15),
     "help": ("spdelaw --help", "", "import sys; sys.argv=['spdelaw', '--help']; "
              "from spdelaw.cli import main; main()", 0.5),
 }  # fmt: skip
