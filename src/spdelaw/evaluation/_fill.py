@@ -16,7 +16,7 @@ from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
-from spdelaw.evaluation._fill_source import guess_source
+from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
 from spdelaw.infer import DRIFTS, WORDS
 from spdelaw.law import Law, to_user

@@ -27,6 +27,8 @@ Array = np.ndarray
 LAW, INVERSE = "law", "LIM"
 #: The word for patterns of the data, learned from each past.
 PATTERNS = "eof"
+#: Noise that goes with a drift where nobody says which.
+NOISES = {"parametric": "parametric", "dense": "dense"}
 
 
 class Plan(NamedTuple):
@@ -59,16 +61,50 @@ class Trial(NamedTuple):
     settings: dict[str, Any]
     rivals: tuple[str, ...] = tuple(SIMPLE)
 
+    def at(self, place: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
+        """The same with other modes: of a domain or of the data, coupled or not, and how many."""
+        words = dict(self.settings)
+        if place == PATTERNS:
+            words = {"initial": "stationary", "nuisance": 0, **words}
+            if self.prepare is not None and self.prepare.anomalies:
+                words = {"mean": "zero", **words}
+        if drift is not None:
+            words = {"noise": NOISES.get(drift, "diagonal"), **words, "drift": drift}
+        return self._replace(domain=place, n_modes=n_modes, settings=words)
+
+    def __str__(self) -> str:
+        """In words."""
+        kind = "EOFs" if self.domain == PATTERNS else "modes"
+        return f"{self.n_modes} {kind}, drift {self.settings.get('drift', 'diagonal')}"
+
     def learn(self, past: xr.DataArray) -> Law:
         """The law of some past."""
-        domain = self.domain
-        if isinstance(domain, str):
-            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
-            fields = past if how is None else how.apply(past, self.dims)
-            domain = Empirical(fields, int(self.n_modes), dims=self.dims)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
-            return fit(past, domain, self.n_modes, prepare=self.prepare, **self.settings)
+            if isinstance(self.domain, AbstractDomain):
+                return fit(past, self.domain, self.n_modes, prepare=self.prepare, **self.settings)
+            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
+            fields = past if how is None else how.apply(past, self.dims)
+            law = self._on_patterns(fields)
+        return law if how is None else dataclasses.replace(law, preparation=how)
+
+    def _on_patterns(self, fields: xr.DataArray) -> Law:
+        """The law of patterns of the fields themselves.
+
+        A dense drift is learned without noise inside the patterns, from fields whose gaps the law
+        of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
+        minutes, and forecasts no better.
+        """
+        n, words = int(self.n_modes), self.settings
+        domain = Empirical(fields, n, dims=self.dims)
+        if words.get("drift") != "dense" or "observation_noise" in words:
+            return fit(fields, domain, n, **words)
+        flat = domain.flatten(fields)
+        if np.isnan(flat.values).any():
+            alone = fit(flat, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
+            guess = alone.reconstruct(flat)["mean"].transpose(*flat.dims).values
+            flat = flat.copy(data=np.where(np.isnan(flat.values), guess, flat.values))
+        return fit(flat, domain, n, **words, observation_noise="none")
 
 
 class Issued(NamedTuple):

@@ -1,25 +1,47 @@
-"""How many modes: the number whose forecasts of a held-out end of the first past are best."""
+"""Which law: the modes, their number and their coupling whose forecasts of a held-out end are best.
+
+All is chosen within the first past, before any origin, so that no score knows of the choice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
+from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError, SpdeLawError
-from spdelaw.evaluation._hindcast import Plan, Trial, hindcast
+from spdelaw.evaluation._hindcast import PATTERNS, Plan, Trial, hindcast
 from spdelaw.evaluation._skill_scores import origin_sums
 
 #: Numbers that "auto" tries, where there are points and times enough for them.
-TRIED = (2, 3, 5, 8, 12, 20)
+TRIED = (1, 2, 3, 5, 8, 12, 20)
+#: Most modes of a dense drift among them: it has their square of numbers to learn.
+MOST_DENSE = 12
 #: Share of the first past that is forecast, most origins there, and times per mode, at least.
 HELD_OUT, MOST_ORIGINS, TIMES_PER_MODE = 0.25, 24, 4
 
 
-def candidates(n_modes: Any, past: xr.DataArray) -> list[int]:
-    """Numbers of modes to choose from; a single one where it is given."""
+def candidates(
+    trial: Trial, n_modes: Any, places: list[AbstractDomain | str], past: xr.DataArray
+) -> list[Trial]:
+    """Laws to choose from: every place with every number of modes, and what may couple them.
+
+    Modes of a domain decay on their own unless ``drift`` says otherwise; patterns of the data are
+    tried alone and with a dense drift, by which they turn into one another.
+    """
+    given, counts = trial.settings.get("drift"), _counts(n_modes, past)
+    found = [trial.at(place, given, n) for place in places for n in counts]
+    if given is None and PATTERNS in places:
+        most = MOST_DENSE if n_modes == "auto" else max(counts)
+        found += [trial.at(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
+    return found
+
+
+def _counts(n_modes: Any, past: xr.DataArray) -> list[int]:
     if isinstance(n_modes, list | tuple) and n_modes:
         return [whole("n_modes", n, 1) for n in n_modes]
     if n_modes == "auto":
@@ -36,25 +58,31 @@ def candidates(n_modes: Any, past: xr.DataArray) -> list[int]:
     return [whole("n_modes", n_modes, 1)]
 
 
-def choose_modes(
-    past: xr.DataArray, trial: Trial, tried: list[int], leads: tuple[int, ...]
-) -> tuple[int, dict[int, float]]:
-    """The best number, and for each its CRPS relative to the climatology's, mean over leads.
+def choose(
+    past: xr.DataArray,
+    tried: list[Trial],
+    leads: tuple[int, ...],
+    progress: Callable[[int], Any],
+) -> tuple[Trial, dict[str, float]]:
+    """The best law, and for each its CRPS relative to the climatology's, mean over leads.
 
-    Numbers for which no law can be learned are left out.
+    Laws that cannot be learned are left out.
     """
     if len(tried) == 1:
         return tried[0], {}
     plan = _inner_plan(past.sizes["time"], leads)
-    found, last = {}, None
-    for n in tried:
+    found: dict[int, float] = {}
+    last: SpdeLawError | None = None
+    for i, trial in enumerate(tried):
         try:
-            found[n] = _score(past, trial._replace(n_modes=n, rivals=("climatology",)), plan)
+            found[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
         except SpdeLawError as error:
             last = error
+        progress(i + 1)
     if not found:
         raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
-    return min(found, key=lambda n: found[n]), found
+    best = min(found, key=lambda i: found[i])
+    return tried[best], {str(tried[i]): value for i, value in found.items()}
 
 
 def _inner_plan(n: int, leads: tuple[int, ...]) -> Plan:
