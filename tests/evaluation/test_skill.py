@@ -182,7 +182,7 @@ def test_preparation_is_relearned_and_undone():
 def test_number_of_modes_is_chosen_before_the_first_origin():
     fields = one_path(200)
     found = sl.skill(fields, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0)
-    assert set(found.tried) == {"1 modes, drift diagonal", "2 modes, drift diagonal"}
+    assert set(found.tried) == {"1 mode, drift diagonal", "2 modes, drift diagonal"}
     assert min(found.tried, key=lambda name: found.tried[name]).startswith(f"{found.n_modes} ")
     other = fields.copy(deep=True)
     other[:, 150:] *= -3.0

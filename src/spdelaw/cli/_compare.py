@@ -25,6 +25,7 @@ spdelaw compare a.law b.law c.law --data new.nc --json
 
 
 def command(
+    *,
     laws: Annotated[
         list[Path], typer.Argument(metavar="LAW LAW ...", help="Laws written by `spdelaw fit`.")
     ],
@@ -35,15 +36,13 @@ def command(
     variable: _options.Variable = None,
     columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
 
     Likelihoods are compared where they are densities of the same numbers; else --data is needed.
     The last line says which law to use, and how sure that is.
     """
-    output = Output(json, quiet)
     if len(laws) < 2:
         raise InputError(
             "LAW", expected="at least two laws", got=str(len(laws)),

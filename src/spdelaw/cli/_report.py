@@ -29,6 +29,7 @@ spdelaw report exact.law chaos.law --data unseen.nc --out engines.html
 
 
 def command(
+    *,
     laws: Annotated[
         list[Path],
         typer.Argument(metavar="LAW...", help="Law of `spdelaw fit`; further ones to compare."),
@@ -45,15 +46,14 @@ def command(
     columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Write one HTML page: what was learned, how sure, does it fit, with figures to move.
 
     The page opens offline in any browser, prints, and has a light and a dark look. With
     several laws the page is about the first and compares the others with it.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_page_target(out, force=force)
     positive("--max-paths", max_paths)
     report.require_report()

@@ -23,7 +23,7 @@ from spdelaw.law import Law, to_user
 
 Array = np.ndarray
 
-RESTS = ("auto", "white", "memory", "local")
+RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
 #: Modes for every value that the middle row has.
@@ -68,7 +68,8 @@ def fill(
         basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
         drift: as in `spdelaw.fit`; None tries what is usual.
         rest: what the modes leave over: "white" or with "memory", as in `spdelaw.Model`, "local"
-            from close values in space and time; "auto" takes white or local, as predicts better.
+            from close values in space and time, "shared" from the other points of the same time by
+            their learned covariance; "auto" takes white, local or shared, as predicts better.
         smooth: give the law's mean and deviation of the field at observed values also, without the
             noise of observations; else observed values stay as they are, with deviation 0.
         everywhere: fill points that were never seen too; else these are NaN, as land is.
@@ -131,7 +132,7 @@ def fill_record(
     record = _held_out(fields, values, grid, seed, unseen)
     most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
     asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
-    rests = ("white", "local") if rest == "auto" else (rest,)
+    rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
     law, moments, trials = _chosen(trials, fields, values, grid, recipe)
     mean, std = _shown(moments, trials[0], values, smooth, everywhere)
@@ -220,7 +221,7 @@ def _chosen(
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_rest(moments, values, grid, best.settings.kernel), [best, *others]
+        return law, with_rest(moments, values, grid, best.settings), [best, *others]
     raise ConvergenceError(
         "fill", expected="a law that predicts held-out values",
         got=f"{len(trials)} candidates, none of which did; {notes[-1]}",

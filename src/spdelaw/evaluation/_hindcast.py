@@ -74,8 +74,9 @@ class Trial(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
-        kind = "EOFs" if self.domain == PATTERNS else "modes"
-        return f"{self.n_modes} {kind}, drift {self.settings.get('drift', 'diagonal')}"
+        kind = "EOF" if self.domain == PATTERNS else "mode"
+        plural = "" if self.n_modes == 1 else "s"
+        return f"{self.n_modes} {kind}{plural}, drift {self.settings.get('drift', 'diagonal')}"
 
     def learn(self, past: xr.DataArray) -> Law:
         """The law of some past."""

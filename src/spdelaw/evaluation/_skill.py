@@ -25,8 +25,8 @@ from spdelaw.evaluation._hindcast import (
     where_seen,
 )
 from spdelaw.evaluation._rivals import SIMPLE
-from spdelaw.evaluation._skill_fields import forecasts_dataset
 from spdelaw.evaluation._skill_choice import candidates, choose
+from spdelaw.evaluation._skill_fields import forecasts_dataset
 from spdelaw.evaluation._skill_result import Skill
 from spdelaw.evaluation._skill_scores import origin_sums, score_table
 
