@@ -64,13 +64,23 @@ class Trial(NamedTuple):
     def at(self, place: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
         """The same with other modes: of a domain or of the data, coupled or not, and how many."""
         words = dict(self.settings)
-        if place == PATTERNS:
-            words = {"initial": "stationary", "nuisance": 0, **words}
-            if self.prepare is not None and self.prepare.anomalies:
-                words = {"mean": "zero", **words}
         if drift is not None:
             words = {"noise": NOISES.get(drift, "diagonal"), **words, "drift": drift}
         return self._replace(domain=place, n_modes=n_modes, settings=words)
+
+    @property
+    def quick(self) -> Trial:
+        """The same with words that need no test: one long record that is in its stride."""
+        words = {"initial": "stationary", "nuisance": 0, **self.settings}
+        if self.prepare is not None and self.prepare.anomalies:
+            words = {"mean": "zero", **words}
+        return self._replace(settings=words)
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the drift has."""
+        n = int(self.n_modes)
+        return n * n if self.settings.get("drift") == "dense" else n
 
     def __str__(self) -> str:
         """In words."""

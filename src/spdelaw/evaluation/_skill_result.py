@@ -71,6 +71,8 @@ class Skill:
             "tried": dict(self.tried),
             "scores": scores,
             "skill_against": gains,
+            "facts": self.facts,
+            "verdict": self.verdict,
         }
 
     @property
@@ -93,8 +95,8 @@ class Skill:
         lines = [
             f"{a['n_origins']} origins ({a['origins']}), learned anew {a['n_fits']} times; "
             f"at least {int(t.n_values.min())} values per lead",
-            f"law of {self.n_modes} modes on {a['domain']}, drift {a['drift']}, rest {a['rest']}; "
-            f"LIM of {a['patterns']} EOFs",
+            f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
+            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
         ]
         if self.tried:
             best = sorted(self.tried.items(), key=lambda item: item[1])
