@@ -19,6 +19,7 @@ import xarray as xr
 from spdelaw.domain import Places
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
 from spdelaw.evaluation._shared_rest import WEIGHTS, conditional, shared_covariance
+from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -79,7 +80,7 @@ def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -
     plain = law.with_info(labels={})
     if law.rest is None:  # else the law knows its points one by one
         plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
-    found = plain.reconstruct(fields)
+    found = plain.reconstruct(without_labels(fields, law.domain.dims))
     mean, std = (
         places.flatten(found[name].transpose(*fields.dims).values) for name in ("mean", "std")
     )

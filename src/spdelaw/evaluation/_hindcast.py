@@ -19,6 +19,7 @@ from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
+from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.infer import fit
 from spdelaw.law import Law, noise_at
 
@@ -110,7 +111,7 @@ class Trial(NamedTuple):
         domain = Empirical(fields, n, dims=self.dims)
         if words.get("drift") != "dense" or "observation_noise" in words:
             return fit(fields, domain, n, **words)
-        flat = domain.flatten(fields)
+        flat = without_labels(domain.flatten(fields), self.dims)
         if np.isnan(flat.values).any():
             alone = fit(flat, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
             guess = alone.reconstruct(flat)["mean"].transpose(*flat.dims).values
@@ -153,7 +154,7 @@ def hindcast(
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
-            seen = law.domain.flatten(_prepared(law, fields))
+            seen = without_labels(law.domain.flatten(_prepared(law, fields)), trial.dims)
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
@@ -182,7 +183,7 @@ def _issue(
     rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < seen.sizes["time"]]
     later = seen.isel(time=rows)
     values = history.values
-    plain = dataclasses.replace(law.with_info(labels=None), preparation=None)
+    plain = dataclasses.replace(law.with_info(labels={}), preparation=None)
     outlooks = {LAW: _of_law(plain, history, later["time"].values)}
     outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:

@@ -150,6 +150,12 @@ def _fields(
             "prepare", expected="a Preparation", got=type(prepare).__name__,
             fix="pass prepare=sl.Preparation(anomalies='month')",
         )  # fmt: skip
+    if prepare is not None and prepare.anomalies == "lead":
+        raise InputError(
+            "prepare", expected="a climatology that later times share", got="anomalies='lead'",
+            fix="forecasts from many starts are judged by starts: fit some of them, and pass the "
+            "others to spdelaw evaluate, in Python sl.evaluate(law, others)",
+        )  # fmt: skip
     unit = None if prepare is None else prepare.time_unit
     reduced = data if prepare is None else prepare.reduce(data)
     if isinstance(domain, AbstractDomain):
