@@ -9,7 +9,7 @@ from benchmarks import _timing  # noqa: F401  (sets the number of threads before
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.model import Parameters  # isort: skip
+from spdelaw.model import StateSpace, linear_state_space  # isort: skip
 
 NOISE_STD = 0.05
 
@@ -20,7 +20,7 @@ class Observations(NamedTuple):
     values: np.ndarray
     times: np.ndarray
     eigenfunctions: np.ndarray
-    parameters: Parameters
+    parameters: StateSpace
 
 
 def observations(
@@ -39,10 +39,10 @@ def observations(
     return Observations(values, times, phi, parameters(n_modes))
 
 
-def parameters(n_modes: int) -> Parameters:
+def parameters(n_modes: int) -> StateSpace:
     """Parameters at which likelihoods are compared; the initial state is Gaussian."""
     n = np.arange(n_modes)
-    return Parameters(
+    return linear_state_space(
         1.1 * (0.5 + n**2),
         1.0 / (1.0 + n),
         np.full(n_modes, 0.2),

@@ -113,7 +113,7 @@ def _dynamax(block: Block, o: Observations) -> Callable[[], tuple[float, np.ndar
     at = [
         jnp.asarray(x)
         for x in (
-            p.eigenvalues, p.noise_variance, p.initial_mean, p.initial_variance,
+            p.linear.drift, p.linear.noise, p.initial.mean, p.initial.covariance,
             p.observation_variance[None],
         )
     ]  # fmt: skip

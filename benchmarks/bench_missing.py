@@ -24,7 +24,7 @@ from statsmodels.tsa.statespace import kalman_filter  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.equation import transition  # isort: skip
-from spdelaw.model import Collapsed, _chain, collapse, evaluate_likelihood  # isort: skip
+from spdelaw.model import Collapsed, _posterior, collapse, evaluate_likelihood  # isort: skip
 
 N_PATHS, MISSING, REPEATS, TARGET, TOLERANCE = 700, 0.3, 7, 20.0, 1e-8
 SOME, FEW = 10, 1
@@ -73,14 +73,15 @@ def _ours(o: Observations, collapsed: Collapsed) -> dict[str, Callable[[], objec
 
 
 def _without_numba(collapsed: Collapsed, o: Observations) -> object:
-    with unittest.mock.patch.object(_chain, "COMPILED_MODES", 0):
+    with unittest.mock.patch.object(_posterior, "COMPILED_MODES", 0):
         return evaluate_likelihood(collapsed, o.parameters)
 
 
 def _statsmodels(o: Observations, use_collapse: bool) -> Callable[[], np.ndarray]:
     """Log-likelihood of the first paths, one filter a path."""
     p, dt = o.parameters, o.times[1] - o.times[0]
-    a, omega = transition(p.eigenvalues, p.noise_variance, np.asarray(dt))
+    step = transition(p.linear.drift, p.linear.noise, np.array([dt]))
+    a, omega = step.factor[0], step.covariance[0]
     n_points, n_modes = o.eigenfunctions.shape
     filters = []
     for values in o.values[:SOME]:
@@ -90,7 +91,7 @@ def _statsmodels(o: Observations, use_collapse: bool) -> Callable[[], np.ndarray
         f["obs_cov"] = float(p.observation_variance) * np.eye(n_points)
         f["transition"], f["selection"] = np.diag(a), np.eye(n_modes)
         f["state_cov"] = np.diag(omega)
-        f.initialize_known(p.initial_mean, np.diag(p.initial_variance))
+        f.initialize_known(p.initial.mean, np.diag(p.initial.covariance))
         f.filter_univariate, f.filter_collapsed = True, use_collapse
         f.set_conserve_memory(kalman_filter.MEMORY_CONSERVE)
         f.tolerance = 0  # gaps rule out the shortcut of a steady state
@@ -130,11 +131,11 @@ def _cd_parameters(o: Observations) -> object:
     from dynamax.linear_gaussian_ssm import ParamsLGSSMEmissions, ParamsLGSSMInitial
 
     p, (n_points, n_modes) = o.parameters, o.eigenfunctions.shape
-    diagonal = jnp.diag(jnp.asarray(p.noise_variance))
+    diagonal, spread = (jnp.diag(jnp.asarray(x)) for x in (p.linear.noise, p.initial.covariance))
     return ParamsCDLGSSM(
-        ParamsLGSSMInitial(jnp.asarray(p.initial_mean), jnp.diag(jnp.asarray(p.initial_variance))),
+        ParamsLGSSMInitial(jnp.asarray(p.initial.mean), spread),
         ParamsCDLGSSMDynamics(
-            jnp.diag(-jnp.asarray(p.eigenvalues)), jnp.zeros(n_modes), jnp.zeros((n_modes, 0)),
+            jnp.diag(-jnp.asarray(p.linear.drift)), jnp.zeros(n_modes), jnp.zeros((n_modes, 0)),
             jnp.eye(n_modes), diagonal,
         ),
         ParamsLGSSMEmissions(

@@ -23,7 +23,7 @@ from spdelaw.chaos import CosineBasis, decode_states, rk4_states  # isort: skip
 from spdelaw.infer._observed import observe  # isort: skip
 from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
-from spdelaw.infer.amortized._clock import Clock  # isort: skip
+from spdelaw.infer.amortized._job import Clock  # isort: skip
 from spdelaw.train import reused_memory  # isort: skip
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
 from spdelaw.infer.amortized._paths import Paths, as_paths  # isort: skip

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from spdelaw.errors import InputError
 
-__all__ = ["instance", "one_of", "positive", "probability", "whole"]
+__all__ = ["from_settings", "instance", "numbers", "one_of", "positive", "probability", "whole"]
 
 T = TypeVar("T")
 
@@ -22,7 +24,8 @@ def whole(what: str, value: Any, least: int) -> int:
         8
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        expected = f"an integer of at least {least}"
+        words = {0: "a non-negative integer", 1: "a positive integer"}
+        expected = words.get(least, f"an integer of at least {least}")
         raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={least}")
     return int(value)
 
@@ -58,6 +61,33 @@ def instance(what: str, value: Any, kind: type[T], fix: str) -> T:
         expected = f"{article} {kind.__name__}"
         raise InputError(what, expected=expected, got=type(value).__name__, fix=fix)
     return value
+
+
+def numbers(value: Any) -> np.ndarray:
+    """The value as a float array, a single NaN where it holds anything but numbers."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
+
+
+def from_settings(
+    what: str,
+    kinds: Mapping[str, type[T]],
+    description: Mapping[str, Any],
+    error: type[InputError] = InputError,
+) -> T:
+    """An object from its plain description: ``name`` says of which kind, the rest its settings."""
+    settings = dict(description)
+    name = settings.pop("name", None)
+    if name not in kinds:
+        expected, fix = f"one of {sorted(kinds)}", "check the name in the description"
+        raise error(what, expected=expected, got=repr(name), fix=fix)
+    try:
+        return kinds[name](**settings)
+    except TypeError as wrong:
+        expected, got = f"the settings of {name}", f"{sorted(settings)}"
+        raise error(what, expected=expected, got=got, fix=str(wrong)) from wrong
 
 
 def _is_number(value: Any) -> bool:

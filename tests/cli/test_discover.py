@@ -34,6 +34,19 @@ def test_discover(run, run_json, fronts):
     assert "coefficient" in run("show", "fronts.law").stdout
 
 
+def test_two_fields(run, run_json):
+    words = ("--modes", 3, "--paths", 6, "--steps", 40, "--final-time", 4, "--out", "two.nc")
+    made = run_json("simulate", "fitzhugh-nagumo", *words)
+    assert made["shape"]["variable"] == 2
+    assert "u, v" in run("info", "two.nc").stdout
+    terms = "u: u, u: u^3, u: v, v: 1, v: u, v: v"
+    document = run_json("fit", "two.nc", "--modes", 6, "--terms", terms, "--out", "two.law")
+    assert document["law"]["terms"] == terms.split(", ")
+    run("forecast", "two.law", "two.nc", "--steps", 2, "--out", "ahead.nc")
+    ahead = sl.data.read_dataset("ahead.nc")
+    assert ahead["variable"].values.tolist() == ["u", "v"]
+
+
 def test_fit_with_terms_is_the_fit_of_python(run, run_json, fronts):
     document = run_json("fit", fronts, "--modes", 5, "--terms", "u, u^3", "--out", "a.law")
     e = sl.catalogue.allen_cahn(5)

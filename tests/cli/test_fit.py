@@ -271,3 +271,26 @@ def test_mean_of_the_law(run_json, run, fails, folder):
     known = run_json(*fit, "--mean", "climate.nc", "--out", "known.law")["law"]
     assert known["parameters"]["mean"]["stderr"] == [0.0, 0.0, 0.0]
     assert "--mean" in fails(*fit, "--mean", "steady", "--out", "b.law")
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_standard_deviations_of_single_values_are_a_variable_of_the_file(run, fails, folder, raw):
+    fields = complete().isel(path=slice(8))
+    rng = np.random.default_rng(0)
+    std = fields.copy(data=rng.uniform(0.05, 0.5, fields.shape)).rename("error")
+    fields = (fields + std * rng.standard_normal(fields.shape)).rename("u")
+    both = xr.Dataset({"u": fields, "error": std})
+    if raw:
+        both = both.isel(path=0, drop=True).rename(x="longitude")
+    both.to_netcdf("both.nc")
+    here = ("--domain", "interval", "--bounds", 0, np.pi, "--boundary", "dirichlet")
+    options = ("--variable", "u", *here, "--modes", 2, "--initial", "stationary")
+    run("fit", "both.nc", *options, "--observation-noise", "error", "--out", "a.law")
+    law = sl.load("a.law")
+    assert law.info["observation_noise"] == "known per value"
+    run("reconstruct", "a.law", "both.nc", "--variable", "u", "--out", "near.nc")
+    data = both["u"].assign_coords(observation_std=both["error"])
+    expected = law.reconstruct(data)["std"].values
+    with xr.open_dataset("near.nc") as near:
+        np.testing.assert_allclose(near["std"].values, expected, rtol=1e-6)
+    assert "error" in fails("fit", "both.nc", *options, "--observation-noise", "eror", "--out", "b")

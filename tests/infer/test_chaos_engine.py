@@ -249,7 +249,7 @@ def test_posterior_of_a_law_of_another_engine():
     [
         ({"engine": "exact", "n_time": 8}, "n_time: expected engine='chaos'"),
         ({"engine": "exact", "tail": "dropped"}, "tail: expected engine='chaos'"),
-        ({"n_time": 0}, "n_time: expected an integer"),
+        ({"n_time": 0}, "n_time: expected a positive integer"),
         ({"tail": "cut"}, "tail: expected one of"),
         ({"tail": "dropped", "observation_noise": "none"}, "observation_noise"),
         ({"tail": "dropped", "observation_noise": "per_point"}, "observation_noise"),
@@ -281,3 +281,11 @@ def test_a_likelihood_that_cannot_be_computed_is_reported():
     posed = truncated._posed(collapsed, observed, sl.Model(), model, None)
     with pytest.raises(ConvergenceError, match="raise n_time"):
         truncated._maximum(posed, lambda p: evaluate_chaos(collapsed, p, model), np.inf)
+
+
+def test_a_linear_law_has_no_chaos_beyond_the_first_order():
+    data, domain = paths("heat")[:20], equation_of("heat").domain
+    first, third = (sl.fit(data, domain, 4, engine=sl.Chaos(order=order)) for order in (1, 3))
+    assert first.info["log_likelihood"] == third.info["log_likelihood"]
+    with pytest.raises(InputError, match="order"):
+        sl.Chaos(order=0)

@@ -5,29 +5,27 @@ import pytest
 
 from spdelaw.errors import InputError
 from spdelaw.infer import LogNormal, Normal
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._coordinates import (
     Contrasts,
-    Free,
-    Joined,
-    LogDeviation,
     OperatorTied,
     PowerTied,
-    Unbounded,
+    Single,
+    WithNuisance,
 )
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._priors import fixed_values, prior_terms
 
 JACOBIAN_TOLERANCE = 1e-8
 
 MU = (0.0, 1.0, 4.0, 9.0)
 MAPS = {
-    "free": Free("eigenvalue", 4),
+    "free": Single("eigenvalue", 4),
     "operator": OperatorTied(MU),
     "power": PowerTied(4),
     "power_later": PowerTied(4, first=7),
-    "joined": Joined(Free("eigenvalue", 2), OperatorTied(MU[2:], "nuisance_"), 2),
-    "joined_power": Joined(PowerTied(2), PowerTied(2, 3, "nuisance_"), 2),
-    "deviation": LogDeviation(),
+    "joined": WithNuisance(Single("eigenvalue", 2), OperatorTied(MU[2:], "nuisance_"), 2),
+    "joined_power": WithNuisance(PowerTied(2), PowerTied(2, 3, "nuisance_"), 2),
+    "deviation": Single("observation_std", None, power=2),
     "contrasts": Contrasts(4),
 }
 
@@ -87,13 +85,16 @@ def parametrisation(drift, noise, initial="deterministic", **more):
     n = 4
     parts = {"drift": drift, "noise": noise, **more}
     if initial != "stationary":
-        parts["initial_mean"] = Unbounded("initial_mean", n)
+        parts["initial_mean"] = Single("initial_mean", n, power=0)
     return Parametrisation(parts, initial, np.zeros(n))
 
 
 def test_fixed_names_and_groups():
     layout = parametrisation(
-        OperatorTied(MU), Free("noise_variance", 4), "gaussian", observation=LogDeviation()
+        OperatorTied(MU),
+        Single("noise_variance", 4),
+        "gaussian",
+        observation=Single("observation_std", None, power=2),
     )
     found = fixed_values(
         layout,
@@ -108,7 +109,7 @@ def test_fixed_names_and_groups():
 
 
 def test_a_prior_on_a_group_reaches_every_mode():
-    layout = parametrisation(Free("eigenvalue", 4), PowerTied(4))
+    layout = parametrisation(Single("eigenvalue", 4), PowerTied(4))
     found = prior_terms(layout, {"eigenvalue": LogNormal(2.0, 1.0), "noise_exponent": Normal(2, 1)})
     assert [layout.names[i] for i, _ in found] == [
         *(f"eigenvalue[{n}]" for n in range(1, 5)),

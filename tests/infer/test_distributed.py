@@ -5,13 +5,19 @@ import signal
 import threading
 import time
 
+import dask.array as da
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import _pieces as pieces_module
-from spdelaw.data import over_blocks
+from spdelaw.data import over_blocks, pieces_of, place_of
+from spdelaw.equation import InitialState, Linear
 from spdelaw.errors import ExecutorError
+from spdelaw.model import StateSpace, collapse, collapse_pieces, evaluate_likelihood
+from spdelaw.model import _pieces as model_pieces
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -68,6 +74,18 @@ def same_law(one, two):
 def test_the_law_on_a_cluster_is_that_in_memory(client, data):
     lazy = data.chunk(path=10, time=5)
     same_law(fit(data, 3), fit(lazy, 3, executor=client))
+
+
+def test_one_long_record_over_workers(client, monkeypatch):
+    """Parts of times stay on their workers and are stitched exactly."""
+    from spdelaw.model import _pieces
+
+    monkeypatch.setattr(_pieces, "LONG", 50)
+    monkeypatch.setattr(_pieces, "RECORD_BYTES", 0.0)
+    times = np.linspace(0.0, 12.0, 61)
+    fields = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
+    data = sl.mask(fields, "random", 0.2, seed=1)
+    same_law(fit(data, 2), fit(data.chunk(time=15), 2, executor=client))
 
 
 def test_data_in_memory_may_go_to_a_cluster(client, monkeypatch):
@@ -170,6 +188,50 @@ def test_a_scheduler_that_goes_away_is_one_error():
     finally:
         client.close()
         machines.close()
+
+
+def slow(block):
+    time.sleep(6.0)
+    return block
+
+
+def test_a_scheduler_that_goes_away_in_the_middle_of_a_fit_is_one_error():
+    """Whoever notices first: a look at the first row, a pass, or an evaluation."""
+    machines = cluster(1)
+    client = distributed.Client(machines)
+    data = gappy().chunk(path=12)
+    try:
+        threading.Timer(2.0, machines.close).start()
+        with pytest.raises(ExecutorError, match="scheduler that stays"):
+            fit(data.copy(data=data.data.map_blocks(slow, dtype=float)), 3, executor=client)
+    finally:
+        client.close()
+        machines.close()
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.integers(1, 9), st.integers(2, 12), st.sampled_from([1, 4, 9]))
+def test_the_likelihood_on_workers_is_that_here_whatever_the_chunks(client, path, time, n_paths):
+    generator = np.random.default_rng(time)
+    values, times = generator.standard_normal((n_paths, 24, 6)), np.linspace(0.0, 2.0, 24)
+    values[generator.random(values.shape) < 0.3] = np.nan
+    phi = INTERVAL.eigenfunctions(np.linspace(0.2, 3.0, 6), 2)
+    start = InitialState("gaussian", np.zeros(2), np.ones(2))
+    space = StateSpace(Linear(np.array([1.0, 4.0]), np.ones(2)), start, np.array(0.1))
+    pieces = pieces_of(da.from_array(values, chunks=(path, time, -1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_pieces, "LONG", 1)
+        patch.setattr(model_pieces, "RECORD_BYTES", 0.0)
+        there = collapse_pieces(pieces, times, phi, place_of(client))
+    one, two = (evaluate_likelihood(d, space) for d in (collapse(values, times, phi), there))
+    for name in one._fields:
+        a, b = (np.asarray(getattr(found, name)) for found in (one, two))
+        np.testing.assert_allclose(b, a, rtol=SAME, atol=SAME * max(1.0, np.abs(a).max()))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Lazy data: the same law whatever the chunks, and nothing whole in memory."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -96,6 +98,36 @@ def test_one_record_in_pieces_of_time():
     whole = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
     data = sl.mask(whole, "random", 0.2, seed=1)
     same_law(fit(data, 2), fit(data.chunk(time=7), 2))
+
+
+@pytest.mark.parametrize("words", [{}, {"initial": "stationary"}], ids=str)
+def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words):
+    """Parts are condensed to their ends in threads; three of them, one after the other."""
+    from spdelaw.model import _likelihood, _pieces
+
+    monkeypatch.setattr(_pieces, "LONG", 50)
+    times, called = np.linspace(0.0, 20.0, 101), []
+    whole = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
+    data, stitched = sl.mask(whole, "random", 0.2, seed=1), _likelihood._of_records
+
+    def counted(records, *rest):
+        called.append(len(records.flat))
+        return stitched(records, *rest)
+
+    monkeypatch.setattr(_likelihood, "_of_records", counted)
+    with ThreadPoolExecutor(4) as pool:
+        two = fit(data.chunk(time=17), 2, executor=pool, nuisance=0, **words)
+    assert set(called) == {3}
+    same_law(fit(data, 2, nuisance=0, **words), two)
+
+
+def test_a_long_lazy_record_is_looked_at_by_its_head(monkeypatch):
+    from spdelaw.infer import _observed
+
+    observed = observe(GAPPY.isel(path=[0]).chunk(time=2), INTERVAL)
+    monkeypatch.setattr(_observed, "FIRST_BYTES", 4.0 * 8 * GAPPY.sizes["x"])
+    assert observed.first(24).shape == (1, 4, GAPPY.sizes["x"])
+    assert observed.first_times(3).values.shape == (1, 3, GAPPY.sizes["x"])
 
 
 def test_fields_are_never_whole_in_memory():

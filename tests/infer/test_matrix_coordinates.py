@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from tests.infer.coupled import stable
 
 from spdelaw.equation import operators
-from spdelaw.infer._coordinates import Free, Joined, OperatorTied, PowerTied
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single, WithNuisance
 from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
 from spdelaw.infer._drift_coordinates import Rotating, Stable
 
@@ -16,14 +16,14 @@ SCALE = (1.0, 0.3, 2.0, 0.1)
 PAIRS = ((1, 2),)
 
 every = {
-    "diagonal": Free("eigenvalue", 4),
+    "diagonal": Single("eigenvalue", 4),
     "tied": OperatorTied((0.0, 1.0, 4.0, 9.0)),
     "rotating": Rotating(4, PAIRS),
     "covariance": Covariance("noise", SCALE),
     "stable": Stable(SCALE),
     "low_rank_1": LowRankCovariance(SCALE, 1),
     "low_rank_2": LowRankCovariance(SCALE, 2),
-    "joined": Joined(Stable(SCALE), PowerTied(2, 5, "nuisance_"), 4),
+    "joined": WithNuisance(Stable(SCALE), PowerTied(2, 5, "nuisance_"), 4),
 }
 
 

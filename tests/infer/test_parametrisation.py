@@ -12,7 +12,7 @@ from tests.model.cases import KINDS, basis, hide
 from tests.model.numbers import Numbers
 
 import spdelaw as sl
-from spdelaw.infer._coordinates import Joined, OperatorTied, PowerTied
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, WithNuisance
 from spdelaw.infer._estimate import Decision
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrise import parametrise
@@ -99,7 +99,7 @@ def test_season_with_every_noise(name):
 @pytest.mark.parametrize("name", ["diagonal", "dense", "turning"])
 def test_nuisance_modes_beside_every_drift(name):
     found = of(WORDS[name], n_nuisance=2)
-    assert isinstance(found.parts["drift"], Joined)
+    assert isinstance(found.parts["drift"], WithNuisance)
     assert {"nuisance_nu", "nuisance_exponent"} <= set(found.names)
     check(found)
 

@@ -54,6 +54,29 @@ def test_lazy_results_are_written_without_being_whole(tmp_path):
     np.testing.assert_allclose(stored["mean"], LAW.reconstruct(DATA)["mean"], rtol=1e-10)
 
 
+@pytest.mark.parametrize("noise", [False, True])
+def test_draws_in_chunks_are_those_in_memory(tmp_path, noise):
+    words = {"seed": 3, "observation_noise": noise}
+    here, lazy = LAW.sample(100, **words), LAW.sample(100, **words, chunks=30)
+    assert here.chunks is None
+    assert len(lazy.chunks[0]) > 1
+    xr.testing.assert_identical(lazy.compute(), here)
+    stored = sl.read(sl.write(lazy, tmp_path / "draws.zarr"))
+    np.testing.assert_array_equal(stored, here)
+
+
+def test_simulations_in_chunks_are_those_in_memory():
+    plane = sl.catalogue.heat_on(sl.Box((0.0, 1.0), (0.0, 2.0)), 4)
+    axes, times = (np.linspace(0, 1, 4), np.linspace(0, 2, 3)), np.linspace(0.0, 1.0, 5)
+    for equation, grid in ((plane, axes), (sl.catalogue.allen_cahn(4), None)):
+        here, lazy = (
+            sl.simulate(equation, 70, times, grid, seed=1, chunks=chunks) for chunks in (None, 20)
+        )
+        xr.testing.assert_identical(lazy.compute(), here)
+    with pytest.raises(sl.errors.InputError, match="chunks"):
+        sl.simulate(plane, 3, times, axes, return_noise=True, chunks=2)
+
+
 def test_land_is_nan_unless_it_is_asked_for():
     land = DATA.copy(deep=True)
     land[..., 20:30] = np.nan

@@ -23,7 +23,7 @@ from tests.model import _brute_force as oracle
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.evaluation import check_comparable
-from spdelaw.law import Density, Numbers, statistics_density, with_density
+from spdelaw.law import Numbers, density_entries, statistics_density
 from spdelaw.model import collect, evaluate_statistics
 
 T = TIMES[:6]
@@ -142,10 +142,9 @@ def test_statistics_and_filter_give_the_same_number(initial, unresolved):
     rest = np.random.default_rng(5).standard_normal((30, len(T), len(POINTS)))
     rest -= rest @ basis(some) @ np.linalg.pinv(basis(some))
     data = fields(initial, n_paths=30, seed=3, times=T) + np.sqrt(unresolved) * rest
-    found, expected = some.log_likelihood(data), of_statistics(some, data)
-    assert found.attrs["of"] == expected.of.kind
-    assert found.attrs["count"] == expected.of.count
-    np.testing.assert_allclose(found.sum(), expected.log_likelihood, rtol=FLOORED)
+    found, (expected, of) = some.log_likelihood(data), of_statistics(some, data)
+    assert (found.attrs["of"], found.attrs["count"]) == (of.kind, of.count)
+    np.testing.assert_allclose(found.sum(), expected, rtol=FLOORED)
 
 
 @pytest.mark.parametrize("initial", ["bump", "gaussian", "stationary"])
@@ -184,7 +183,7 @@ def test_noise_that_goes_to_zero_moves_it_continuously():
 def named(some, data):
     found = some.log_likelihood(data)
     of = Numbers(found.attrs["of"], found.attrs["count"])
-    return with_density(some, Density(found.values, of), data)
+    return some.with_info(**density_entries(found.values, of, data))
 
 
 def test_only_densities_of_the_same_numbers_are_compared():

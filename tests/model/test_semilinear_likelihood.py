@@ -5,7 +5,7 @@ import pytest
 from tests.model._one_mode import GRID, equation, kernel
 
 import spdelaw as sl
-from spdelaw.equation import Closure, bind, transition
+from spdelaw.equation import Closure, advance, bind, transition
 from spdelaw.model import closure_scores, scheme_scores, transitions
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
@@ -46,6 +46,22 @@ def test_one_mode_against_brute_force():
     # What is left is the skewness of the true density, which a Gaussian cannot have.
     assert abs(found.sum() - np.sum(rows)) < 0.5
     assert np.median(np.abs(found - rows)) < 0.02
+
+
+def test_error_of_the_closure_is_what_the_theory_says():
+    """Skewness ``g = f'' q^1/2 dt^3/2``; the variance is too small by the part ``g^2 / 4``."""
+    q, dt = 0.2, 0.1
+    k = int(np.argmin(np.abs(GRID - 0.7)))  # where f' is small, and little decays over the step
+    weight = kernel(q, dt)[k]
+    weight /= weight.sum()
+    mean = weight @ GRID
+    variance = weight @ (GRID - mean) ** 2
+    skewness = weight @ (GRID - mean) ** 3 / variance**1.5
+    predicted = -6.0 * GRID[k] * np.sqrt(q) * dt**1.5
+    assert skewness == pytest.approx(predicted, rel=0.05)
+    found, _ = advance(equation().closure, GRID[k : k + 1][None], None, dt, 4)
+    assert found.covariance[0, 0, 0] / variance - 1.0 == pytest.approx(-(predicted**2) / 4, rel=0.1)
+    assert abs(found.mean[0, 0] - mean) < 1e-4 * np.sqrt(variance)
 
 
 def _row(exact, x):

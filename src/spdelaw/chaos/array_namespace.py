@@ -26,9 +26,8 @@ def namespace(*values: Any, xp: Any = None) -> Any:
     """
     if xp is not None:
         if getattr(xp, "__name__", None) not in ("numpy", "torch"):
-            raise InputError(
-                "xp", expected="the module numpy or torch", got=repr(xp), fix="leave it out"
-            )
+            expected = "the module numpy or torch"
+            raise InputError("xp", expected=expected, got=repr(xp), fix="leave it out")
         return xp
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(value, torch.Tensor) for value in values):

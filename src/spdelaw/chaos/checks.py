@@ -1,4 +1,4 @@
-"""What may enter this package: counts, times on [0, T], eigenvalues and the noise factor."""
+"""What may enter this package: times on [0, T], eigenvalues and the noise factor."""
 
 from __future__ import annotations
 
@@ -14,20 +14,6 @@ from spdelaw.errors import InputError
 SLACK = 1e-9
 
 
-def check_count(what: str, value: Any, least: int = 1) -> int:
-    """Return the value as an int of at least ``least``, or raise `InputError`.
-
-    Example:
-        >>> check_count("n_time", 16)
-        16
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(
-            what, expected=f"an integer of at least {least}", got=repr(value), fix=f"{what}={least}"
-        )
-    return int(value)
-
-
 def check_ages(times: Any, horizon: float) -> np.ndarray:
     """Times since the initial state: increasing, in [0, T]; NumPy float64 (T,).
 
@@ -37,11 +23,9 @@ def check_ages(times: Any, horizon: float) -> np.ndarray:
     """
     t = check_times(to_numpy(times) if hasattr(times, "detach") else times)
     if t[0] < 0.0 or t[-1] > horizon * (1.0 + SLACK):
-        raise InputError(
-            "times", expected=f"times since the initial state in [0, {horizon:g}]",
-            got=f"{t[0]:g} to {t[-1]:g}",
-            fix="subtract initial_time, or build the time basis with a longer horizon",
-        )  # fmt: skip
+        expected = f"times since the initial state in [0, {horizon:g}]"
+        fix = "subtract initial_time, or build the time basis with a longer horizon"
+        raise InputError("times", expected=expected, got=f"{t[0]:g} to {t[-1]:g}", fix=fix)
     return t
 
 
@@ -53,14 +37,11 @@ def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     """
     lam = as_floating(eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:
-        raise InputError(
-            "eigenvalues", expected="one number a mode, shape (N,)",
-            got=f"shape {tuple(lam.shape)}", fix="pass equation.eigenvalues",
-        )  # fmt: skip
+        expected, got = "one number per mode, shape (N,)", f"shape {tuple(lam.shape)}"
+        raise InputError("eigenvalues", expected=expected, got=got, fix="pass equation.eigenvalues")
     if xp is np and not np.isfinite(lam).all():
-        raise InputError(
-            "eigenvalues", expected="finite numbers", got=f"{lam}", fix="remove NaN and infinity"
-        )
+        fix = "remove NaN and infinity"
+        raise InputError("eigenvalues", expected="finite numbers", got=f"{lam}", fix=fix)
     return lam
 
 
@@ -70,13 +51,10 @@ def check_noise_factor(noise_factor: Any, eigenvalues: Array, xp: Any) -> Array:
     b = given if xp is np else given.to(eigenvalues)
     n = eigenvalues.shape[0]
     if b.ndim not in (1, 2) or b.shape[-1] != n or 0 in b.shape:
-        raise InputError(
-            "noise_factor",
-            expected=f"amplitudes sqrt(q_n) of shape ({n},) or a factor of shape (L, {n})",
-            got=f"shape {tuple(b.shape)}", fix="pass np.sqrt(equation.noise_variance)",
-        )  # fmt: skip
+        expected = f"amplitudes sqrt(q_n) of shape ({n},) or a factor of shape (L, {n})"
+        fix = "pass np.sqrt(equation.noise_variance)"
+        raise InputError("noise_factor", expected=expected, got=f"shape {tuple(b.shape)}", fix=fix)
     if xp is np and not np.isfinite(b).all():
-        raise InputError(
-            "noise_factor", expected="finite numbers", got=f"{b}", fix="remove NaN and infinity"
-        )
+        fix = "remove NaN and infinity"
+        raise InputError("noise_factor", expected="finite numbers", got=f"{b}", fix=fix)
     return b

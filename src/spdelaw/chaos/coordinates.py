@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from spdelaw.chaos.checks import SLACK, check_count
+from spdelaw.chaos.checks import SLACK
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
+from spdelaw.checks import whole
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError
 
@@ -41,7 +42,7 @@ def chaos_coordinates(
         {'path': 5, 'k': 4, 'l': 3}
     """
     increments, edges = _increments(simulated, equation, check_basis(basis))
-    m = basis.values(0.5 * (edges[:-1] + edges[1:]), check_count("n_time", n_time))
+    m = basis.values(0.5 * (edges[:-1] + edges[1:]), whole("n_time", n_time, 1))
     scaled = increments.values / np.sqrt(equation.noise_variance)
     xi = np.matmul(m.T, scaled)  # (K, steps) by (paths, steps, L)
     k, l = np.arange(1, n_time + 1), increments["mode"].values
@@ -54,20 +55,17 @@ def _increments(
 ) -> tuple[xr.DataArray, np.ndarray]:
     """Noise increments (path, time, mode) and the ends of their steps, counted from 0."""
     if not isinstance(simulated, xr.Dataset) or "noise_increment" not in simulated:
-        raise DataError(
-            "simulated", expected="a Dataset with the variable noise_increment",
-            got=type(simulated).__name__, fix="simulate(..., return_noise=True)",
-        )  # fmt: skip
+        expected = "a Dataset with the variable noise_increment"
+        fix = "simulate(..., return_noise=True)"
+        raise DataError("simulated", expected=expected, got=type(simulated).__name__, fix=fix)
     increments = simulated["noise_increment"].transpose("path", "time", "mode")
     if increments.sizes["mode"] != equation.n_modes or not (equation.noise_variance > 0).all():
-        raise DataError(
-            "equation", expected=f"positive q_n for {increments.sizes['mode']} modes",
-            got=f"q = {equation.noise_variance}", fix="pass the equation that was simulated",
-        )  # fmt: skip
+        expected = f"positive q_n for {increments.sizes['mode']} modes"
+        got, fix = f"q = {equation.noise_variance}", "pass the equation that was simulated"
+        raise DataError("equation", expected=expected, got=got, fix=fix)
     edges = np.append(0.0, increments["time"].values - equation.initial_time)
     if abs(edges[-1] - basis.horizon) > SLACK * basis.horizon:
-        raise DataError(
-            "simulated", expected=f"times up to T = {basis.horizon:g} after the initial one",
-            got=f"up to {edges[-1]:g}", fix=f"CosineBasis(horizon={edges[-1]:g})",
-        )  # fmt: skip
+        expected = f"times up to T = {basis.horizon:g} after the initial one"
+        fix = f"CosineBasis(horizon={edges[-1]:g})"
+        raise DataError("simulated", expected=expected, got=f"up to {edges[-1]:g}", fix=fix)
     return increments, edges

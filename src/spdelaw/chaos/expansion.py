@@ -55,20 +55,16 @@ def respond(response: Array, forcing: Array, xp: Any) -> Array:
 def _check_shapes(curves: Propagators, initial: Array, coordinates: Array) -> None:
     k, l, n = curves.n_time, curves.n_noise, curves.n_modes
     if tuple(coordinates.shape[-2:]) != (k, l):
-        raise InputError(
-            "coordinates", expected=f"shape (..., {k}, {l}) for K = {k}, L = {l}",
-            got=f"shape {tuple(coordinates.shape)}",
-            fix="time index before noise index: np.swapaxes(xi, -1, -2)",
-        )  # fmt: skip
+        expected = f"shape (..., {k}, {l}) for K = {k}, L = {l}"
+        got = f"shape {tuple(coordinates.shape)}"
+        fix = "time index before noise index: np.swapaxes(xi, -1, -2)"
+        raise InputError("coordinates", expected=expected, got=got, fix=fix)
     if initial.ndim == 0 or initial.shape[-1] != n:
-        raise InputError(
-            "initial", expected=f"shape (..., {n}), one number a mode",
-            got=f"shape {tuple(initial.shape)}", fix="pass equation.initial_mean",
-        )  # fmt: skip
+        expected, got = f"shape (..., {n}), one number per mode", f"shape {tuple(initial.shape)}"
+        raise InputError("initial", expected=expected, got=got, fix="pass equation.initial_mean")
     try:
         np.broadcast_shapes(tuple(initial.shape[:-1]), tuple(coordinates.shape[:-2]))
     except ValueError as error:
-        raise InputError(
-            "initial", expected=f"leading axes that fit {tuple(coordinates.shape[:-2])}",
-            got=f"{tuple(initial.shape[:-1])}", fix="one initial state a path, or one for all",
-        ) from error  # fmt: skip
+        expected = f"leading axes that fit {tuple(coordinates.shape[:-2])}"
+        got, fix = f"{tuple(initial.shape[:-1])}", "one initial state a path, or one for all"
+        raise InputError("initial", expected=expected, got=got, fix=fix) from error

@@ -36,10 +36,8 @@ def hermite_chaos(indices: MultiIndex | Iterable[MultiIndex], coordinates: Any) 
     """
     xi = np.asarray(coordinates, dtype=float)
     if xi.ndim < 2:
-        raise InputError(
-            "coordinates", expected="shape (..., K, L)", got=f"shape {xi.shape}",
-            fix="add the axes: xi[:, None] for L = 1",
-        )  # fmt: skip
+        expected, fix = "shape (..., K, L)", "add the axes: xi[:, None] for L = 1"
+        raise InputError("coordinates", expected=expected, got=f"shape {xi.shape}", fix=fix)
     if isinstance(indices, MultiIndex):
         return _hermite_products([indices], xi)[..., 0]
     return _hermite_products(list(indices), xi)
@@ -62,8 +60,7 @@ def _polynomials(xi: Array, pair: tuple[int, int], degree: int) -> Array:
     """``H_a / sqrt(a!)`` of ``xi_k^l`` for a = 0 ... degree; shape (..., degree + 1)."""
     k, l = pair
     if k > xi.shape[-2] or l > xi.shape[-1]:
-        raise InputError(
-            "coordinates", expected=f"at least K = {k} and L = {l} for a multi-index at ({k}, {l})",
-            got=f"shape {xi.shape}", fix="keep to multi-indices of TruncationSet(K, L, ...)",
-        )  # fmt: skip
+        expected = f"at least K = {k} and L = {l} for a multi-index at ({k}, {l})"
+        fix = "keep to multi-indices of TruncationSet(K, L, ...)"
+        raise InputError("coordinates", expected=expected, got=f"shape {xi.shape}", fix=fix)
     return Line().eigenfunctions(xi[..., k - 1, l - 1], degree + 1)

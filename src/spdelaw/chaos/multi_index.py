@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spdelaw.chaos.checks import check_count
+from spdelaw.checks import whole
 from spdelaw.errors import InputError
 
 Pair = tuple[int, int]
@@ -42,7 +42,7 @@ class MultiIndex:
     entries: tuple[tuple[Pair, int], ...]
 
     def __init__(self, degrees: Mapping[Pair, int] | Iterable[tuple[Pair, int]] = ()) -> None:
-        counted = {_check_pair(pair): check_count("degree", a, 0) for pair, a in _pairs(degrees)}
+        counted = {_check_pair(pair): whole("degree", a, 0) for pair, a in _pairs(degrees)}
         object.__setattr__(self, "entries", tuple(sorted((p, a) for p, a in counted.items() if a)))
 
     @classmethod
@@ -117,10 +117,10 @@ class TruncationSet:
 
     def __post_init__(self) -> None:
         """Check the counts."""
-        check_count("n_time", self.n_time)
-        check_count("n_noise", self.n_noise)
-        check_count("min_order", self.min_order, 0)
-        check_count("max_order", self.max_order, self.min_order)
+        whole("n_time", self.n_time, 1)
+        whole("n_noise", self.n_noise, 1)
+        whole("min_order", self.min_order, 0)
+        whole("max_order", self.max_order, self.min_order)
 
     @property
     def count(self) -> int:
@@ -163,8 +163,6 @@ def _pairs(degrees: Any) -> Iterable[tuple[Any, Any]]:
 
 def _check_pair(pair: Any) -> Pair:
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise InputError(
-            "multi-index", expected="pairs (k, l) of integers from 1 on", got=repr(pair),
-            fix="MultiIndex({(1, 1): 2})",
-        )  # fmt: skip
-    return check_count("k", pair[0]), check_count("l", pair[1])
+        expected, fix = "pairs (k, l) of integers from 1 on", "MultiIndex({(1, 1): 2})"
+        raise InputError("multi-index", expected=expected, got=repr(pair), fix=fix)
+    return whole("k", pair[0], 1), whole("l", pair[1], 1)

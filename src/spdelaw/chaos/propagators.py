@@ -16,15 +16,11 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from spdelaw.chaos.array_namespace import Array, constant, namespace
-from spdelaw.chaos.checks import (
-    check_ages,
-    check_count,
-    check_eigenvalues,
-    check_noise_factor,
-)
+from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
 from spdelaw.chaos.response_quadrature import response_by_quadrature
 from spdelaw.chaos.rk4 import rk4_responses
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
+from spdelaw.checks import whole
 from spdelaw.errors import InputError
 
 Method = Literal["closed_form", "rk4"]
@@ -143,7 +139,7 @@ def unit_response(
     """
     xp = namespace(eigenvalues, xp=xp)
     lam = check_eigenvalues(eigenvalues, xp)
-    k, t = check_count("n_time", n_time), check_ages(times, check_basis(basis).horizon)
+    k, t = whole("n_time", n_time, 1), check_ages(times, check_basis(basis).horizon)
     closed = basis.closed_form(t, lam, k, xp)
     return response_by_quadrature(basis, t, lam, k, xp) if closed is None else closed
 
@@ -171,7 +167,7 @@ def latent_dimension(n_modes: int, n_time: int, n_noise: int) -> int:
         1032
     """
     n, k, l = (
-        check_count(what, value)
+        whole(what, value, 1)
         for what, value in (("n_modes", n_modes), ("n_time", n_time), ("n_noise", n_noise))
     )
     return n * (1 + k * l)

@@ -15,13 +15,9 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.array_namespace import Array, as_floating, constant, namespace, to_numpy
-from spdelaw.chaos.checks import (
-    check_ages,
-    check_count,
-    check_eigenvalues,
-    check_noise_factor,
-)
+from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
+from spdelaw.checks import whole
 from spdelaw.errors import ConvergenceError, InputError, MissingExtraError
 
 #: Largest lambda dt at which the method still damps: |1 - x + x^2/2 - x^3/6 + x^4/24| < 1.
@@ -47,7 +43,7 @@ def rk4_responses(
     torch, odeint = _solver()
     inside = namespace(eigenvalues)
     lam = check_eigenvalues(eigenvalues, torch)
-    k = check_count("n_time", n_time)
+    k = whole("n_time", n_time, 1)
     start = torch.zeros(1 + k, lam.shape[0], dtype=lam.dtype, device=lam.device)
     start[0] = 1.0
 
@@ -67,7 +63,7 @@ def rk4_states(
     initial: Any,
     n_time: int,
 ) -> Array:
-    """The paper's latent state, ``d = N (1 + K L)`` numbers a path; (T, paths, 1 + K L, N).
+    """The paper's latent state, ``d = N (1 + K L)`` numbers per path; (T, paths, 1 + K L, N).
 
     Entry 0 of the third axis is the zero order, started from the path's own z0; then come the
     first-order propagators, l running fastest.
@@ -92,12 +88,10 @@ def rk4_states(
     lam = check_eigenvalues(eigenvalues, torch)
     b = check_noise_factor(noise_factor, lam, torch)
     factor = torch.diag(b) if b.ndim == 1 else b
-    k, z0 = check_count("n_time", n_time), as_floating(initial, torch).to(lam)
+    k, z0 = whole("n_time", n_time, 1), as_floating(initial, torch).to(lam)
     if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
-        raise InputError(
-            "initial", expected=f"shape (paths, {lam.shape[0]})", got=f"shape {tuple(z0.shape)}",
-            fix="one row a path: initial[None, :]",
-        )  # fmt: skip
+        expected, fix = f"shape (paths, {lam.shape[0]})", "one row a path: initial[None, :]"
+        raise InputError("initial", expected=expected, got=f"shape {tuple(z0.shape)}", fix=fix)
     rest = torch.zeros(len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device)
     start = torch.cat([z0[:, None], rest], 1)
 
@@ -128,10 +122,9 @@ def decode_states(states: Array, coordinates: Array) -> Array:
     xp = namespace(states, coordinates)
     xi = coordinates.reshape(coordinates.shape[0], -1)
     if states.shape[1:3] != (xi.shape[0], 1 + xi.shape[1]):
-        raise InputError(
-            "coordinates", expected=f"{states.shape[1]} paths of {states.shape[2] - 1} coordinates",
-            got=f"shape {tuple(coordinates.shape)}", fix="pass xi of shape (paths, K, L)",
-        )  # fmt: skip
+        expected = f"{states.shape[1]} paths of {states.shape[2] - 1} coordinates"
+        got, fix = f"shape {tuple(coordinates.shape)}", "pass xi of shape (paths, K, L)"
+        raise InputError("coordinates", expected=expected, got=got, fix=fix)
     return xp.moveaxis(states[:, :, 0], 0, 1) + xp.einsum("tpan,pa->ptn", states[:, :, 1:], xi)
 
 
@@ -157,10 +150,9 @@ def _integrate(
     grid = t if t[0] == 0.0 else np.concatenate([[0.0], t])
     fastest = float(lam.detach().max()) * np.diff(grid).max(initial=0.0)
     if not fastest < STABLE:
-        raise ConvergenceError(
-            "rk4 propagators", expected=f"lambda dt below {STABLE}, where rk4 is stable",
-            got=f"{fastest:.3g}", fix="use method='closed_form', or a finer grid of times",
-        )  # fmt: skip
+        expected = f"lambda dt below {STABLE}, where rk4 is stable"
+        fix = "use method='closed_form', or a finer grid of times"
+        raise ConvergenceError("rk4 propagators", expected=expected, got=f"{fastest:.3g}", fix=fix)
     if len(grid) == 1:
         return start[None]
     steps = constant(grid, start, torch)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spdelaw.chaos.array_namespace import Array, constant
-from spdelaw.chaos.checks import check_count
 from spdelaw.chaos.exponential import decay_mean
+from spdelaw.checks import from_settings, whole
 from spdelaw.errors import InputError
 
 
@@ -35,9 +35,8 @@ class TimeBasis(abc.ABC):
         """Check the horizon."""
         number = isinstance(self.horizon, (int, float, np.number))
         if isinstance(self.horizon, bool) or not (number and 0 < self.horizon < np.inf):
-            raise InputError(
-                "horizon", expected="a positive number", got=repr(self.horizon), fix="horizon=1.0"
-            )
+            expected, got = "a positive number", repr(self.horizon)
+            raise InputError("horizon", expected=expected, got=got, fix="horizon=1.0")
         object.__setattr__(self, "horizon", float(self.horizon))
 
     @abc.abstractmethod
@@ -76,7 +75,7 @@ class CosineBasis(TimeBasis):
 
     def values(self, times: np.ndarray, n_time: int) -> np.ndarray:
         """``sqrt(2 / T) cos((k - 1) pi t / T)``, and ``1 / sqrt(T)`` for k = 1."""
-        k = np.arange(check_count("n_time", n_time))
+        k = np.arange(whole("n_time", n_time, 1))
         phase = np.outer(np.asarray(times, float), k * (np.pi / self.horizon))
         return np.where(k == 0, 1.0, np.sqrt(2.0)) / np.sqrt(self.horizon) * np.cos(phase)
 
@@ -122,7 +121,7 @@ class HaarBasis(TimeBasis):
     def values(self, times: np.ndarray, n_time: int) -> np.ndarray:
         """``2^(j/2) / sqrt(T)`` times +1, -1 or 0."""
         u = np.minimum(np.asarray(times, float) / self.horizon, np.nextafter(1.0, 0.0))
-        out = np.ones((u.size, check_count("n_time", n_time)))
+        out = np.ones((u.size, whole("n_time", n_time, 1)))
         for k in range(1, n_time):
             level, place = _level_and_place(k)
             half = np.floor(2 ** (level + 1) * u) - 2 * place  # 0 and 1 are its two halves
@@ -148,28 +147,14 @@ def time_basis_from_dict(description: dict[str, Any]) -> TimeBasis:
         >>> time_basis_from_dict({"name": "cosine", "horizon": 2.0})
         CosineBasis(horizon=2.0)
     """
-    settings = dict(description)
-    name = settings.pop("name", None)
-    if name not in TIME_BASES:
-        raise InputError(
-            "time basis", expected=f"one of {sorted(TIME_BASES)}", got=repr(name),
-            fix="check the name in the description",
-        )  # fmt: skip
-    try:
-        return TIME_BASES[name](**settings)
-    except TypeError as error:
-        raise InputError(
-            "time basis", expected=f"the settings of {name}", got=f"{sorted(settings)}",
-            fix=str(error),
-        ) from error  # fmt: skip
+    return from_settings("time basis", TIME_BASES, description)
 
 
 def check_basis(basis: Any) -> TimeBasis:
     """Return the basis, or raise `InputError` for anything else, such as its name."""
     if not isinstance(basis, TimeBasis):
-        raise InputError(
-            "basis", expected="a time basis", got=repr(basis), fix="pass CosineBasis(horizon=T)"
-        )
+        fix = "pass CosineBasis(horizon=T)"
+        raise InputError("basis", expected="a time basis", got=repr(basis), fix=fix)
     return basis
 
 

@@ -118,6 +118,7 @@ def _show(output: Output, found: Discovery) -> None:
     for row in found.to_dict()["candidates"]:
         height = row["log_likelihood"]
         height = "not fitted" if height is None else f"{height:.2f}"
-        rows.append([row["terms"], height, f"{row['bic']:.1f}", f"{100 * row['frequency']:.0f} %"])
+        chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
+        rows.append([row["terms"], height, f"{row['bic']:.1f}", chosen])
     output.table(found.sentence, ["terms", "log-likelihood", "BIC above the best", "chosen"], rows)
     show_terms(output, found.law)

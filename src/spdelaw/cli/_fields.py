@@ -7,7 +7,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from spdelaw.data import Columns, is_table, read, read_dataset
+from spdelaw.data import OBSERVATION_STD, Columns, is_table, read, read_dataset
 from spdelaw.domain import AbstractDomain, Line, Plane
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import DataError, DomainError, InputError, SpdeLawError
@@ -27,16 +27,35 @@ def read_for(
 
     Columns of a table are those that the law was learned from, where none are given.
     """
-    known = law.info.get("data", {}).get("columns", "")
-    named = parse_columns(columns if columns is not None else known)
+    known = law.info.get("data", {})
+    named = parse_columns(columns if columns is not None else known.get("columns", ""))
+    std = known.get("observation_std")
     if law.preparation is not None or is_table(file):
         own = None if law.preparation is None else law.preparation.how.variable
-        return select_variable(read_dataset(file, columns=named), variable or own)
+        raw = read_dataset(file, columns=named)
+        return select_variable(raw if std is None else std_beside(raw, std), variable or own)
     fields = read_fields(file, variable)
+    fields = fields if std is None else with_std(fields, file, std)
     domain = stored_domain(fields)
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
     return fields.load()
+
+
+def with_std(fields: xr.DataArray, file: Path, std: str) -> xr.DataArray:
+    """Fields with the variable of a file that holds the standard deviation of each value."""
+    return fields.assign_coords({OBSERVATION_STD: read_fields(file, std)})
+
+
+def std_beside(raw: xr.Dataset, std: str) -> xr.Dataset:
+    """A raw data set in which the standard deviations are beside the other variables."""
+    if std not in raw.data_vars:
+        names = ", ".join(map(str, raw.data_vars))
+        raise InputError(
+            "--observation-noise", expected=f"a word, a number, or a variable of {names}",
+            got=repr(std), fix="pass --observation-noise auto",
+        )  # fmt: skip
+    return raw.drop_vars(std).assign_coords({OBSERVATION_STD: raw[std]})
 
 
 def parse_columns(text: str) -> Columns:

@@ -30,7 +30,7 @@ from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target, needed
-from spdelaw.data import Columns, fingerprint, read, read_dataset
+from spdelaw.data import Columns, fingerprint, is_table, read, read_dataset
 from spdelaw.equation import Season
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.infer import (
@@ -101,7 +101,8 @@ def command(
     observation_noise: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(OBSERVATION_NOISES)}, or its known standard deviation."
+            help=f"One of {', '.join(OBSERVATION_NOISES)}, its known standard deviation, or the "
+            "variable of the file that holds it value by value."
         ),
     ] = "auto",
     initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
@@ -121,7 +122,10 @@ def command(
     ] = None,
     terms: Annotated[
         str | None,
-        typer.Option(help="Terms beyond the linear drift, with commas, such as u,u^3."),
+        typer.Option(
+            help="Terms beyond the linear drift, with commas, such as u,u^3; of several fields "
+            "'u: u, u: v, v: u', where --modes counts those of all fields."
+        ),
     ] = None,
     noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[
@@ -204,8 +208,9 @@ def command(
     with lines_named(ctx):
         target = None if dry_run else check_law_target(needed(out, "heat.law"), force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
+        known_noise, std = _noise_or_variable(observation_noise, file)
         settings: dict[str, Any] = {
-            "observation_noise": observation_noise_of(observation_noise),
+            "observation_noise": known_noise,
             "initial": one_of("--initial", initial, INITIALS),
             "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
@@ -227,7 +232,7 @@ def command(
             settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
-        source = read_source(file, variable, wanted, asked.domain, columns)
+        source = read_source(file, variable, wanted, asked.domain, columns, std)
         chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
         if target is None:
             show_plan(output, file, source, chosen, n_modes)
@@ -236,6 +241,8 @@ def command(
         with output.busy(f"fitting {file}"), said_once(output), machines(dask) as client:
             law = fit(**settings, executor=client)
     law = with_source(law, file, None if dask else source.fields, columns)
+    if std is not None:
+        law = law.with_info(data={**law.info["data"], "observation_std": std})
     law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
@@ -270,6 +277,16 @@ def said_once(output: Output) -> Iterator[None]:
         if output.talks or output.json:
             warnings.simplefilter("ignore", IdentifiabilityWarning)
         yield
+
+
+def _noise_or_variable(text: str, file: Path) -> tuple[str | float, str | None]:
+    """What `observation_noise_of` says, or the variable of the file with standard deviations."""
+    try:
+        return observation_noise_of(text), None
+    except InputError:
+        if is_table(file) or not file.exists() or text not in read_dataset(file).data_vars:
+            raise
+        return "auto", text
 
 
 def observation_noise_of(text: str) -> str | float:

@@ -49,6 +49,9 @@ def command(
     ] = None,
     times: _options.Times = None,
     samples: Annotated[int, typer.Option(help="Joint draws to write as well.")] = 0,
+    parameter_draws: Annotated[
+        int, typer.Option(help="Laws drawn around this one, for bands that know its errors.")
+    ] = 0,
     variable: _options.Variable = None,
     columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
@@ -70,7 +73,9 @@ def command(
     clock = _listed(learned, times) if times else _regular(learned, seen, end, until, steps)
     check_room(out, _bytes(seen, len(clock), samples))
     with output.busy(f"forecasting {file}"):
-        result = learned.forecast(history, clock, n_samples=samples, seed=seed)
+        result = learned.forecast(
+            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
+        )
     write(result, out)
     report_written(
         output, "forecast", f"{file} under {law}", result, out, time.perf_counter() - start,

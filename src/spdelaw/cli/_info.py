@@ -111,6 +111,8 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
 
 
 def _coordinate(c: dict[str, Any]) -> str:
+    if "names" in c:
+        return ", ".join(c["names"])
     step = (
         f"step {c['spacing']:.6g}" if c["uniform"] else "irregular" if c["n"] > 1 else "one value"
     )

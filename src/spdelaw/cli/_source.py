@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.cli._domain import dims_of
-from spdelaw.cli._fields import read_fields
+from spdelaw.cli._fields import read_fields, std_beside, with_std
 from spdelaw.cli._prepare import Wanted
 from spdelaw.data import (
     Columns,
@@ -57,9 +57,17 @@ class Source(NamedTuple):
 
 
 def read_source(
-    file: Path, variable: str | None, wanted: Wanted, domain: str | None, columns: Columns
+    file: Path,
+    variable: str | None,
+    wanted: Wanted,
+    domain: str | None,
+    columns: Columns,
+    std: str | None = None,
 ) -> Source:
-    """Fields as they are in the file, or raw data with a preparation."""
+    """Fields as they are in the file, or raw data with a preparation.
+
+    ``std`` is the variable with the standard deviation of each value, where there is one.
+    """
     dims = dims_of(domain)
     if wanted.along is not None and len(dims) > 1:
         raise InputError(
@@ -68,10 +76,11 @@ def read_source(
         )  # fmt: skip
     if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
         fields = read_fields(file, variable, check=False)  # a fit looks at them itself
+        fields = fields if std is None else with_std(fields, file, std)
         return Source(fields, None, fields, domain, [])
     how = wanted.settings
     raw, guesses = read_raw(file, columns=columns)
-    raw = _within(raw, wanted.period)
+    raw = _within(raw if std is None else std_beside(raw, std), wanted.period)
     cut = Preparation(select=how["select"], missing=how["missing"])
     average = tuple(wanted.average or ())
     selected = _selected(cut, raw, variable)

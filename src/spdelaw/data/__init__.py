@@ -21,9 +21,11 @@ from spdelaw.data._survey import Survey, in_time, look, of_both
 from spdelaw.data._suspect import check_plausible, hints, suspect_fills
 from spdelaw.data._table import Columns, from_table
 from spdelaw.data._table_file import is_table
+from spdelaw.data._value_noise import OBSERVATION_STD, value_noise, with_value_noise
 from spdelaw.data._zarr import check_replaceable, replace_store
 
 __all__ = [
+    "OBSERVATION_STD",
     "Columns",
     "Here",
     "Pieces",
@@ -76,5 +78,7 @@ __all__ = [
     "suspect_fills",
     "to_dates",
     "unchecked_fields",
+    "value_noise",
+    "with_value_noise",
     "write",
 ]

@@ -11,6 +11,7 @@ import xarray as xr
 
 from spdelaw.data._familiar import familiar, with_places
 from spdelaw.data._layout import FIELD, PATH, PATH_TIME, POINT, TIME
+from spdelaw.domain import VARIABLE
 from spdelaw.errors import DataError
 
 
@@ -43,6 +44,12 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         )  # fmt: skip
     if variable is not None and variable in dataset.data_vars:
         return dataset[variable]
+    if (
+        variable is None
+        and dims[:1] == (VARIABLE,)
+        and not any(VARIABLE in v.dims for v in dataset.values())
+    ):
+        return _stacked(dataset, {TIME, *dims[1:]})
     if variable is None:
         wanted = {TIME, *dims}
         fitting = [n for n in names if wanted <= {*dataset[n].dims, *dataset[n].coords}]
@@ -54,6 +61,18 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         got="several to choose from" if variable is None else repr(variable),
         fix=f'pass variable="{names[0]}"',
     )  # fmt: skip
+
+
+def _stacked(dataset: xr.Dataset, wanted: set[str]) -> xr.DataArray:
+    """Variables that are fields, one beside the other along the dim ``variable``."""
+    names = [str(n) for n, v in dataset.data_vars.items() if wanted <= {*v.dims, *v.coords}]
+    if len(names) < 2:
+        raise DataError(
+            "data", expected=f"at least two variables over {', '.join(sorted(wanted))}",
+            got=f"{len(names)} of {', '.join(sorted(map(str, dataset.data_vars)))}",
+            fix="pass a Dataset with one variable per field, or an array with a dim 'variable'",
+        )  # fmt: skip
+    return dataset[names].to_array(VARIABLE).rename(FIELD)
 
 
 def _bare(data: Any) -> Any:

@@ -7,6 +7,7 @@ import xarray as xr
 
 from spdelaw.data._clock import to_numbers
 from spdelaw.data._layout import PATH, PATH_TIME, POINT, TIME
+from spdelaw.domain import VARIABLE, numbered
 from spdelaw.errors import DataError
 
 
@@ -86,8 +87,21 @@ def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     if POINT in fields.dims:
         return _scattered(fields, dims)
     for dim in dims:
-        fields = _sorted(fields, dim)
+        fields = fields if _is_named(fields, dim) else _sorted(fields, dim)
     return fields
+
+
+def _is_named(fields: xr.DataArray, dim: str) -> bool:
+    """Whether the entries are several fields with names, whose order is theirs."""
+    if dim != VARIABLE or dim not in fields.coords or fields[dim].dtype.kind in "iuf":
+        return False
+    names = fields[dim].values.tolist()
+    if fields[dim].dims == (dim,) and len(set(names)) < len(names):
+        raise DataError(
+            f"coordinate '{dim}'", expected="one name per field", got=f"{names}",
+            fix="select each field once",
+        )  # fmt: skip
+    return all(isinstance(name, str) for name in names)
 
 
 def _sorted(fields: xr.DataArray, dim: str) -> xr.DataArray:
@@ -106,6 +120,8 @@ def _sorted(fields: xr.DataArray, dim: str) -> xr.DataArray:
 def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     for dim in dims:
         coordinate = _coordinate(fields, dim)
+        if coordinate.dims == (POINT,) and _is_named(fields, dim):
+            continue
         if coordinate.dims != (POINT,):
             raise DataError(
                 f"coordinate '{dim}'", expected="dims (point,)", got=f"dims {coordinate.dims}",
@@ -113,7 +129,7 @@ def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
             )  # fmt: skip
         values = numeric(dim, coordinate)
         fields = _replaced(fields, dim, xr.Variable(POINT, values, coordinate.attrs))
-    places = np.stack([fields[dim].values for dim in dims], axis=1)
+    places = np.stack([numbered(fields[dim].values) for dim in dims], axis=1)
     unique, counts = np.unique(places, axis=0, return_counts=True)
     if len(unique) < len(places):
         raise DataError(

@@ -8,6 +8,7 @@ is any object, or a lazy one (Dask) that is read where the function runs.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -37,6 +38,11 @@ class Place(abc.ABC):
     #: Whether results that are kept live in the memory of other processes.
     remote = False
 
+    @property
+    @abc.abstractmethod
+    def workers(self) -> int:
+        """How many blocks are worked on at once."""
+
     @abc.abstractmethod
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks."""
@@ -44,6 +50,10 @@ class Place(abc.ABC):
     @abc.abstractmethod
     def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results where they are made; each can be a block of a later pass."""
+
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Within it, a place that goes away is one error whatever noticed it first."""
+        return contextlib.nullcontext()
 
     def tree(self, function: Callable, blocks: Sequence) -> Any:
         """``function(a, b)`` of neighbours until one is left, here."""
@@ -68,6 +78,12 @@ class Here(Place):
     """One after the other, or through the ``map`` of an executor."""
 
     map: Callable = map
+    n_workers: int = 1
+
+    @property
+    def workers(self) -> int:
+        """One, or what the executor has."""
+        return self.n_workers
 
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results in the order of the blocks."""
@@ -103,7 +119,8 @@ def place_of(executor: Any) -> Place:
 
         return Cluster(executor)
     if callable(getattr(executor, "map", None)):
-        return Here(executor.map)
+        # Of the standard library's pools; others say nothing about themselves.
+        return Here(executor.map, int(getattr(executor, "_max_workers", 1)))
     raise InputError(
         "executor",
         expected="None, an executor with a method map, or a Dask Client",

@@ -10,7 +10,7 @@ through a general least squares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ from spdelaw.data._clock import to_dates
 from spdelaw.errors import DataError
 
 Array = np.ndarray
+#: Sums over all blocks of data of a function of the times and values (P, T, M) of one.
+Total = Callable[[Callable[[Array, Array], tuple[Array, ...]]], tuple[Array, ...]]
 
 #: Harmonics of the year that a climatology by day has: twelve months are no finer.
 HARMONICS = 3
@@ -65,30 +67,59 @@ class Climate(NamedTuple):
         """B from values (P, T, M) of all paths; NaN where nothing was seen."""
         if self.anomalies == "dayofyear":
             return regress(self._waves(times), values)
-        coefficients, n_seen = _group_means(self._rows(times), len(self.levels), values)
+        return self._learn_groups(lambda sums: sums(times, values))
+
+    def learn_in_blocks(self, total: Total) -> Array:
+        """The same from sums over blocks of paths and times, so that fields are never whole."""
+        if self.anomalies == "dayofyear":
+            return solve_normal(*total(self._normal_sums))
+        return self._learn_groups(total)
+
+    def _normal_sums(self, times: Array, values: Array) -> tuple[Array, ...]:
+        """``sum D D'`` and ``sum D x`` over what is seen at a point; (K, K, M) and (K, M)."""
+        waves, seen = self._waves(times), ~np.isnan(values)
+        pairs = np.einsum("ti,tj,tm->ijm", waves, waves, seen.sum(0).astype(float), optimize=True)
+        return pairs, waves.T @ np.where(seen, values, 0.0).sum(0)
+
+    def _learn_groups(self, total: Total) -> Array:
+        n_seen, sums, at = total(self._group_sums)
+        coefficients = np.where(n_seen > 0, sums / np.maximum(n_seen, 1), np.nan)
         if len(self.levels) > 1 and n_seen.max(initial=0) < 2:
             raise DataError(
                 "data", expected=f"every {GROUPS[self.anomalies]} more than once",
                 got=f"{len(self.levels)} of them, each once",
                 fix="observe longer, or use anomalies='mean'",
             )  # fmt: skip
-        return self._with_line(times, values, coefficients) if self.detrend else coefficients
+        if not self.detrend:
+            return coefficients
+        t_mean = np.where(n_seen > 0, at / np.maximum(n_seen, 1), np.nan)
+        return self._with_line(total, coefficients, t_mean)
 
-    def _with_line(self, times: Array, values: Array, means: Array) -> Array:
-        rows, t = self._rows(times), self._line(times)
-        seen = ~np.isnan(values)
-        t_mean, _ = _group_means(rows, len(means), np.where(seen, t[:, None], np.nan))
-        dt = np.where(seen, t[:, None] - t_mean[rows], 0.0)
-        dx = np.where(seen, values - means[rows], 0.0)
-        square = (dt**2).sum((0, 1))
-        if not (square > 1e-12 * seen.sum((0, 1))).any():
+    def _group_sums(self, times: Array, values: Array) -> tuple[Array, ...]:
+        """Values seen in each group, their sum and that of their times; (n_groups, M) each."""
+        rows, seen = self._rows(times), ~np.isnan(values)
+        out = np.zeros((3, len(self.levels), values.shape[-1]))
+        np.add.at(out[0], rows, seen.sum(0))
+        np.add.at(out[1], rows, np.where(seen, values, 0.0).sum(0))
+        np.add.at(out[2], rows, seen.sum(0) * self._line(times)[:, None])
+        return tuple(out)
+
+    def _with_line(self, total: Total, means: Array, t_mean: Array) -> Array:
+        def products(times: Array, values: Array) -> tuple[Array, ...]:
+            rows, t, seen = self._rows(times), self._line(times), ~np.isnan(values)
+            dt = np.where(seen, t[:, None] - t_mean[rows], 0.0)
+            dx = np.where(seen, values - means[rows], 0.0)
+            return (dt**2).sum((0, 1)), (dt * dx).sum((0, 1)), seen.sum((0, 1))
+
+        square, product, n_seen = total(products)
+        if not (square > 1e-12 * n_seen).any():
             raise DataError(
                 "data", expected="times that tell climatology and trend apart",
                 got=f"one time for every {GROUPS[self.anomalies]}",
                 fix="leave the trend out, or observe longer",
             )  # fmt: skip
-        slope = (dt * dx).sum((0, 1)) / np.where(square > 0, square, 1.0)
-        return np.vstack([means - slope * t_mean, np.where(seen.any((0, 1)), slope, np.nan)])
+        slope = product / np.where(square > 0, square, 1.0)
+        return np.vstack([means - slope * t_mean, np.where(n_seen > 0, slope, np.nan)])
 
     def _line(self, times: Array) -> Array:
         return (times - self.middle[0]) / self.middle[1]
@@ -138,13 +169,25 @@ def _calendar(times: Array, clock: Mapping[str, Any], part: str) -> Array:
     return np.asarray(getattr(dates.dt, part).values, dtype=float)
 
 
-def _group_means(rows: Array, n_groups: int, values: Array) -> tuple[Array, Array]:
-    """Mean of what was seen in each group, and how much that is; both (n_groups, M)."""
-    seen = ~np.isnan(values)
-    count, total = np.zeros((n_groups, values.shape[-1])), np.zeros((n_groups, values.shape[-1]))
-    np.add.at(count, rows, seen.sum(0))
-    np.add.at(total, rows, np.where(seen, values, 0.0).sum(0))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan), count
+def solve_normal(pairs: Array, product: Array) -> Array:
+    """B from normal equations of each point, (K, K, M) and (K, M); NaN where nothing was seen."""
+    matrices, n = np.moveaxis(pairs, -1, 0), len(pairs)
+    seen = matrices[:, 0, 0] > 0
+    ranks = np.linalg.matrix_rank(matrices[seen], hermitian=True)
+    if (ranks < n).any():
+        raise _undetermined(n, int(ranks.min()), int(matrices[seen][ranks.argmin(), 0, 0]))
+    out = np.full(product.shape, np.nan)
+    out[:, seen] = np.linalg.solve(matrices[seen], product.T[seen][..., None])[..., 0].T
+    return out
+
+
+def _undetermined(n_columns: int, rank: int, n_seen: int) -> DataError:
+    return DataError(
+        "data",
+        expected=f"times that determine {n_columns} coefficients of climatology and trend",
+        got=f"{rank} at a point of {n_seen} values",
+        fix="observe all parts of a year, or use anomalies='mean'",
+    )
 
 
 def regress(design: Array, values: Array) -> Array:
@@ -158,11 +201,7 @@ def regress(design: Array, values: Array) -> Array:
             continue
         found, _, rank, _ = np.linalg.lstsq(rows[seen], table[np.ix_(seen, points)], rcond=None)
         if rank < n_columns:
-            raise DataError(
-                "data", expected=f"times that determine {n_columns} coefficients of climatology "
-                "and trend", got=f"{rank} at a point of {int(seen.sum())} values",
-                fix="observe all parts of a year, or use anomalies='mean'",
-            )  # fmt: skip
+            raise _undetermined(n_columns, int(rank), int(seen.sum()))
         out[:, points] = found
     return out
 
@@ -185,8 +224,16 @@ def deviations(standardise: str | None, left: Array, area: Array) -> Array:
 
     NaN at points that were never seen.
     """
-    n_seen = (~np.isnan(left)).sum((0, 1))
-    square = np.nansum(left**2, (0, 1))
+    return scale_of(standardise, *squares_of(left), area)
+
+
+def squares_of(left: Array) -> tuple[Array, Array]:
+    """Squares of what is left at each point, summed, and how many; (M,) each."""
+    return np.nansum(left**2, (0, 1)), (~np.isnan(left)).sum((0, 1))
+
+
+def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array) -> Array:
+    """`deviations` from sums of squares."""
     if standardise == "point":
         std = np.sqrt(square / np.maximum(n_seen, 1))
         scale = np.where(std > 0, std, 1.0)

@@ -32,10 +32,8 @@ def check_unit(unit: str | None) -> str | None:
     """The unit itself, refused when its length is not fixed."""
     if unit is None or (isinstance(unit, str) and unit in UNITS):
         return unit
-    raise DataError(
-        "time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit),
-        fix='pass time_unit="days"; months and years have no fixed length',
-    )  # fmt: skip
+    fix = 'pass time_unit="days"; months and years have no fixed length'
+    raise DataError("time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit), fix=fix)
 
 
 def unit_step(unit: str | None) -> np.ndarray:
@@ -82,10 +80,9 @@ def _as_variable(times: xr.Variable, values: np.ndarray, attrs: dict[str, str]) 
 def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
     recorded = str(times.attrs.get("units", unit))
     if recorded.split(" since ")[0] != unit:
-        raise DataError(
-            "time_unit", expected=f"the unit on record, {recorded!r}", got=repr(unit),
-            fix="leave time_unit out, or convert the times first",
-        )  # fmt: skip
+        expected = f"the unit on record, {recorded!r}"
+        fix = "leave time_unit out, or convert the times first"
+        raise DataError("time_unit", expected=expected, got=repr(unit), fix=fix)
     return xr.Variable(times.dims, times.values, {**times.attrs, "units": recorded})
 
 
@@ -118,21 +115,19 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     """
     units = str(attrs.get("units", ""))
     if " since " not in units:
-        raise DataError(
-            "time", expected="dates, or numbers with units such as 'days since 2006-04-16'",
-            got=f"units {units!r}" if units else "numbers without units",
-            fix="give the time coordinate dates: data.assign_coords(time=dates)",
-        )  # fmt: skip
+        expected = "dates, or numbers with units such as 'days since 2006-04-16'"
+        got = f"units {units!r}" if units else "numbers without units"
+        fix = "give the time coordinate dates: data.assign_coords(time=dates)"
+        raise DataError("time", expected=expected, got=got, fix=fix)
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
         dates = xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
         return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
     except (ImportError, ValueError, OverflowError) as error:
-        raise DataError(
-            "time", expected="dates that xarray can decode", got=f"{units!r}: {error}",
-            fix="check units and calendar of the time coordinate",
-        ) from error  # fmt: skip
+        expected = "dates that xarray can decode"
+        fix = "check units and calendar of the time coordinate"
+        raise DataError("time", expected=expected, got=f"{units!r}: {error}", fix=fix) from error
 
 
 def _rounded(dates: np.ndarray) -> np.ndarray:
@@ -151,10 +146,8 @@ def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
         values = _like(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
-        raise DataError(
-            "time", expected=f"dates like {origin}", got=f"{values.flat[0]!r}",
-            fix="use one calendar for all times",
-        ) from error  # fmt: skip
+        expected, fix = f"dates like {origin}", "use one calendar for all times"
+        raise DataError("time", expected=expected, got=f"{values.flat[0]!r}", fix=fix) from error
 
 
 def _like(values: np.ndarray, origin: Any) -> np.ndarray:

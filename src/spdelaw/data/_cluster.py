@@ -24,6 +24,16 @@ class Cluster(Place):
     client: Any
     remote = True
 
+    @property
+    def workers(self) -> int:
+        """Threads of all workers that are there now."""
+        with _one_error():
+            return sum(self.client.nthreads().values())
+
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Errors of the cluster as one error."""
+        return _one_error()
+
     def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks: one task per block."""
         futures = self.keep(function, blocks, *parameters)

@@ -83,6 +83,8 @@ def _coordinates(fields: xr.DataArray) -> dict[str, dict[str, Any]]:
 
 def _coordinate(coordinate: xr.DataArray) -> dict[str, Any]:
     values = coordinate.values
+    if values.dtype.kind not in "iuf":  # names of several fields
+        return {"n": values.size, "names": sorted(set(values.tolist()), key=values.tolist().index)}
     spacing = _spacing(values) if coordinate.name in coordinate.dims else None
     return {
         "n": int(np.isfinite(values).sum()),

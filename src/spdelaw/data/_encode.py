@@ -37,10 +37,9 @@ def to_dataset(fields: xr.DataArray | xr.Dataset) -> xr.Dataset:
         return fields
     name = str(fields.name or FIELD)
     if name in fields.coords:
-        raise DataError(
-            "name", expected="another name than those of the coordinates", got=repr(name),
-            fix='rename the fields: data.rename("field")',
-        )  # fmt: skip
+        expected = "another name than those of the coordinates"
+        fix = 'rename the fields: data.rename("field")'
+        raise DataError("name", expected=expected, got=repr(name), fix=fix)
     return fields.to_dataset(name=name)
 
 
@@ -60,10 +59,8 @@ def decode(dataset: xr.Dataset) -> xr.Dataset:
     """Undo ``encode``; files of other programs get plain attributes."""
     version = dataset.attrs.get(FORMAT, VERSION)
     if version != VERSION:
-        raise FileError(
-            f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}",
-            fix="the file is of a newer version: pip install -U spdelaw",
-        )  # fmt: skip
+        fix = "the file is of a newer version: pip install -U spdelaw"
+        raise FileError(f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}", fix=fix)
     coords = {name: _decode(dataset[name].variable) for name in dataset.coords}
     variables = {name: _decode(dataset[name].variable) for name in dataset.data_vars}
     attrs = decode_attrs(dataset.attrs)
@@ -74,10 +71,8 @@ def decode(dataset: xr.Dataset) -> xr.Dataset:
 def _check_name(name: object) -> None:
     if isinstance(name, str) and name and "/" not in name and name[0] not in "._":
         return
-    raise DataError(
-        "name of a variable or dim", expected="text without '/' that starts with a letter",
-        got=repr(name), fix='rename it: data.rename("u")',
-    )  # fmt: skip
+    expected, fix = "text without '/' that starts with a letter", 'rename it: data.rename("u")'
+    raise DataError("name of a variable or dim", expected=expected, got=repr(name), fix=fix)
 
 
 def _encode(name: str, variable: xr.Variable) -> xr.Variable:
@@ -91,10 +86,9 @@ def _encode(name: str, variable: xr.Variable) -> xr.Variable:
         return xr.Variable(variable.dims, variable._data, attrs)
     strings = variable.values
     if strings.dtype.kind not in "UT" and not all(isinstance(s, str) for s in strings.flat):
-        raise DataError(
-            f"variable '{name}'", expected="real numbers or strings", got=f"dtype {strings.dtype}",
-            fix=f'drop it: data.drop_vars("{name}"); for dates in time use as_fields(data)',
-        )  # fmt: skip
+        expected, got = "real numbers or strings", f"dtype {strings.dtype}"
+        fix = f'drop it: data.drop_vars("{name}"); for dates in time use as_fields(data)'
+        raise DataError(f"variable '{name}'", expected=expected, got=got, fix=fix)
     attrs[STRINGS] = json.dumps(strings.ravel().tolist())
     return xr.Variable(variable.dims, np.arange(strings.size).reshape(strings.shape), attrs)
 
@@ -146,8 +140,7 @@ def _plain(owner: str, name: object, value: Any) -> Any:
             return [_plain(owner, name, entry) for entry in value]
         if isinstance(value, dict):
             return {key: _plain(owner, key, entry) for key, entry in value.items()}
-    raise DataError(
-        f"attribute {name!r} of '{owner}'", expected="text, numbers, lists or dicts of them",
-        got=f"{type(name).__name__} -> {type(value).__name__}",
-        fix=f"store text instead, such as str(value), or remove it: attrs.pop({name!r})",
-    )  # fmt: skip
+    expected = "text, numbers, lists or dicts of them"
+    got = f"{type(name).__name__} -> {type(value).__name__}"
+    fix = f"store text instead, such as str(value), or remove it: attrs.pop({name!r})"
+    raise DataError(f"attribute {name!r} of '{owner}'", expected=expected, got=got, fix=fix)

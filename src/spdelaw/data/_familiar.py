@@ -172,10 +172,9 @@ def _flat(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """A curvilinear grid as scattered points, with their indices to go back by."""
     axes = [str(d) for d in array[dims[0]].dims]
     if set(axes) & {PATH, TIME}:
-        raise DataError(
-            f"coordinate '{dims[0]}'", expected="places that do not change with time or path",
-            got=f"dims {tuple(axes)}", fix="a moving observer has no fixed points: bin its values",
-        )  # fmt: skip
+        expected, got = "places that do not change with time or path", f"dims {tuple(axes)}"
+        fix = "a moving observer has no fixed points: bin its values"
+        raise DataError(f"coordinate '{dims[0]}'", expected=expected, got=got, fix=fix)
     known: dict[str, Any] = {d: _index(array, d, dims) for d in axes}
     array = array.assign_coords(known).stack({POINT: axes}, create_index=False)
     somewhere = np.all([np.isfinite(array[d].values) for d in dims], axis=0)

@@ -74,10 +74,8 @@ def read(
     source, names = checked_path(path), None if dims is None else check_dims(dims)
     form = _format(source)
     if lazy and form is not _zarr:
-        raise InputError(
-            "lazy", expected="a Zarr directory", got=str(source),
-            fix='write(fields, "fields.zarr") once, then read that lazily',
-        )  # fmt: skip
+        fix = 'write(fields, "fields.zarr") once, then read that lazily'
+        raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
     with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
@@ -181,10 +179,8 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
     target = checked_path(path)
     form = _format(target)
     if not overwrite and target.exists():
-        raise FileError(
-            str(target), expected="a free name", got="an existing file",
-            fix="pass overwrite=True or choose another name",
-        )  # fmt: skip
+        fix = "pass overwrite=True or choose another name"
+        raise FileError(str(target), expected="a free name", got="an existing file", fix=fix)
     if form is _zarr:
         _zarr.check_replaceable(target)
     dataset = encode(to_dataset(_checked(fields)))
@@ -196,9 +192,8 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
 def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
     if isinstance(fields, xr.Dataset):
         if not fields.data_vars:
-            raise DataError(
-                "Dataset", expected="at least one variable", got="none", fix="add the fields"
-            )
+            expected = "at least one variable"
+            raise DataError("Dataset", expected=expected, got="none", fix="add the fields")
         return fields
     fields = canonical(fields)
     check_values(fields)

@@ -34,23 +34,17 @@ def refuse_foreign(path: str | Path, written: Written) -> None:
     target = Path(os.path.realpath(path))
     if not target.is_dir():
         if target.exists():
-            raise FileError(
-                str(path),
-                expected="the name of a directory",
-                got="a file",
-                fix="choose another name",
-            )
+            expected = "the name of a directory"
+            raise FileError(str(path), expected=expected, got="a file", fix="choose another name")
         return
     with as_file_error(path):
         foreign = _foreign(target, written)
     if foreign:
         more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
-        raise FileError(
-            str(path),
-            expected="a free name, or a directory that holds only what spdelaw wrote",
-            got=f"something else in it: {', '.join(foreign[:_NAMED])}{more}",
-            fix="choose another name, or move it elsewhere; nothing was deleted",
-        )
+        expected = "a free name, or a directory that holds only what spdelaw wrote"
+        got = f"something else in it: {', '.join(foreign[:_NAMED])}{more}"
+        fix = "choose another name, or move it elsewhere; nothing was deleted"
+        raise FileError(str(path), expected=expected, got=got, fix=fix)
 
 
 def _foreign(directory: Path, written: Written) -> list[str]:
@@ -76,7 +70,6 @@ def as_file_error(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FileError(
-            str(path), expected="a place that can be written", got=f"{error.strerror or error}",
-            fix="check permissions and free space of the folder",
-        ) from error  # fmt: skip
+        expected, got = "a place that can be written", f"{error.strerror or error}"
+        fix = "check permissions and free space of the folder"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error

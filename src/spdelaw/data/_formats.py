@@ -28,11 +28,9 @@ def unreadable(path: Path, readable: tuple[str, ...]) -> FileError:
     """That a format is not read, with the line that converts the file."""
     name = format_of(path)
     article = "an" if name == "Excel" else "a"
-    return FileError(
-        str(path), expected=f"a file {', '.join(readable)}",
-        got=f"{article} {name} file" if name else f"the suffix {path.suffix!r}",
-        fix=conversion(path, name) if name else "convert it to NetCDF, or to a table of columns",
-    )  # fmt: skip
+    got = f"{article} {name} file" if name else f"the suffix {path.suffix!r}"
+    fix = conversion(path, name) if name else "convert it to NetCDF, or to a table of columns"
+    return FileError(str(path), expected=f"a file {', '.join(readable)}", got=got, fix=fix)
 
 
 def format_of(path: Path) -> str | None:

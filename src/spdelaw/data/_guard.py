@@ -16,9 +16,8 @@ def checked_path(path: str | Path) -> Path:
     try:
         return Path(path)
     except TypeError as error:
-        raise FileError(
-            "path", expected="the name of a file", got=repr(path), fix='pass "fields.nc"'
-        ) from error
+        expected, fix = "the name of a file", 'pass "fields.nc"'
+        raise FileError("path", expected=expected, got=repr(path), fix=fix) from error
 
 
 @contextmanager
@@ -29,10 +28,8 @@ def undisturbed(path: Path) -> Iterator[None]:
     before = path.stat().st_ino if path.is_dir() else None
     yield
     if before is not None and path.stat().st_ino != before:
-        raise FileError(
-            str(path), expected="the same directory throughout",
-            got="a new one in its place while it was read", fix="read it again",
-        )  # fmt: skip
+        expected, got = "the same directory throughout", "a new one in its place while it was read"
+        raise FileError(str(path), expected=expected, got=got, fix="read it again")
 
 
 @contextmanager
@@ -43,15 +40,12 @@ def reading(path: Path) -> Iterator[None]:
     except SpdeLawError:
         raise
     except FileNotFoundError as error:
-        raise FileError(
-            str(path), expected="a file", got="none of this name",
-            fix=f"check the name; the folder is {path.absolute().parent}",
-        ) from error  # fmt: skip
+        fix = f"check the name; the folder is {path.absolute().parent}"
+        raise FileError(str(path), expected="a file", got="none of this name", fix=fix) from error
     except Exception as error:  # damaged files make the libraries raise almost anything
-        raise FileError(
-            str(path), expected="a readable file", got=f"{type(error).__name__}: {_line(error)}",
-            fix="restore it from a backup or write it again",
-        ) from error  # fmt: skip
+        got = f"{type(error).__name__}: {_line(error)}"
+        fix = "restore it from a backup or write it again"
+        raise FileError(str(path), expected="a readable file", got=got, fix=fix) from error
 
 
 @contextmanager
@@ -62,11 +56,9 @@ def writing(path: Path) -> Iterator[None]:
     except SpdeLawError:
         raise
     except Exception as error:  # disk full, quota, refused names: all end here
-        raise FileError(
-            str(path), expected="a place that can be written",
-            got=f"{type(error).__name__}: {_line(error)}",
-            fix="check free space and permissions; the old file, if any, is untouched",
-        ) from error  # fmt: skip
+        expected, got = "a place that can be written", f"{type(error).__name__}: {_line(error)}"
+        fix = "check free space and permissions; the old file, if any, is untouched"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
 def _line(error: Exception) -> str:

@@ -78,10 +78,9 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
     if variable is not None:
         if variable in names:
             return variable
-        raise DataError(
-            "variable", expected=f"one of {', '.join(names)}", got=repr(variable),
-            fix=f"pass --variable {names[0]}" if names else "check the file",
-        )  # fmt: skip
+        expected = f"one of {', '.join(names)}"
+        fix = f"pass --variable {names[0]}" if names else "check the file"
+        raise DataError("variable", expected=expected, got=repr(variable), fix=fix)
     bounds = {str(c.attrs.get("bounds")) for c in dataset.variables.values()}
     fields = [
         name for name in names
@@ -107,10 +106,8 @@ def time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str],
     """The dim of time, those of paths, names to change, and what to say."""
     time = _clock_dim(array)
     if time is None:
-        raise DataError(
-            f"variable '{array.name}'", expected="a dim of time", got=f"dims {tuple(array.dims)}",
-            fix='name it "time", or give it the attribute axis="T"',
-        )  # fmt: skip
+        got, fix = f"dims {tuple(array.dims)}", 'name it "time", or give it the attribute axis="T"'
+        raise DataError(f"variable '{array.name}'", expected="a dim of time", got=got, fix=fix)
     lead = dim_that(array, is_lead) is not None
     rest = [str(d) for d in array.dims if d != time]
     paths = [d for d in rest if is_path(array, d) or is_start(array, d)]
@@ -130,10 +127,9 @@ def _space_names(
     """Old to new names of the spatial dims, dims to average over, and why."""
     if along is not None:
         if along not in space:
-            raise DataError(
-                "along", expected=f"one of {', '.join(space)}", got=repr(along),
-                fix=f"pass --along {space[0]}" if space else "check the dims of the variable",
-            )  # fmt: skip
+            expected = f"one of {', '.join(space)}"
+            fix = f"pass --along {space[0]}" if space else "check the dims of the variable"
+            raise DataError("along", expected=expected, got=repr(along), fix=fix)
         return {along: "x"}, [d for d in space if d != along], []
     places = scattered_places(array, space)
     if places is not None and len(dims) > 1:

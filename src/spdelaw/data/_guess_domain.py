@@ -79,10 +79,9 @@ def _largest_gap(lon: np.ndarray) -> float:
 def guess_boundary(fields: xr.DataArray) -> Side:
     """Boundary, bounds and reason for fields (path, time, x) on an interval."""
     if fields["x"].size < 2:
-        raise DataError(
-            "coordinate 'x'", expected="at least two points", got=str(fields["x"].size),
-            fix="a single point has no space; use a time-series model",
-        )  # fmt: skip
+        expected = "at least two points"
+        fix = "a single point has no space; use a time-series model"
+        raise DataError("coordinate 'x'", expected=expected, got=str(fields["x"].size), fix=fix)
     return guess_side(fields, "x")
 
 
@@ -91,10 +90,9 @@ def guess_side(fields: xr.DataArray, dim: str) -> Side:
     x = np.sort(np.asarray(fields[dim].values, dtype=float))
     ends = (float(x[0]), float(x[-1]))
     if ends[0] == ends[1]:
-        raise DataError(
-            f"coordinate '{dim}'", expected="points that differ in it", got=f"{ends[0]:g} only",
-            fix="a law in space needs places that differ; take fewer dims, or a time-series model",
-        )  # fmt: skip
+        expected = "points that differ in it"
+        fix = "a law in space needs places that differ; take fewer dims, or a time-series model"
+        raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{ends[0]:g} only", fix=fix)
     if dim not in fields.dims:
         return Side("neumann", ends, "neumann, because points are scattered: free at the edge")
     step = float(np.median(np.diff(x)))

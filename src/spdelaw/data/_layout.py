@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import xarray as xr
 
+from spdelaw.domain import VARIABLE
 from spdelaw.errors import DataError
 
 PATH = "path"
@@ -96,6 +97,8 @@ def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
 
 def _missing_dim(array: xr.DataArray, dim: str) -> str:
     left = [str(d) for d in array.dims if d not in (PATH, TIME)]
+    if dim == VARIABLE:
+        return "pass a Dataset with one variable per field, or xr.concat([u, v], 'variable')"
     if dim == POINT or not left:
         return "check which variable was chosen, and its dims"
     if dim == TIME:
@@ -109,6 +112,8 @@ def _missing_dim(array: xr.DataArray, dim: str) -> str:
 def _advice(array: xr.DataArray, dim: str) -> str:
     if array.sizes[dim] == 1:
         return f'remove it with data.squeeze("{dim}")'
+    if dim == VARIABLE:
+        return "fit several fields with terms by field, or on sl.Fields(domain); one: data.sel(...)"
     told = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
     told += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:

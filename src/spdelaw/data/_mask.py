@@ -95,12 +95,9 @@ def _box(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[slice, ...]:
 
 def _check(pattern: str, fraction: float) -> None:
     if pattern not in PATTERNS:
-        raise InputError(
-            "pattern", expected=f"one of {', '.join(PATTERNS)}", got=repr(pattern),
-            fix='pass pattern="random"',
-        )  # fmt: skip
+        expected, fix = f"one of {', '.join(PATTERNS)}", 'pass pattern="random"'
+        raise InputError("pattern", expected=expected, got=repr(pattern), fix=fix)
     number = isinstance(fraction, int | float | np.number) and not isinstance(fraction, bool)
     if not number or not 0 <= fraction < 1:
-        raise InputError(
-            "fraction", expected="a number in [0, 1)", got=repr(fraction), fix="pass fraction=0.3"
-        )
+        expected = "a number in [0, 1)"
+        raise InputError("fraction", expected=expected, got=repr(fraction), fix="pass fraction=0.3")

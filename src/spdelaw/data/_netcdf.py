@@ -64,11 +64,9 @@ def _engine(path: Path) -> str:
         return "scipy"
     if format_of(path) is not None:
         raise unreadable(path, SUFFIXES)
-    raise FileError(
-        str(path), expected="a NetCDF file",
-        got=f"a file that starts with {start!r}" if start else "an empty file",
-        fix="a table of columns is a .csv; anything else has to be converted to NetCDF",
-    )  # fmt: skip
+    got = f"a file that starts with {start!r}" if start else "an empty file"
+    fix = "a table of columns is a .csv; anything else has to be converted to NetCDF"
+    raise FileError(str(path), expected="a NetCDF file", got=got, fix=fix)
 
 
 def _check_superblock(path: Path) -> None:
@@ -87,10 +85,8 @@ def _check_superblock(path: Path) -> None:
         int.from_bytes(head[at : at + 8], "little") for at in range(start, start + 32, 8)
     )
     if base != 0 or end > size or driver != 2**64 - 1:
-        raise FileError(
-            str(path), expected="the start of an HDF5 file", got="addresses that lead nowhere",
-            fix="restore it from a backup or write it again",
-        )  # fmt: skip
+        got, fix = "addresses that lead nowhere", "restore it from a backup or write it again"
+        raise FileError(str(path), expected="the start of an HDF5 file", got=got, fix=fix)
 
 
 def _try_hdf5(path: Path) -> None:

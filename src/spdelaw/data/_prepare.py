@@ -21,10 +21,12 @@ import scipy
 import xarray as xr
 
 from spdelaw.data._climate import Climate, climate_of, deviations
+from spdelaw.data._climate_blocks import apply_in_blocks, learn_in_blocks
 from spdelaw.data._clock import on_clock
 from spdelaw.data._contract import as_fields
 from spdelaw.data._reduce import cell_areas, reduce_field
 from spdelaw.data._suspect import check_plausible
+from spdelaw.data._value_noise import OBSERVATION_STD, check_not_averaged
 from spdelaw.domain import places_of_fields
 from spdelaw.errors import DataError, InputError
 
@@ -123,6 +125,7 @@ class Preparation:
 
     def reduce(self, data: Any) -> Any:
         """Raw data without fills, selected, averaged, renamed and coarsened."""
+        check_not_averaged(data, bool(self.average or self.coarsen))
         return reduce_field(
             data, self.variable, self.select, self.average, self.rename, self.coarsen, self.missing
         )
@@ -130,7 +133,8 @@ class Preparation:
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
         fields = as_fields(self.reduce(data), dims=dims, time_unit=self.time_unit)
-        check_plausible(fields)
+        if fields.chunks is None:
+            check_plausible(fields)
         return learn_map(self, fields, dims)
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,7 +197,12 @@ class Prepared:
         if not self.how.is_affine:
             return fields
         places = places_of_fields(fields, dims)
+        if fields.chunks is not None:
+            return apply_in_blocks(fields, places, self.affine)
         offset, scale = map(places.unflatten, self.affine(fields["time"].values, places.points))
+        if OBSERVATION_STD in fields.coords:
+            std = fields[OBSERVATION_STD] / xr.DataArray(scale, dims=places.dims)
+            fields = fields.assign_coords({OBSERVATION_STD: std})
         return fields.copy(data=(fields.values - offset) / scale)
 
     def align(self, fields: xr.DataArray) -> xr.DataArray:
@@ -244,9 +253,13 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
     if "path_time" in fields.coords:
         raise _no_common_clock()
     climate = climate_of(how.anomalies, how.detrend, times, clock)
-    values = places.flatten(np.asarray(fields.values))
-    coefficients, area = climate.learn(times, values), cell_areas(fields, places)
-    scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
+    area = cell_areas(fields, places)
+    if fields.chunks is None:
+        values = places.flatten(np.asarray(fields.values))
+        coefficients = climate.learn(times, values)
+        scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
+    else:
+        coefficients, scale = learn_in_blocks(climate, how.standardise, fields, places, area)
     if how.area_weights:
         scale = scale / np.sqrt(area.clip(min=SMALLEST_AREA))
     found = (coefficients, scale, places.points, clock, climate.middle, climate.levels)

@@ -52,10 +52,9 @@ def _time_of(dataset: xr.Dataset, rows: str) -> str:
     names = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
     found = [name for name in names if is_time(dataset, name)]
     if not found:
-        raise DataError(
-            "time", expected=f"a variable of times along {rows}", got=f"{', '.join(names)}",
-            fix='give it the attribute standard_name="time"',
-        )  # fmt: skip
+        expected = f"a variable of times along {rows}"
+        fix = 'give it the attribute standard_name="time"'
+        raise DataError("time", expected=expected, got=f"{', '.join(names)}", fix=fix)
     return found[0]
 
 
@@ -63,8 +62,6 @@ def _refuse_twice(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
     cells, counts = np.unique(which * n_times + when, return_counts=True)
     if counts.max(initial=1) > 1:
         again = int(cells[np.argmax(counts > 1)])
-        raise DataError(
-            "data", expected="one value per station and time",
-            got=f"{int((counts > 1).sum())} that repeat, the first at station {again // n_times}",
-            fix="average them before",
-        )  # fmt: skip
+        expected = "one value per station and time"
+        got = f"{int((counts > 1).sum())} that repeat, the first at station {again // n_times}"
+        raise DataError("data", expected=expected, got=got, fix="average them before")

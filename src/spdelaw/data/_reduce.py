@@ -51,10 +51,9 @@ def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
         return select_variable(with_places(data), variable, tuple(dims) or ("x",))
     if isinstance(data, xr.DataArray):
         return data
-    raise DataError(
-        "data", expected="a DataArray or Dataset, whose dims have names", got=type(data).__name__,
-        fix="make it one with sl.as_fields(data, times=..., points=...)",
-    )  # fmt: skip
+    expected = "a DataArray or Dataset, whose dims have names"
+    fix = "make it one with sl.as_fields(data, times=..., points=...)"
+    raise DataError("data", expected=expected, got=type(data).__name__, fix=fix)
 
 
 def _named(
@@ -68,19 +67,15 @@ def _named(
         if name in known:
             return name
     near = difflib.get_close_matches(dim, known, 1)
-    raise DataError(
-        f"dim '{dim}'", expected=f"one of {', '.join(known)}", got=repr(dim),
-        fix=f"did you mean {near[0]}?" if near else "name dims of the data",
-    )  # fmt: skip
+    fix = f"did you mean {near[0]}?" if near else "name dims of the data"
+    raise DataError(f"dim '{dim}'", expected=f"one of {', '.join(known)}", got=repr(dim), fix=fix)
 
 
 def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
     """Where a coordinate lies in a range; one number takes the nearest entry."""
     if name not in array.coords:
-        raise DataError(
-            f"dim '{name}'", expected="a coordinate to select by", got="none",
-            fix=f"data.assign_coords({name}=values)",
-        )  # fmt: skip
+        fix = f"data.assign_coords({name}=values)"
+        raise DataError(f"dim '{name}'", expected="a coordinate to select by", got="none", fix=fix)
     low, high = min(low, high), max(low, high)
     if is_longitude(array, name) and high - low < 360:
         array = _around(array, name, low, high)
@@ -89,10 +84,9 @@ def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.Data
         low = high = float(x.flat[np.abs(x - low).argmin()])
     kept = (x >= low) & (x <= high)
     if not kept.any():
-        raise DataError(
-            f"select '{name}'", expected=f"a range within {np.min(x):g} to {np.max(x):g}",
-            got=f"{low:g} to {high:g}", fix="check the units and the sign of the coordinate",
-        )  # fmt: skip
+        expected = f"a range within {np.min(x):g} to {np.max(x):g}"
+        fix = "check the units and the sign of the coordinate"
+        raise DataError(f"select '{name}'", expected=expected, got=f"{low:g} to {high:g}", fix=fix)
     if x.ndim == 1:
         return array.isel({array[name].dims[0]: np.flatnonzero(kept)})
     return array.where(array[name].copy(data=kept), drop=True)
@@ -112,9 +106,8 @@ def _around(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataA
 def _mean(array: xr.DataArray, dim: str) -> xr.DataArray:
     """Mean over a dim, by area where it is a latitude: a cell is as wide as its cosine."""
     if dim in (TIME, "path"):
-        raise InputError(
-            "average", expected="spatial dims", got=repr(dim), fix="leave it out of average"
-        )
+        fix = "leave it out of average"
+        raise InputError("average", expected="spatial dims", got=repr(dim), fix=fix)
     if not is_latitude(array, dim):
         return array.mean(dim, keep_attrs=True)
     return array.weighted(_widths(array, dim)).mean(dim, keep_attrs=True)
@@ -141,10 +134,8 @@ def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
     for dim, size in sizes.items():
         n = array.sizes[dim]
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= n:
-            raise InputError(
-                f"coarsen '{dim}'", expected=f"an integer from 1 to {n}", got=repr(size),
-                fix=f"coarsen={{{dim!r}: 2}}",
-            )  # fmt: skip
+            expected, fix = f"an integer from 1 to {n}", f"coarsen={{{dim!r}: 2}}"
+            raise InputError(f"coarsen '{dim}'", expected=expected, got=repr(size), fix=fix)
     blocks = {dim: size for dim, size in sizes.items() if size > 1}
     if not blocks:
         return array

@@ -25,9 +25,8 @@ def refuse_special(path: Path) -> None:
     except OSError:
         return  # nothing there, or out of reach: whoever opens it says so
     if kind is not None:
-        raise FileError(
-            str(path), expected="a regular file", got=kind, fix="copy its content into a file"
-        )
+        fix = "copy its content into a file"
+        raise FileError(str(path), expected="a regular file", got=kind, fix=fix)
 
 
 def refuse_special_in(directory: Path) -> None:
@@ -48,7 +47,5 @@ def read_regular(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise FileError(
-            str(path), expected="JSON of a few levels", got="lists or dicts nested without end",
-            fix="write it again",
-        ) from error  # fmt: skip
+        expected, got = "JSON of a few levels", "lists or dicts nested without end"
+        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error

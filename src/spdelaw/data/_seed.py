@@ -14,8 +14,6 @@ def generator(seed: Seed) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(
-            "seed", expected="a non-negative integer or a numpy Generator", got=repr(seed),
-            fix="pass seed=0",
-        )  # fmt: skip
+        expected = "a non-negative integer or a numpy Generator"
+        raise InputError("seed", expected=expected, got=repr(seed), fix="pass seed=0")
     return np.random.default_rng(seed)

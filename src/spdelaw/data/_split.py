@@ -51,9 +51,8 @@ def split(
     """
     weights = _check_fractions(fractions)
     if along not in (PATH, TIME):
-        raise InputError(
-            "along", expected='"path" or "time"', got=repr(along), fix='pass along="path"'
-        )
+        fix = 'pass along="path"'
+        raise InputError("along", expected='"path" or "time"', got=repr(along), fix=fix)
     fields = canonical(fields)
     _check_enough(fields, along, len(weights))
     n = fields.sizes[along]
@@ -82,10 +81,8 @@ def _check_fractions(fractions: Sequence[float]) -> np.ndarray:
         weights = np.empty(0)
     fine = weights.ndim == 1 and weights.size > 0 and bool(np.all(weights > 0))
     if not fine or abs(weights.sum() - 1) > 1e-9:
-        raise InputError(
-            "fractions", expected="positive numbers that sum to 1", got=repr(fractions),
-            fix="pass fractions=(0.7, 0.15, 0.15)",
-        )  # fmt: skip
+        expected, fix = "positive numbers that sum to 1", "pass fractions=(0.7, 0.15, 0.15)"
+        raise InputError("fractions", expected=expected, got=repr(fractions), fix=fix)
     return weights
 
 
@@ -94,7 +91,6 @@ def _check_enough(fields: xr.DataArray, along: str, parts: int) -> None:
     if n >= parts:
         return
     in_time = 'split in time: split(fields, fractions, along="time")'
-    raise DataError(
-        f"dim '{along}'", expected=f"at least {parts} entries for {parts} parts", got=f"{n}",
-        fix=in_time if along == PATH else "ask for fewer parts",
-    )  # fmt: skip
+    expected = f"at least {parts} entries for {parts} parts"
+    fix = in_time if along == PATH else "ask for fewer parts"
+    raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)

@@ -59,10 +59,9 @@ def stack(
 def _check_list(paths: Any) -> list[xr.DataArray]:
     fine = not isinstance(paths, xr.DataArray) and isinstance(paths, Sequence) and len(paths) > 0
     if not fine or not all(isinstance(path, xr.DataArray) for path in paths):
-        raise DataError(
-            "paths", expected="a list of DataArrays, one per path", got=type(paths).__name__,
-            fix="fields that are one array already go to as_fields",
-        )  # fmt: skip
+        expected = "a list of DataArrays, one per path"
+        fix = "fields that are one array already go to as_fields"
+        raise DataError("paths", expected=expected, got=type(paths).__name__, fix=fix)
     return list(paths)
 
 
@@ -79,11 +78,10 @@ def _single(
             expected=error.expected, got=error.got, fix=error.fix,
         ) from error  # fmt: skip
     if one.sizes[PATH] != 1 or PATH_TIME in one.coords:
-        raise DataError(
-            f"paths[{position}]", expected="one path with its times in 'time'",
-            got=f"{one.sizes[PATH]} paths" + (" with path_time" if PATH_TIME in one.coords else ""),
-            fix='for arrays of several paths: xarray.concat(arrays, "path")',
-        )  # fmt: skip
+        expected = "one path with its times in 'time'"
+        got = f"{one.sizes[PATH]} paths" + (" with path_time" if PATH_TIME in one.coords else "")
+        fix = 'for arrays of several paths: xarray.concat(arrays, "path")'
+        raise DataError(f"paths[{position}]", expected=expected, got=got, fix=fix)
     return one.assign_coords({TIME: path[TIME].sortby(TIME).variable}) if dated else one
 
 
@@ -92,11 +90,10 @@ def _on_one_clock(singles: list[xr.DataArray], unit: str | None) -> list[xr.Data
     dated = {is_date(time) for time in times}
     units = {str(time.attrs.get("units")) for time in times}
     if len(dated) > 1 or (dated == {False} and len(units) > 1):
-        raise DataError(
-            "coordinate 'time'", expected="times of one kind in all paths",
-            got="dates and numbers" if len(dated) > 1 else f"units {', '.join(sorted(units))}",
-            fix="convert the times of all paths to the same unit first",
-        )  # fmt: skip
+        expected = "times of one kind in all paths"
+        got = "dates and numbers" if len(dated) > 1 else f"units {', '.join(sorted(units))}"
+        fix = "convert the times of all paths to the same unit first"
+        raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
     if dated == {True}:
         origin = min(earliest(time) for time in times)
         times = [to_numbers(time, unit, origin) for time in times]

@@ -26,6 +26,7 @@ class Survey(NamedTuple):
         least: fewest values of a row that has any.
         change: largest range over time of a path at a point.
         largest: largest absolute value.
+        rows: whether any path sees anything at a time, (T,).
     """
 
     size: int
@@ -36,6 +37,7 @@ class Survey(NamedTuple):
     least: int
     change: float
     largest: float
+    rows: Array
 
     @property
     def seen(self) -> Array:
@@ -52,6 +54,13 @@ class Survey(NamedTuple):
             missing=self.missing - rows * unseen,
             times_seen=self.times_seen[self.seen],
             total=self.total[self.seen],
+        )
+
+    def at_times(self, keep: Array, n_paths: int) -> Survey:
+        """Survey of the same data without times at which nothing is seen."""
+        values = int((~keep).sum()) * n_paths * len(self.seen)
+        return self._replace(
+            size=self.size - values, missing=self.missing - values, rows=self.rows[keep]
         )
 
     @property
@@ -83,6 +92,7 @@ def look(piece: Array) -> Looked:
         int(some.min()) if some.size else piece.shape[-1],
         0.0,
         float(np.abs(filled).max()),
+        per_row.any(0),
     )
     return Looked(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
 
@@ -93,9 +103,10 @@ def in_time(parts: Sequence[Looked]) -> Survey:
     least = np.fmin.reduce([part.least for part in parts])
     span = most - least
     change = float(np.nanmax(span)) if not np.isnan(span).all() else 0.0
-    total = parts[0].survey
+    rows = np.concatenate([part.survey.rows for part in parts])
+    total = parts[0].survey._replace(rows=rows)
     for part in parts[1:]:
-        total = of_both(total, part.survey)
+        total = of_both(total, part.survey._replace(rows=rows))
     return total._replace(change=change)
 
 
@@ -110,4 +121,5 @@ def of_both(a: Survey, b: Survey) -> Survey:
         min(a.least, b.least),
         max(a.change, b.change),
         max(a.largest, b.largest),
+        a.rows | b.rows,
     )

@@ -34,11 +34,9 @@ def times_of(column: pd.Series) -> np.ndarray:
 def refuse_missing(column: pd.Series, wrong: np.ndarray) -> None:
     """`DataError` where rows lack what they need."""
     if wrong.any():
-        raise DataError(
-            f"column '{column.name}'", expected="a value in each row",
-            got=f"none in {int(wrong.sum())} rows, the first is row {int(np.argmax(wrong)) + 1}",
-            fix="fill it in",
-        )  # fmt: skip
+        expected = "a value in each row"
+        got = f"none in {int(wrong.sum())} rows, the first is row {int(np.argmax(wrong)) + 1}"
+        raise DataError(f"column '{column.name}'", expected=expected, got=got, fix="fill it in")
 
 
 def _days(values: np.ndarray) -> np.ndarray | None:
@@ -69,11 +67,10 @@ def _dates(column: pd.Series) -> pd.Series:
         )  # fmt: skip
     if not ways:
         at = int(np.argmax(wrong))
-        raise DataError(
-            f"column '{column.name}'", expected="dates such as 1990-01-31, or numbers",
-            got=f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more",
-            fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)",
-        )  # fmt: skip
+        expected = "dates such as 1990-01-31, or numbers"
+        got = f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more"
+        fix = f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)"
+        raise DataError(f"column '{column.name}'", expected=expected, got=got, fix=fix)
     return next(iter(ways.values()))
 
 

@@ -90,10 +90,9 @@ def _refuse_pickle(path: Path) -> None:
         for name in {".zarray", "zarr.json"}.intersection(names):
             with open(Path(folder, name), encoding="utf-8") as file:
                 if _mentions_pickle(json.load(file)):
-                    raise FileError(
-                        str(path), expected="arrays of numbers", got="pickled objects",
-                        fix="they can run code when read: convert them where they come from",
-                    )  # fmt: skip
+                    expected = "arrays of numbers"
+                    fix = "they can run code when read: convert them where they come from"
+                    raise FileError(str(path), expected=expected, got="pickled objects", fix=fix)
 
 
 def _mentions_pickle(node: Any) -> bool:

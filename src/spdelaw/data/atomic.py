@@ -60,9 +60,8 @@ def replace_file(path: str | Path) -> Iterator[Path]:
     """
     target = _prepare(path)
     if target.is_dir():
-        raise FileError(
-            str(path), expected="the name of a file", got="a directory", fix="choose another name"
-        )
+        fix = "choose another name"
+        raise FileError(str(path), expected="the name of a file", got="a directory", fix=fix)
     with _sibling(target, _NEW) as new:
         try:
             yield new
@@ -143,10 +142,8 @@ def recover_directory(path: str | Path) -> None:
 def _prepare(path: str | Path) -> Path:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileError(
-            str(path), expected="an existing folder to write to", got=f"no folder {target.parent}",
-            fix=f"mkdir -p {target.parent}",
-        )  # fmt: skip
+        expected, got = "an existing folder to write to", f"no folder {target.parent}"
+        raise FileError(str(path), expected=expected, got=got, fix=f"mkdir -p {target.parent}")
     recover_directory(target)
     for sibling in [*_siblings(target, _NEW), *_siblings(target, _OLD)]:
         if _is_abandoned(sibling):

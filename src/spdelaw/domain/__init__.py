@@ -11,12 +11,13 @@ from spdelaw.domain._box import Box
 from spdelaw.domain._derivatives import gradients
 from spdelaw.domain._disk import Disk
 from spdelaw.domain._empirical import Empirical
+from spdelaw.domain._fields import Fields
 from spdelaw.domain._graph import Graph
 from spdelaw.domain._interval import Boundary, Interval
 from spdelaw.domain._line import Line
 from spdelaw.domain._mesh import Mesh
 from spdelaw.domain._notebook import table_html
-from spdelaw.domain._places import Places, places_of_fields
+from spdelaw.domain._places import VARIABLE, Places, numbered, places_of_fields
 from spdelaw.domain._plane import Plane
 from spdelaw.domain._plugins import find_domain
 from spdelaw.domain._products import Multiplied, Products
@@ -27,12 +28,14 @@ from spdelaw.errors import DomainError
 
 __all__ = [
     "DOMAINS",
+    "VARIABLE",
     "AbstractDomain",
     "Analysis",
     "Boundary",
     "Box",
     "Disk",
     "Empirical",
+    "Fields",
     "Graph",
     "Interval",
     "Line",
@@ -45,13 +48,15 @@ __all__ = [
     "Turn",
     "from_dict",
     "gradients",
+    "numbered",
     "places_of_fields",
     "table_html",
 ]
 
 #: Domains by the name under which files and the shell know them.
 DOMAINS: dict[str, type[AbstractDomain]] = {
-    cls.name: cls for cls in (Interval, Line, Box, Plane, Disk, Sphere, Mesh, Graph, Empirical)
+    cls.name: cls
+    for cls in (Interval, Line, Box, Plane, Disk, Sphere, Mesh, Graph, Empirical, Fields)
 }
 
 

@@ -52,9 +52,8 @@ def analyse_values(
 ) -> Analysis:
     """Weighted least-squares coefficients of ``values`` (..., n_points)."""
     if method not in ("auto", "dense", "fast"):
-        raise DomainError(
-            "method", expected="'auto', 'dense' or 'fast'", got=repr(method), fix="use 'auto'"
-        )
+        expected = "'auto', 'dense' or 'fast'"
+        raise DomainError("method", expected=expected, got=repr(method), fix="use 'auto'")
     values = _as_real(values)
     observed = np.isfinite(values)
     complete = bool(observed.all())
@@ -83,15 +82,12 @@ def _worth(method: str, n_modes: int) -> bool:
 def _as_real(values: Array) -> Array:
     values = np.asarray(values)
     if values.dtype.kind not in "fiu":
-        raise DomainError(
-            "fields", expected="real numbers", got=f"dtype {values.dtype}", fix="cast to float64"
-        )
+        got = f"dtype {values.dtype}"
+        raise DomainError("fields", expected="real numbers", got=got, fix="cast to float64")
     values = np.asarray(values, dtype=float)
     if np.isinf(values).any():
-        raise DomainError(
-            "fields", expected="finite values or NaN for missing", got="infinite values",
-            fix="replace infinities by NaN",
-        )  # fmt: skip
+        expected, fix = "finite values or NaN for missing", "replace infinities by NaN"
+        raise DomainError("fields", expected=expected, got="infinite values", fix=fix)
     return values
 
 
@@ -190,9 +186,6 @@ def warn_if_aliased(result: Analysis) -> None:
 
 def too_few_points(n_modes: int, n_points: int) -> DomainError:
     """Error for more modes than grid points."""
-    return DomainError(
-        "n_modes",
-        expected=f"at most {n_points} modes on {n_points} points",
-        got=str(n_modes),
-        fix=f"pass n_modes={max(1, n_points // 2)} or a finer grid",
-    )
+    expected = f"at most {n_points} modes on {n_points} points"
+    fix = f"pass n_modes={max(1, n_points // 2)} or a finer grid"
+    return DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)

@@ -110,9 +110,8 @@ class AbstractDomain(abc.ABC):
         outside = ~self.contains(table)
         if outside.any():
             first = np.atleast_1d(table[outside][0])
-            raise DomainError(
-                "points", expected=f"points in {self}", got=str(tuple(first.tolist())), fix=fix
-            )
+            got = str(tuple(first.tolist()))
+            raise DomainError("points", expected=f"points in {self}", got=got, fix=fix)
         return table
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
@@ -289,21 +288,17 @@ class AbstractDomain(abc.ABC):
         try:
             values = np.broadcast_to(np.asarray(function(*columns), dtype=float), w.shape)
         except Exception as error:
-            raise DomainError(
-                "function",
-                expected=f"a function of ({', '.join(self.dims)}) that returns one value a point",
-                got=f"{type(error).__name__}: {error}",
-                fix="write it with NumPy, for example lambda x: np.exp(-x**2)",
-            ) from error
+            expected = f"a function of ({', '.join(self.dims)}) that returns one value per point"
+            got = f"{type(error).__name__}: {error}"
+            fix = "write it with NumPy, for example lambda x: np.exp(-x**2)"
+            raise DomainError("function", expected=expected, got=got, fix=fix) from error
         with np.errstate(over="ignore", invalid="ignore"):
             coefficients = (w * values) @ self.eigenfunctions(x, n_modes)
         if not np.isfinite(coefficients).all():
-            raise DomainError(
-                "function",
-                expected=f"finite coefficients for {n_modes} modes",
-                got="an overflow or a value that is not finite",
-                fix="use fewer modes, or a function that is finite everywhere",
-            )
+            expected = f"finite coefficients for {n_modes} modes"
+            got = "an overflow or a value that is not finite"
+            fix = "use fewer modes, or a function that is finite everywhere"
+            raise DomainError("function", expected=expected, got=got, fix=fix)
         return coefficients
 
     # -- checks ---------------------------------------------------------------------
@@ -311,14 +306,12 @@ class AbstractDomain(abc.ABC):
     def check_modes(self, n_modes: int) -> int:
         """Return ``n_modes`` as an int, or raise `DomainError`."""
         if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
-            raise DomainError(
-                "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=8"
-            )
+            expected = "a positive integer"
+            raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=8")
         if n_modes > self.available(int(n_modes)):
-            raise DomainError(
-                "n_modes", expected=f"at most the {self.most_modes} modes of this domain",
-                got=str(n_modes), fix=f"pass n_modes={self.most_modes}, or build it with more",
-            )  # fmt: skip
+            expected = f"at most the {self.most_modes} modes of this domain"
+            fix = f"pass n_modes={self.most_modes}, or build it with more"
+            raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
         return int(n_modes)
 
     def available(self, n_modes: int) -> int:
@@ -330,12 +323,9 @@ class AbstractDomain(abc.ABC):
             return ("point",)
         missing = [d for d in self.dims if d not in fields.dims]
         if missing:
-            raise DomainError(
-                "fields",
-                expected=f"spatial dims {self.dims}",
-                got=f"dims {tuple(fields.dims)}",
-                fix=f"rename the spatial dim, for example fields.rename(name='{missing[0]}')",
-            )
+            got = f"dims {tuple(fields.dims)}"
+            fix = f"rename the spatial dim, for example fields.rename(name='{missing[0]}')"
+            raise DomainError("fields", expected=f"spatial dims {self.dims}", got=got, fix=fix)
         return self.dims
 
     def _values_and_points(
@@ -346,16 +336,13 @@ class AbstractDomain(abc.ABC):
             return places.flatten(fields.transpose(..., *places.dims).values), places.points
         values = np.asarray(fields)
         if points is None:
-            raise DomainError(
-                "points", expected="the grid of a bare array", got="None",
-                fix="pass points=, or a DataArray with coordinates",
-            )  # fmt: skip
+            fix = "pass points=, or a DataArray with coordinates"
+            raise DomainError("points", expected="the grid of a bare array", got="None", fix=fix)
         table = as_points(points, self.dims)
         if values.ndim == 0 or values.shape[-1] != len(table):
-            raise DomainError(
-                "fields", expected=f"a last axis of {len(table)} points",
-                got=f"shape {values.shape}", fix="move the spatial axis last, or flatten a grid",
-            )  # fmt: skip
+            expected = f"a last axis of {len(table)} points"
+            fix = "move the spatial axis last, or flatten a grid"
+            raise DomainError("fields", expected=expected, got=f"shape {values.shape}", fix=fix)
         return values, table
 
     # -- files ----------------------------------------------------------------------
@@ -381,16 +368,12 @@ def _plain(value: Any) -> Any:
 
 
 def _unknown_method(method: str) -> DomainError:
-    return DomainError(
-        "method", expected="'auto', 'dense' or 'fast'", got=repr(method), fix="leave it at 'auto'"
-    )
+    expected = "'auto', 'dense' or 'fast'"
+    return DomainError("method", expected=expected, got=repr(method), fix="leave it at 'auto'")
 
 
 def no_fast_transform(domain: AbstractDomain) -> DomainError:
     """Error for ``method="fast"`` on a grid that has no fast transform."""
-    return DomainError(
-        "method",
-        expected="a grid with a fast transform for method='fast'",
-        got=f"a grid without one on {domain}",
-        fix="use method='auto', or the grid of domain.grid(n)",
-    )
+    expected = "a grid with a fast transform for method='fast'"
+    fix = "use method='auto', or the grid of domain.grid(n)"
+    return DomainError("method", expected=expected, got=f"a grid without one on {domain}", fix=fix)

@@ -22,7 +22,7 @@ class Box(TensorDomain):
 
     Args:
         sides: two or three pairs of ends.
-        boundary: "dirichlet", "neumann" or "periodic" for all sides, or one a dim.
+        boundary: "dirichlet", "neumann" or "periodic" for all sides, or one per dim.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -44,11 +44,10 @@ class Box(TensorDomain):
         """Check the sides and the boundary."""
         words = _words(boundary, len(sides))
         if len(sides) not in (2, 3) or len(words) != len(sides):
-            raise DomainError(
-                "Box", expected="two or three sides, and one boundary for all or one a side",
-                got=f"{len(sides)} sides, {len(words)} boundaries",
-                fix="pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval",
-            )  # fmt: skip
+            expected = "two or three sides, and one boundary for all or one a side"
+            got = f"{len(sides)} sides, {len(words)} boundaries"
+            fix = "pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval"
+            raise DomainError("Box", expected=expected, got=got, fix=fix)
         for name in words:
             word("boundary", name, BOUNDARIES)
         object.__setattr__(self, "sides", tuple(_side(side) for side in sides))

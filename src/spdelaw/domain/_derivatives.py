@@ -28,10 +28,9 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
         return _slopes(domain, points, n_modes)[None]
     if isinstance(domain, Box):
         return _box_gradients(domain, np.asarray(points, float), n_modes)
-    raise DomainError(
-        "domain", expected="an Interval or a Box, whose modes have known derivatives",
-        got=repr(domain), fix="use terms without derivatives, such as 'u' and 'u^3'",
-    )  # fmt: skip
+    expected = "an Interval or a Box, whose modes have known derivatives"
+    fix = "use terms without derivatives, such as 'u' and 'u^3'"
+    raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
 
 
 def _slopes(domain: Interval, points: Array, n_modes: int) -> Array:

@@ -38,8 +38,8 @@ class Empirical(TabulatedDomain):
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
         n_modes: how many patterns.
-        weights: None for equal ones, one a point, or a domain, such as ``sl.Sphere()``, whose rule
-            on the grid gives them (area weights).
+        weights: None for equal ones, one per point, or a domain, such as ``sl.Sphere()``, whose
+            rule on the grid gives them (area weights).
         dims: spatial coordinates; by default all dims but path and time.
         seed: of the random directions.
 
@@ -128,11 +128,10 @@ class Empirical(TabulatedDomain):
         asked = as_points(points, self.dims)
         unknown = ~self.contains(asked)
         if unknown.any():
-            raise DomainError(
-                "points", expected="points of the data that the patterns come from",
-                got=str(asked[unknown][0].tolist()),
-                fix="interpolate the data, or compute the patterns on these points",
-            )  # fmt: skip
+            expected = "points of the data that the patterns come from"
+            got = str(asked[unknown][0].tolist())
+            fix = "interpolate the data, or compute the patterns on these points"
+            raise DomainError("points", expected=expected, got=got, fix=fix)
         return asked
 
     def __repr__(self) -> str:
@@ -145,11 +144,10 @@ class Empirical(TabulatedDomain):
 
 def _check_fields(fields: Any) -> None:
     if not isinstance(fields, xr.DataArray) or not {"path", "time"} & set(fields.dims):
-        raise DomainError(
-            "fields", expected="a DataArray with dims path or time, and space",
-            got=f"dims {getattr(fields, 'dims', None)} of a {type(fields).__name__}",
-            fix="pass the result of sl.as_fields, sl.read or sl.simulate",
-        )  # fmt: skip
+        expected = "a DataArray with dims path or time, and space"
+        got = f"dims {getattr(fields, 'dims', None)} of a {type(fields).__name__}"
+        fix = "pass the result of sl.as_fields, sl.read or sl.simulate"
+        raise DomainError("fields", expected=expected, got=got, fix=fix)
 
 
 def _named(fields: Any, dims: Any) -> tuple[str, ...]:
@@ -157,30 +155,26 @@ def _named(fields: Any, dims: Any) -> tuple[str, ...]:
     _check_fields(fields)
     names = tuple(dims) if isinstance(dims, list | tuple) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise DomainError(
-            "dims", expected="names of spatial coordinates", got=shown(dims), fix="pass dims=('x',)"
-        )
+        expected = "names of spatial coordinates"
+        raise DomainError("dims", expected=expected, got=shown(dims), fix="pass dims=('x',)")
     return names
 
 
 def _rows_of(fields: xr.DataArray, names: tuple[str, ...]) -> tuple[Array, Array]:
-    """Points, and one row of values a path and time."""
+    """Points, and one row of values per path and time."""
     lead = [d for d in fields.dims if d in ("path", "time")]
     places = places_of_fields(fields, names)
     more = [str(d) for d in fields.dims if d not in (*lead, *places.dims)]
     if more:
-        raise DomainError(
-            "fields", expected=f"dims path, time and {', '.join(places.dims)}",
-            got=f"{', '.join(more)} as well", fix="select one entry of it, or name it in dims",
-        )  # fmt: skip
+        expected = f"dims path, time and {', '.join(places.dims)}"
+        fix = "select one entry of it, or name it in dims"
+        raise DomainError("fields", expected=expected, got=f"{', '.join(more)} as well", fix=fix)
     values = fields.transpose(*lead, *places.dims).values
     values = table("fields", values, "fields of numbers", "convert them to float")
     rows = places.flatten(values).reshape(-1, len(places.points))
     if np.isinf(rows).any():
-        raise DomainError(
-            "fields", expected="finite numbers, NaN where missing", got="infinite values",
-            fix="fields.where(np.isfinite(fields))",
-        )  # fmt: skip
+        expected, fix = "finite numbers, NaN where missing", "fields.where(np.isfinite(fields))"
+        raise DomainError("fields", expected=expected, got="infinite values", fix=fix)
     return as_points(places.points, names), rows
 
 
@@ -188,9 +182,8 @@ def _generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise DomainError(
-            "seed", expected="a whole number of at least 0", got=shown(seed), fix="pass seed=0"
-        ) from error
+        expected = "a whole number of at least 0"
+        raise DomainError("seed", expected=expected, got=shown(seed), fix="pass seed=0") from error
 
 
 def _space(fields: Any) -> tuple[str, ...]:
@@ -212,24 +205,21 @@ def _weights(weights: Any, points: Array, seen: Array) -> Array:
         if len(w) == len(seen) and weights is not None:
             w = w[seen]
     if w.shape != (len(points),) or not (np.isfinite(w) & (w > 0)).all():
-        raise DomainError(
-            "weights", expected=f"positive numbers, one for each of {len(seen)} points",
-            got=f"shape {w.shape}, least {w.min(initial=np.inf):g}",
-            fix="pass the domain the points lie on, or leave weights out",
-        )  # fmt: skip
+        expected = f"positive numbers, one for each of {len(seen)} points"
+        got = f"shape {w.shape}, least {w.min(initial=np.inf):g}"
+        fix = "pass the domain the points lie on, or leave weights out"
+        raise DomainError("weights", expected=expected, got=got, fix=fix)
     return w
 
 
 def _count(n_modes: int, rows: Array) -> int:
     most = min(rows.shape)
     if most == 0:
-        raise DomainError(
-            "fields", expected="at least one value", got="none", fix="pass fields with values"
-        )
+        fix = "pass fields with values"
+        raise DomainError("fields", expected="at least one value", got="none", fix=fix)
     if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
-        raise DomainError(
-            "n_modes", expected="a positive integer", got=repr(n_modes), fix="pass n_modes=16"
-        )
+        expected = "a positive integer"
+        raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=16")
     if n_modes > most:
         raise DomainError(
             "n_modes", expected=f"at most {most}, from {rows.shape[0]} rows of {rows.shape[1]} "

@@ -92,10 +92,9 @@ class Graph(TabulatedDomain):
         table = as_points(points, self.dims)
         wrong = (table != np.round(table)) | (table < 0) | (table >= len(self.modes))
         if wrong.any():
-            raise DomainError(
-                "vertex", expected=f"integers from 0 to {len(self.modes) - 1}",
-                got=f"{table[wrong][0]:g}", fix="number the vertices as in the adjacency matrix",
-            )  # fmt: skip
+            expected = f"integers from 0 to {len(self.modes) - 1}"
+            fix = "number the vertices as in the adjacency matrix"
+            raise DomainError("vertex", expected=expected, got=f"{table[wrong][0]:g}", fix=fix)
         return table
 
     def __repr__(self) -> str:

@@ -42,12 +42,9 @@ class Interval(AbstractDomain):
         """Check the ends and the boundary."""
         a, b = (real(f"end {end}", getattr(self, end), "use Interval(0, np.pi)") for end in "ab")
         if not a < b:
-            raise DomainError(
-                "Interval",
-                expected="finite ends with a < b",
-                got=f"a={a}, b={b}",
-                fix="swap the ends, for example Interval(0, np.pi)",
-            )
+            expected = "finite ends with a < b"
+            fix = "swap the ends, for example Interval(0, np.pi)"
+            raise DomainError("Interval", expected=expected, got=f"a={a}, b={b}", fix=fix)
         word("boundary", self.boundary, BOUNDARIES)
         object.__setattr__(self, "a", a)
         object.__setattr__(self, "b", b)
@@ -131,12 +128,9 @@ class Interval(AbstractDomain):
         x = as_points(points, self.dims)
         bad = ~self.contains(x)
         if bad.any():
-            raise DomainError(
-                "points",
-                expected=f"a vector of points within [{self.a:g}, {self.b:g}]",
-                got=f"{x[bad][0]}",
-                fix=f"rescale the coordinate, or use Interval({x.min():g}, {x.max():g})",
-            )
+            expected = f"a vector of points within [{self.a:g}, {self.b:g}]"
+            fix = f"rescale the coordinate, or use Interval({x.min():g}, {x.max():g})"
+            raise DomainError("points", expected=expected, got=f"{x[bad][0]}", fix=fix)
         return x
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:

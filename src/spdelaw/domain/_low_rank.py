@@ -63,10 +63,9 @@ def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowR
         found = _refactor(filled, found, rank, generator)
         if change <= TOLERANCE * scale:
             return found
-    raise ConvergenceError(
-        "Empirical", expected=f"gaps filled to {TOLERANCE:g} in {MOST_ROUNDS} rounds",
-        got=f"a change of {change / scale:.1e}", fix="ask for fewer modes, or drop empty rows",
-    )  # fmt: skip
+    expected = f"gaps filled to {TOLERANCE:g} in {MOST_ROUNDS} rounds"
+    got, fix = f"a change of {change / scale:.1e}", "ask for fewer modes, or drop empty rows"
+    raise ConvergenceError("Empirical", expected=expected, got=got, fix=fix)
 
 
 def _shrunk_fit(filled: Array, found: LowRank, gaps: Array) -> Array:

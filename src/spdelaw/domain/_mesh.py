@@ -144,11 +144,10 @@ class Mesh(TabulatedDomain):
             return table
         outside = ~self.contains(table)
         if outside.any():
-            raise DomainError(
-                "points", expected="points in the triangles of the mesh",
-                got=str(tuple(table[outside][0].tolist())),
-                fix="leave them out, or set their values to NaN",
-            )  # fmt: skip
+            expected = "points in the triangles of the mesh"
+            got = str(tuple(table[outside][0].tolist()))
+            fix = "leave them out, or set their values to NaN"
+            raise DomainError("points", expected=expected, got=got, fix=fix)
         return table
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
@@ -194,35 +193,24 @@ def _checked(nodes: Any, triangles: Any) -> tuple[Array, Array]:
     try:
         corners = np.asarray(triangles)
     except Exception as error:  # ragged lists, and objects that may raise anything
-        raise DomainError(
-            "triangles",
-            expected="integers (n, 3), numbers of nodes",
-            got=shown(triangles),
-            fix="pass Delaunay(nodes).simplices",
-        ) from error
+        expected, fix = "integers (n, 3), numbers of nodes", "pass Delaunay(nodes).simplices"
+        raise DomainError("triangles", expected=expected, got=shown(triangles), fix=fix) from error
     if corners.ndim != 2 or corners.shape[1] != 3 or corners.dtype.kind not in "iu":
-        raise DomainError(
-            "triangles", expected="integers (n, 3), numbers of nodes",
-            got=f"shape {corners.shape} of {corners.dtype}", fix="pass Delaunay(nodes).simplices",
-        )  # fmt: skip
+        expected = "integers (n, 3), numbers of nodes"
+        got, fix = f"shape {corners.shape} of {corners.dtype}", "pass Delaunay(nodes).simplices"
+        raise DomainError("triangles", expected=expected, got=got, fix=fix)
     if corners.size == 0 or corners.min() < 0 or corners.max() >= len(points):
-        raise DomainError(
-            "triangles", expected=f"numbers of nodes from 0 to {len(points) - 1}",
-            got=f"{corners.min()} to {corners.max()}" if corners.size else "none",
-            fix="count nodes from zero",
-        )  # fmt: skip
+        expected = f"numbers of nodes from 0 to {len(points) - 1}"
+        got = f"{corners.min()} to {corners.max()}" if corners.size else "none"
+        raise DomainError("triangles", expected=expected, got=got, fix="count nodes from zero")
     unused = np.setdiff1d(np.arange(len(points)), corners)
     if unused.size:
-        raise DomainError(
-            "nodes", expected="every node in a triangle", got=f"node {unused[0]} in none",
-            fix="leave out nodes that no triangle uses",
-        )  # fmt: skip
+        got, fix = f"node {unused[0]} in none", "leave out nodes that no triangle uses"
+        raise DomainError("nodes", expected="every node in a triangle", got=got, fix=fix)
     areas = _areas(points, corners)
     if areas.min() <= 1e-12 * np.ptp(points, axis=0).max() ** 2:
-        raise DomainError(
-            "triangles", expected="triangles with an area",
-            got=f"none in triangle {int(areas.argmin())}", fix="drop flat triangles",
-        )  # fmt: skip
+        expected, got = "triangles with an area", f"none in triangle {int(areas.argmin())}"
+        raise DomainError("triangles", expected=expected, got=got, fix="drop flat triangles")
     return points, corners.astype(int)
 
 
@@ -232,15 +220,12 @@ def _coefficient(what: str, value: Any, nodes: Array, sign: str) -> Array:
         values = value(*nodes.T) if callable(value) else value
         found = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
     except Exception as error:  # a function of the user may raise anything
-        raise DomainError(
-            what, expected="a number, one a node, or a function of (x, y)", got=shown(value),
-            fix=f"pass {what}=1.0",
-        ) from error  # fmt: skip
+        expected, fix = "a number, one a node, or a function of (x, y)", f"pass {what}=1.0"
+        raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
     fine = found > 0 if sign == "positive" else found >= 0
     if not (np.isfinite(found) & fine).all():
-        raise DomainError(
-            what, expected=f"{sign} numbers", got=f"{found.min():g}", fix=f"pass {what}=1.0"
-        )
+        got = f"{found.min():g}"
+        raise DomainError(what, expected=f"{sign} numbers", got=got, fix=f"pass {what}=1.0")
     return found
 
 
@@ -267,7 +252,6 @@ def _matrices(
     if boundary == "dirichlet":
         free = np.setdiff1d(free, mesh.boundary_nodes())
     if free.size == 0:
-        raise DomainError(
-            "nodes", expected="nodes inside the boundary", got="none", fix="refine the mesh"
-        )
+        expected = "nodes inside the boundary"
+        raise DomainError("nodes", expected=expected, got="none", fix="refine the mesh")
     return stiffness.tocsr()[free][:, free], mass.tocsr()[free][:, free], free

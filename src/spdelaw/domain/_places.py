@@ -18,6 +18,8 @@ Array = np.ndarray
 
 #: Dim of scattered points in several dimensions, as in the data contract.
 POINT = "point"
+#: Dim of several fields on one domain; its labels may be names.
+VARIABLE = "variable"
 #: Points that fill more than this part of the grid of their coordinates are a grid with holes.
 FILLED = 0.5
 #: Sensors outside the domain that a message names.
@@ -89,22 +91,27 @@ def places_of_fields(fields: xr.DataArray, dims: tuple[str, ...]) -> Places:
     space = (POINT,) if scattered else dims
     missing = [d for d in space if d not in fields.dims]
     if missing:
-        raise DomainError(
-            "fields", expected=f"spatial dims {dims}", got=f"dims {tuple(fields.dims)}",
-            fix=f"rename the spatial dim, for example fields.rename(longitude='{missing[0]}')",
-        )  # fmt: skip
+        got = f"dims {tuple(fields.dims)}"
+        fix = f"rename the spatial dim, for example fields.rename(longitude='{missing[0]}')"
+        raise DomainError("fields", expected=f"spatial dims {dims}", got=got, fix=fix)
     unknown = [d for d in dims if d not in fields.coords]
     if unknown:
-        raise DomainError(
-            "fields", expected=f"a coordinate '{unknown[0]}'", got="none",
-            fix=f"fields.assign_coords({unknown[0]}=...)",
-        )  # fmt: skip
-    values = [np.asarray(fields[d].values) for d in dims]
+        fix = f"fields.assign_coords({unknown[0]}=...)"
+        raise DomainError("fields", expected=f"a coordinate '{unknown[0]}'", got="none", fix=fix)
+    values = [numbered(np.asarray(fields[d].values)) for d in dims]
     coords = {d: (((POINT,) if scattered else (d,)), v) for d, v in zip(dims, values, strict=True)}
     if len(dims) == 1:
         return Places(values[0], dims, coords, values[0].shape)
     points = np.stack(values, axis=1) if scattered else grid_points(values)
     return Places(points, space, coords, tuple(fields.sizes[d] for d in space))
+
+
+def numbered(labels: Array) -> Array:
+    """Names as 0, 1, ... in the order in which they appear; numbers as they are."""
+    if labels.dtype.kind in "iuf":
+        return labels
+    first = {name: float(k) for k, name in enumerate(dict.fromkeys(labels.tolist()))}
+    return np.array([first[name] for name in labels.tolist()])
 
 
 def grid_points(axes: list[Array] | tuple[Array, ...]) -> Array:
@@ -149,21 +156,15 @@ def sensors_outside(
     places = [", ".join(f"{d} {v:g}" for d, v in zip(dims, points[i], strict=True)) for i in first]
     named = "; ".join(f"number {i} at {place}" for i, place in zip(first, places, strict=True))
     more = f", and {len(at) - SENSORS} more" if len(at) > SENSORS else ""
-    return DomainError(
-        "sensors",
-        expected=f"points within {reach}",
-        got=f"{len(at)} of {len(points)} outside, counted from 0: {named}{more}",
-        fix="leave them out with fields.drop_isel(point=[...]), or use a larger domain",
-    )
+    got = f"{len(at)} of {len(points)} outside, counted from 0: {named}{more}"
+    fix = "leave them out with fields.drop_isel(point=[...]), or use a larger domain"
+    return DomainError("sensors", expected=f"points within {reach}", got=got, fix=fix)
 
 
 def _not_points(dims: tuple[str, ...], got: str) -> DomainError:
     if len(dims) == 1:
-        return DomainError(
-            "points", expected="a vector of finite points", got=got,
-            fix="pass a one-dimensional array of finite coordinates",
-        )  # fmt: skip
-    return DomainError(
-        "points", expected=f"a grid ({', '.join(dims)}) or an array (n, {len(dims)})", got=got,
-        fix=f"pass a tuple of {len(dims)} axes, or one row a point",
-    )  # fmt: skip
+        fix = "pass a one-dimensional array of finite coordinates"
+        return DomainError("points", expected="a vector of finite points", got=got, fix=fix)
+    expected = f"a grid ({', '.join(dims)}) or an array (n, {len(dims)})"
+    fix = f"pass a tuple of {len(dims)} axes, or one row a point"
+    return DomainError("points", expected=expected, got=got, fix=fix)

@@ -18,9 +18,8 @@ def find_domain(name: object) -> type[AbstractDomain] | None:
         found = entry.load()
         if isinstance(found, type) and issubclass(found, AbstractDomain) and found.name == name:
             return found
-        raise DomainError(
-            "domain", expected=f"a subclass of AbstractDomain with name = {entry.name!r}",
-            got=f"{entry.value} of the entry point {entry.name!r}",
-            fix="mend the package that registers it, or remove it",
-        )  # fmt: skip
+        expected = f"a subclass of AbstractDomain with name = {entry.name!r}"
+        got = f"{entry.value} of the entry point {entry.name!r}"
+        fix = "mend the package that registers it, or remove it"
+        raise DomainError("domain", expected=expected, got=got, fix=fix)
     return None

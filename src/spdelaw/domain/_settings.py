@@ -57,9 +57,8 @@ def pair(what: str, value: Any, expected: str, fix: str) -> tuple[float, float]:
 def word(what: str, value: Any, words: tuple[str, ...]) -> str:
     """One of the words, or `DomainError`."""
     if not isinstance(value, str) or value not in words:
-        raise DomainError(
-            what, expected=f"one of {words}", got=shown(value), fix=f"pass {what}={words[0]!r}"
-        )
+        fix = f"pass {what}={words[0]!r}"
+        raise DomainError(what, expected=f"one of {words}", got=shown(value), fix=fix)
     return value
 
 

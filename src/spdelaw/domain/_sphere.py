@@ -121,10 +121,9 @@ class Sphere(AbstractDomain):
         table = as_points(points, self.dims)
         wrong = np.abs(table[:, 0]) > 90.0 + 1e-9
         if wrong.any():
-            raise DomainError(
-                "lat", expected="latitudes in degrees from -90 to 90", got=f"{table[wrong][0, 0]}",
-                fix="points are (lat, lon): swap the columns, or convert from colatitude",
-            )  # fmt: skip
+            expected = "latitudes in degrees from -90 to 90"
+            fix = "points are (lat, lon): swap the columns, or convert from colatitude"
+            raise DomainError("lat", expected=expected, got=f"{table[wrong][0, 0]}", fix=fix)
         return table
 
 

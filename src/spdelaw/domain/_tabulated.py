@@ -86,12 +86,10 @@ class TabulatedDomain(AbstractDomain):
         together = self.spectrum.ndim == 1 and self.spectrum.size and self.modes.shape == shape
         finite = np.isfinite(self.modes).all() and np.isfinite(self.spectrum).all()
         if not together or not finite or self.node_weights.shape != shape[:1]:
-            raise DomainError(
-                self.name,
-                expected=f"finite modes {shape} at {shape[0]} nodes",
-                got=f"modes {self.modes.shape}, weights {self.node_weights.shape}",
-                fix="write it with domain.to_dict()",
-            )
+            expected = f"finite modes {shape} at {shape[0]} nodes"
+            got = f"modes {self.modes.shape}, weights {self.node_weights.shape}"
+            fix = "write it with domain.to_dict()"
+            raise DomainError(self.name, expected=expected, got=got, fix=fix)
 
     @abc.abstractmethod
     def _restore(self, **settings: Any) -> None:
@@ -114,12 +112,9 @@ class TabulatedDomain(AbstractDomain):
 def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
     wanted = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     if settings.keys() != wanted:
-        raise DomainError(
-            cls.name,
-            expected=f"the fields {', '.join(sorted(wanted))}",
-            got=", ".join(sorted(map(str, settings))) or "none",
-            fix="write it with domain.to_dict()",
-        )
+        expected = f"the fields {', '.join(sorted(wanted))}"
+        got, fix = ", ".join(sorted(map(str, settings))) or "none", "write it with domain.to_dict()"
+        raise DomainError(cls.name, expected=expected, got=got, fix=fix)
 
 
 def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple[Array, Array]:
@@ -130,10 +125,8 @@ def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple
     """
     n = stiffness.shape[0]
     if n_modes > n:
-        raise DomainError(
-            "n_modes", expected=f"at most {n}, one a free node", got=str(n_modes),
-            fix=f"pass n_modes={n}",
-        )  # fmt: skip
+        expected = f"at most {n}, one a free node"
+        raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={n}")
     if n <= 500 or 2 * n_modes > n:
         mu, v = scipy.linalg.eigh(
             stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1)

@@ -10,7 +10,7 @@ from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.domain import table_html
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._given import is_matrix
-from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._initial import InitialState
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import AbstractSpectrum, spectrum_from_dict
 
@@ -52,11 +52,7 @@ def arguments(description: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `SpectralSPDE` from the result of `describe`."""
     d = dict(description)
     state = d.pop("initial")
-    d["initial"] = {
-        "stationary": "stationary",
-        "gaussian": Gaussian(state["mean"], state["variance"]),
-        "deterministic": state["mean"],
-    }[state["kind"]]
+    d["initial"] = InitialState(state["kind"], state["mean"], state["variance"]).given
     d["domain"] = domain_from_dict(d["domain"])
     for name in ("drift", "noise"):
         d[name] = d[name]["values"] if "values" in d[name] else spectrum_from_dict(d[name])

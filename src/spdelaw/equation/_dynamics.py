@@ -86,10 +86,6 @@ class Dynamics(abc.ABC):
 def dynamics_from_dict(name: str, description: dict[str, Any]) -> Dynamics:
     """Dynamics registered under a name, from the result of its ``to_dict``."""
     if name not in Dynamics.registry:
-        raise EquationError(
-            "dynamics",
-            expected=f"one of {sorted(Dynamics.registry)}",
-            got=repr(name),
-            fix="import the package that defines it",
-        )
+        expected, fix = f"one of {sorted(Dynamics.registry)}", "import the package that defines it"
+        raise EquationError("dynamics", expected=expected, got=repr(name), fix=fix)
     return Dynamics.registry[name].from_dict(description)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._checks import frozen
 from spdelaw.equation._forced_response import Drive, pull_back, response
+from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -39,11 +40,7 @@ class Forcing:
 
     def __post_init__(self) -> None:
         """Check and freeze both."""
-        try:
-            t = np.array(self.times, dtype=float)
-            f = np.array(self.coefficients, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise _bad(str(error)) from error
+        t, f = numbers(self.times), numbers(self.coefficients)
         if t.ndim != 1 or len(t) < 2 or not (np.diff(t) > 0).all() or not np.isfinite(t).all():
             raise _bad("times that are not a strictly increasing vector of two or more")
         if f.ndim != 2 or len(f) != len(t) or f.shape[1] == 0 or not np.isfinite(f).all():
@@ -97,15 +94,13 @@ class Forcing:
     def check_reach(self, first: float, last: float) -> None:
         """Raise `EquationError` unless the forcing is known from ``first`` to ``last``."""
         if first < self.times[0] or last > self.times[-1]:
-            raise EquationError(
-                "forcing", expected=f"a forcing known from {first:g} to {last:g}",
-                got=f"one known from {self.times[0]:g} to {self.times[-1]:g}",
-                fix="give the forcing for all times that are learned, sampled or forecast",
-            )  # fmt: skip
+            got = f"one known from {self.times[0]:g} to {self.times[-1]:g}"
+            fix = "give the forcing for all times that are learned, sampled or forecast"
+            expected = f"a forcing known from {first:g} to {last:g}"
+            raise EquationError("forcing", expected=expected, got=got, fix=fix)
 
 
 def _bad(got: str) -> EquationError:
-    return EquationError(
-        "forcing", expected="times (K,) and finite coefficients (K, modes)", got=got,
-        fix="sl.Forcing([0.0, 1.0], np.zeros((2, 8))), or a DataArray (time, x)",
-    )  # fmt: skip
+    expected = "times (K,) and finite coefficients (K, modes)"
+    fix = "sl.Forcing([0.0, 1.0], np.zeros((2, 8))), or a DataArray (time, x)"
+    return EquationError("forcing", expected=expected, got=got, fix=fix)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.equation._given import ROUNDING, check_covariance, is_matrix
@@ -35,6 +36,13 @@ class InitialState(NamedTuple):
     mean: Array
     covariance: Array
 
+    @property
+    def given(self) -> Any:
+        """The same as an equation takes it."""
+        if self.kind == "gaussian":
+            return Gaussian(self.mean, self.covariance)
+        return "stationary" if self.kind == "stationary" else self.mean
+
     def leading(self, n: int) -> InitialState:
         """That of the first ``n`` modes."""
         return InitialState(self.kind, self.mean[:n], operators.leading(self.covariance, n))
@@ -60,49 +68,34 @@ def _spread(variance: Any, n: int) -> Array:
         return check_covariance("initial variance", variance, n)
     found = _padded("initial variance", variance, n)
     if (found < 0).any():
-        raise EquationError(
-            "initial variance",
-            expected="non-negative numbers",
-            got=f"{found.min()}",
-            fix="pass variances, not standard deviations with a sign",
-        )
+        got, fix = f"{found.min()}", "pass variances, not standard deviations with a sign"
+        raise EquationError("initial variance", expected="non-negative numbers", got=got, fix=fix)
     return found
 
 
 def _stationary(word: str, drift: Array, noise: Array) -> InitialState:
     if word != "stationary":
-        raise EquationError(
-            "initial",
-            expected="a function, coefficients, Gaussian(...) or 'stationary'",
-            got=repr(word),
-            fix="pass initial='stationary'",
-        )
+        expected = "a function, coefficients, Gaussian(...) or 'stationary'"
+        fix = "pass initial='stationary'"
+        raise EquationError("initial", expected=expected, got=repr(word), fix=fix)
     slowest = float(operators.decay_rates(drift).min())
     if slowest <= (0.0 if operators.is_diagonal(drift) else ROUNDING * np.abs(drift).max()):
-        raise EquationError(
-            "initial",
-            expected="a drift that damps every mode for a stationary state",
-            got=f"a decay rate of {slowest:g}",
-            fix="add damping (kappa > 0), or give a state",
-        )
+        expected = "a drift that damps every mode for a stationary state"
+        got, fix = f"a decay rate of {slowest:g}", "add damping (kappa > 0), or give a state"
+        raise EquationError("initial", expected=expected, got=got, fix=fix)
     covariance = operators.stationary_covariance(drift, noise)
     return InitialState("stationary", np.zeros(len(drift)), covariance)
 
 
 def _padded(what: str, values: Any, n: int) -> Array:
-    try:
-        v = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise EquationError(
-            what, expected="numbers", got=repr(values), fix="pass one number per mode"
-        ) from error
+    v = numbers(values)
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.ndim != 1 or v.size > n or not np.isfinite(v).all():
-        raise EquationError(
-            what,
-            expected=f"at most {n} finite numbers",
-            got=f"shape {v.shape}",
-            fix="pass one number per mode; fewer are filled up with zeros",
+        expected, got = (
+            f"at most {n} finite numbers",
+            f"shape {v.shape}" if v.ndim != 1 or v.size > n else repr(values),
         )
+        fix = "pass one number per mode; fewer are filled up with zeros"
+        raise EquationError(what, expected=expected, got=got, fix=fix)
     return np.concatenate([v, np.zeros(n - v.size)])

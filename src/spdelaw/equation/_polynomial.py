@@ -8,6 +8,7 @@ covariance V, integration by parts gives each mean from lower ones:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 
@@ -24,15 +25,23 @@ FEATURES = ("u", "u_x", "u_y", "u_z")
 GRADIENT = "|grad u|^2"
 #: Highest total power. Means of higher ones under a wide Gaussian lose all meaning.
 HIGHEST_DEGREE = 7
-_FACTOR = re.compile(r"(u_x|u_y|u_z|u)(?:\^(\d+))?|(\d+\.?\d*(?:[eE][+-]?\d+)?)|(\|grad u\|\^2)")
 
 
-def parse(name: str, n_dims: int) -> Polynomial:
+@functools.cache
+def _factors(features: tuple[str, ...]) -> re.Pattern:
+    """A power of a feature, a number, or ``|grad u|^2``."""
+    names = "|".join(map(re.escape, sorted(features, key=len, reverse=True)))
+    number = r"(\d+\.?\d*(?:[eE][+-]?\d+)?)"
+    return re.compile(rf"({names})(?:\^(\d+))?|{number}|(\|grad u\|\^2)")
+
+
+def parse(name: str, n_dims: int, features: tuple[str, ...] = FEATURES) -> Polynomial:
     """Polynomial from its ASCII name, for example ``u u_x`` or ``u - u^3``.
 
     Args:
         name: sums of products of numbers, ``u``, ``u_x``, ``u_y``, ``u_z`` and ``|grad u|^2``.
         n_dims: dimensions of the domain; ``|grad u|^2`` is the sum over them.
+        features: names of what it is a polynomial of; of several fields their names.
     """
     out: Polynomial = {}
     text = " ".join(str(name).split())
@@ -40,36 +49,36 @@ def parse(name: str, n_dims: int) -> Polynomial:
     pieces = pieces if pieces[0] == "" else ["+", *pieces]
     signs, products = [p for p in pieces if p in "+-" and p], [p for p in pieces if p not in "+-"]
     if not products or len(signs) != len(products):
-        raise unknown_term(name)
+        raise unknown_term(name, features)
     for sign, product in zip(signs, products, strict=True):
-        for powers, value in _product(product, n_dims, name).items():
+        for powers, value in _product(product, n_dims, name, features).items():
             out[powers] = out.get(powers, 0.0) + (value if sign == "+" else -value)
     if max(map(sum, out)) > HIGHEST_DEGREE:
-        raise unknown_term(name)
+        raise unknown_term(name, features)
     return out
 
 
-def _product(text: str, n_dims: int, name: str) -> Polynomial:
+def _product(text: str, n_dims: int, name: str, features: tuple[str, ...]) -> Polynomial:
     out: Polynomial = {ONE: 1.0}
     position = 0
     while position < len(text):
-        found = _FACTOR.match(text, position)
-        if found is None:
-            raise unknown_term(name)
-        out = _multiply(out, _factor(found, n_dims))
+        found = _factors(features).match(text, position)
+        if found is None or (found.group(4) and features != FEATURES):
+            raise unknown_term(name, features)
+        out = _multiply(out, _factor(found, n_dims, features))
         position = found.end()
         while position < len(text) and text[position] in " *":
             position += 1
     return out
 
 
-def _factor(found: re.Match, n_dims: int) -> Polynomial:
+def _factor(found: re.Match, n_dims: int, features: tuple[str, ...]) -> Polynomial:
     feature, power, number, _ = found.groups()
     if number is not None:
         return {ONE: float(number)}
     if feature is None:
         return {_unit(k, 2): 1.0 for k in range(1, n_dims + 1)}
-    return {_unit(FEATURES.index(feature), int(power or 1)): 1.0}
+    return {_unit(features.index(feature), int(power or 1)): 1.0}
 
 
 def _unit(feature: int, power: int) -> Powers:
@@ -85,8 +94,14 @@ def _multiply(first: Polynomial, second: Polynomial) -> Polynomial:
     return out
 
 
-def unknown_term(name: object) -> EquationError:
-    """Error for a name that is no polynomial of the field."""
+def unknown_term(name: object, features: tuple[str, ...] = FEATURES) -> EquationError:
+    """Error for a name that is no polynomial of the field, or of the fields."""
+    if features != FEATURES:
+        return EquationError(
+            "terms", expected=f"a polynomial up to degree {HIGHEST_DEGREE} of "
+            f"{', '.join(features)}", got=repr(name),
+            fix=f"write '{features[0]}', '{features[0]}^3' or '{' '.join(features[:2])}^2'",
+        )  # fmt: skip
     return EquationError(
         "terms", expected=f"a polynomial up to degree {HIGHEST_DEGREE} of u, u_x, u_y, u_z, or "
         f"{GRADIENT}", got=repr(name), fix="write 'u^3', 'u u_x', 'u_x^2', '|grad u|^2' or "

@@ -13,8 +13,9 @@ from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation._closure import Closure, Moments, advance
 from spdelaw.equation._closure_gradient import pull_back
 from spdelaw.equation._dynamics import Dynamics, Step
+from spdelaw.equation._field_terms import bound
 from spdelaw.equation._polynomial import Means
-from spdelaw.equation._terms import Reaction, bind
+from spdelaw.equation._terms import Reaction
 from spdelaw.equation._transition import transition
 from spdelaw.errors import EquationError
 
@@ -52,7 +53,7 @@ class Reacting(Dynamics):
 
     def __post_init__(self) -> None:
         """Bind the terms to the modes."""
-        object.__setattr__(self, "reaction", bind(self.terms, self.domain, self.n_modes))
+        object.__setattr__(self, "reaction", bound(self.terms, self.domain, self.n_modes))
 
     @property
     def n_modes(self) -> int:
@@ -172,9 +173,9 @@ class Reacting(Dynamics):
 
 
 def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
-    """Sub-steps of each state, (B,): powers of 2 for which no point changes too much."""
+    """Sub-steps of each state, (B,): as few as let no point change too much in one."""
     change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
-    return 2 ** np.ceil(np.log2(np.clip(change, 1.0, MOST_SUBSTEPS))).astype(int)
+    return np.ceil(np.clip(change, 1.0, MOST_SUBSTEPS)).astype(int)
 
 
 def reaction_rate(closure: Closure, states: Array) -> Array:
@@ -188,7 +189,7 @@ def reaction_rate(closure: Closure, states: Array) -> Array:
         return np.zeros(len(states))
     means = Means(at, {})
     size = np.sqrt((states**2).sum(1).mean() / r.volume)
-    rate = np.zeros((len(states), len(r.analysis)))
+    rate = np.zeros((len(states), next(iter(at.values())).shape[1]))
     for j, values in at.items():
         wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
         rate += wavenumber * np.abs(means.of(closure.first[j]))

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation._checks import frozen
+from spdelaw.checks import numbers
 from spdelaw.equation._decay import decay_means
+from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -42,12 +43,11 @@ class Season:
 
     def __post_init__(self) -> None:
         """Check, and scale the weights."""
-        for what in ("period", "origin"):
+        for what, least in (("period", 0.0), ("origin", -np.inf)):
             value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not is_number or not least < value < np.inf:
                 raise _bad(f"{what} {value!r}")
-        if not (np.isfinite(self.period) and self.period > 0 and np.isfinite(self.origin)):
-            raise _bad(f"period {self.period!r}, origin {self.origin!r}")
         object.__setattr__(self, "weights", frozen(self._scaled()))
 
     def _scaled(self) -> Array:
@@ -56,10 +56,7 @@ class Season:
             if not 2 <= given <= MOST_PARTS:
                 raise _bad(f"{given} parts")
             return np.ones(int(given))
-        try:
-            w = np.array(given, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise _bad(f"weights {given!r}") from error
+        w = numbers(given)
         if w.ndim != 1 or not 2 <= len(w) <= MOST_PARTS or not ((w > 0) & (w < np.inf)).all():
             raise _bad(f"weights {given!r}")
         mean = w.mean()
@@ -123,10 +120,8 @@ class Season:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types."""
-        return {
-            "period": float(self.period), "weights": self.weights.tolist(),
-            "origin": float(self.origin),
-        }  # fmt: skip
+        own = {"period": float(self.period), "origin": float(self.origin)}
+        return own | {"weights": self.weights.tolist()}
 
     @property
     def _length(self) -> float:
@@ -134,7 +129,6 @@ class Season:
 
 
 def _bad(got: str) -> EquationError:
-    return EquationError(
-        "season", expected=f"a positive period and 2 to {MOST_PARTS} parts with positive weights",
-        got=got, fix="sl.Season(1.0, [2.0, 1.0, 0.5, 1.0]), or sl.Season(1.0, 4) to learn them",
-    )  # fmt: skip
+    expected = f"a positive period and 2 to {MOST_PARTS} parts with positive weights"
+    fix = "sl.Season(1.0, [2.0, 1.0, 0.5, 1.0]), or sl.Season(1.0, 4) to learn them"
+    return EquationError("season", expected=expected, got=got, fix=fix)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Fields
 from spdelaw.equation._closure import Closure
 from spdelaw.equation._description import in_html
+from spdelaw.equation._field_terms import flat_terms
 from spdelaw.equation._reacting import Reacting
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._terms import Reaction, check_names
@@ -26,7 +27,8 @@ class Semilinear:
     Args:
         linear: the linear part, its noise and its initial state; modes not coupled.
         terms: coefficient ``theta_t`` by the name of each term: "1", "u", "u^2", "u^3", "u u_x",
-            "u_x^2", "|grad u|^2", or a polynomial of your own such as "u - u^3".
+            "u_x^2", "|grad u|^2", or a polynomial of your own such as "u - u^3". Of several fields
+            (`spdelaw.Fields`) by field, ``{"u": {"u": 1.0, "v": -1.0}, "v": {"u": 0.5}}``.
 
     Products are exact on the modes that are kept (dealiased); derivatives need an `Interval` or a
     `Box`, polynomials of u any domain.
@@ -61,7 +63,10 @@ class Semilinear:
                 "linear", expected="modes that are not coupled, without forcing or season",
                 got="a linear part with one of them", fix="leave it out of the linear part",
             )  # fmt: skip
-        names, values = _checked(self.terms)
+        terms = self.terms
+        if isinstance(self.domain, Fields):
+            terms = flat_terms(terms, self.domain.names)
+        names, values = _checked(terms)
         object.__setattr__(self, "terms", dict(zip(names, values, strict=True)))
         rates, noise = self.linear.eigenvalues, self.linear.noise_variance
         dynamics = Reacting(self.domain, names, np.array(values), rates, noise)

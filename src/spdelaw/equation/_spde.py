@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
-from spdelaw.equation._checks import check_part, check_times, frozen
 from spdelaw.equation._description import arguments, describe, in_html, in_words
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._given import resolve_drift, resolve_noise
-from spdelaw.equation._initial import Gaussian, InitialState, resolve_initial
+from spdelaw.equation._given import check_part, check_times, frozen, resolve_drift, resolve_noise
+from spdelaw.equation._initial import InitialState, resolve_initial
 from spdelaw.equation._linear import Linear
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import OperatorFormula
@@ -40,7 +40,7 @@ class SpectralSPDE:
         noise: formula for ``q_n`` such as `PowerLaw`, the numbers, or the covariance ``Q`` (N, N).
         initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
-        n_points: size of the grid used where none is given, a dim; the domain's own by default.
+        n_points: size of the grid per dim, used where none is given; the domain's own by default.
         initial_time: when the state is ``initial``; no time may lie before it.
         label: a name for people.
         forcing: `Forcing`; it acts from ``initial_time`` on.
@@ -84,23 +84,15 @@ class SpectralSPDE:
         drift, noise = resolve_drift(self.drift, mu), resolve_noise(self.noise, mu)
         state = resolve_initial(self.initial, self.domain, drift, noise)
         if self.season is not None and state.kind == "stationary":
-            raise EquationError(
-                "initial",
-                expected="a state to start from, where the noise has seasons",
-                got="'stationary'",
-                fix="pass sl.Gaussian(mean, variance), or a function u0(x)",
-            )
+            expected = "a state to start from, where the noise has seasons"
+            fix = "pass sl.Gaussian(mean, variance), or a function u0(x)"
+            raise EquationError("initial", expected=expected, got="'stationary'", fix=fix)
         n_points = self.domain.default_points if self.n_points is None else self.n_points
         centre = None if self.centre is None else frozen(_checked_centre(self.centre, n))
+        began = float(self.initial_time)
+        own = (frozen(drift), frozen(noise), self.season, self.forcing, began, centre)
         self._set(
-            dynamics=Linear(
-                frozen(drift),
-                frozen(noise),
-                self.season,
-                self.forcing,
-                float(self.initial_time),
-                centre,
-            ),
+            dynamics=Linear(*own),
             initial_state=InitialState(state.kind, frozen(state.mean), frozen(state.covariance)),
             times=frozen(self._times(times)),
             n_points=n_points,
@@ -268,10 +260,9 @@ class SpectralSPDE:
     def _times(self, times: Any) -> Array:
         t = check_times(self.times if times is None else times)
         if t[0] < self.initial_time:
-            raise EquationError(
-                "times", expected=f"times from the initial one, {self.initial_time:g}, on",
-                got=f"{t[0]:g}", fix="shift the times, or set initial_time",
-            )  # fmt: skip
+            expected = f"times from the initial one, {self.initial_time:g}, on"
+            fix = "shift the times, or set initial_time"
+            raise EquationError("times", expected=expected, got=f"{t[0]:g}", fix=fix)
         return t
 
     def _per_mode(self, values: Array, t: Array) -> xr.DataArray:
@@ -284,32 +275,18 @@ class SpectralSPDE:
         return xr.DataArray(places.unflatten(values), coords, ("time", *places.dims))
 
     def default_grid(self) -> Array:
-        """The domain's regular grid with ``n_points`` points a dim."""
+        """The domain's regular grid with ``n_points`` points per dim."""
         return self.domain.grid(self.n_points)
 
     def with_modes(self, n_modes: int) -> SpectralSPDE:
         """The same equation cut off after fewer modes."""
         n = self.domain.check_modes(n_modes)
         if n > self.n_modes:
-            raise EquationError(
-                "n_modes", expected=f"at most {self.n_modes}", got=str(n),
-                fix="build the equation anew with more modes",
-            )  # fmt: skip
-        state = self.initial_state.leading(n)
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(state.mean, state.covariance),
-            "deterministic": state.mean,
-        }[state.kind]
-        first = self.dynamics.leading(n)
-        return dataclasses.replace(
-            self,
-            n_modes=n,
-            drift=first.drift,
-            noise=first.noise,
-            initial=initial,
-            centre=first.mean,
-        )
+            fix = "build the equation anew with more modes"
+            raise EquationError("n_modes", expected=f"at most {self.n_modes}", got=str(n), fix=fix)
+        first, initial = self.dynamics.leading(n), self.initial_state.leading(n).given
+        own = {"drift": first.drift, "noise": first.noise, "initial": initial}
+        return dataclasses.replace(self, n_modes=n, centre=first.mean, **own)
 
     # -- files and people -------------------------------------------------------------
 
@@ -323,10 +300,9 @@ class SpectralSPDE:
         try:
             return cls(**arguments(description))
         except (KeyError, TypeError, AttributeError) as error:
-            raise EquationError(
-                "equation", expected="the plain description of SpectralSPDE.to_dict()",
-                got=f"{type(error).__name__}: {error}", fix="write it with to_dict()",
-            ) from error  # fmt: skip
+            expected = "the plain description of SpectralSPDE.to_dict()"
+            got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
+            raise EquationError("equation", expected=expected, got=got, fix=fix) from error
 
     def __eq__(self, other: object) -> bool:
         """Equal when they describe the same law on the same default times."""
@@ -346,10 +322,7 @@ class SpectralSPDE:
 
 
 def _checked_centre(centre: Any, n: int) -> Array:
-    try:
-        values = np.asarray(centre, dtype=float)
-    except (TypeError, ValueError):
-        values = np.array(np.nan)
+    values = numbers(centre)
     if values.shape != (n,) or not np.isfinite(values).all():
         got = f"shape {values.shape}" if values.ndim else repr(centre)
         expected, fix = f"{n} finite coefficients, one per mode", "pass centre=np.zeros(n_modes)"

@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spdelaw.checks import from_settings
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
 
 
 class AbstractSpectrum(abc.ABC):
-    """A formula that gives one non-negative number a mode."""
+    """A formula that gives one non-negative number per mode."""
 
     name: ClassVar[str]
 
@@ -30,10 +31,10 @@ class AbstractSpectrum(abc.ABC):
         """Every setting is a finite number."""
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-                raise _not_a_number(self.name, field.name, value)
-            if not np.isfinite(value):
-                raise _not_a_number(self.name, field.name, value)
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not number or not np.isfinite(value):
+                what, fix = f"{self.name}.{field.name}", f"pass {field.name}=1.0"
+                raise EquationError(what, expected="a finite number", got=repr(value), fix=fix)
             object.__setattr__(self, field.name, float(value))
 
 
@@ -126,23 +127,4 @@ SPECTRA: dict[str, type[AbstractSpectrum]] = {
 
 def spectrum_from_dict(description: dict[str, Any]) -> AbstractSpectrum:
     """Spectrum from the plain description that ``to_dict`` gives."""
-    settings = dict(description)
-    name = settings.pop("name", None)
-    if name not in SPECTRA:
-        raise EquationError(
-            "spectrum", expected=f"one of {sorted(SPECTRA)}", got=repr(name),
-            fix="check the name in the description",
-        )  # fmt: skip
-    try:
-        return SPECTRA[name](**settings)
-    except TypeError as error:
-        raise EquationError(
-            "spectrum", expected=f"the settings of {name}", got=f"{sorted(settings)}",
-            fix=str(error),
-        ) from error  # fmt: skip
-
-
-def _not_a_number(owner: str, key: str, value: object) -> EquationError:
-    return EquationError(
-        f"{owner}.{key}", expected="a finite number", got=repr(value), fix=f"pass {key}=1.0"
-    )
+    return from_settings("spectrum", SPECTRA, description, EquationError)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -89,20 +89,27 @@ class Reaction:
         """Each feature of coefficients (..., n_modes) at the points."""
         return {j: state @ a.T for j, a in zip(self.features, self.operators, strict=True)}
 
-    def values(self, state: Array) -> Array:
-        """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes)."""
-        means = Means(self.at_points(state), {})
-        shape = (*np.shape(state)[:-1], len(self.analysis))
+    def spread(self, variance: Array) -> dict[tuple[int, int], Array]:
+        """Variance of each feature at the points for independent modes of this variance, (N,)."""
+        pairs = zip(self.features, self.operators, strict=True)
+        return {(j, j): a**2 @ variance for j, a in pairs}
+
+    def values(self, state: Array, spread: Mapping[tuple[int, int], Array] | None = None) -> Array:
+        """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes); its mean, given a spread."""
+        means = Means(self.at_points(state), spread or {})
         out = np.empty((len(self.polynomials), *np.shape(state)))
         for t, g in enumerate(self.polynomials):
-            out[t] = np.broadcast_to(means.of(g), shape) @ self.analysis
+            out[t] = self.project(means.of(g), np.shape(state)[:-1])
         return out
+
+    def project(self, values: Array | float, lead: tuple[int, ...]) -> Array:
+        """``<g, h_n>`` of values at the points, (*lead, n_points) or alike; (*lead, n_modes)."""
+        return np.broadcast_to(values, (*lead, len(self.analysis))) @ self.analysis
 
     def drift(self, total: Polynomial, state: Array) -> Array:
         """``F(c)`` of the `total` polynomial; (..., n_modes)."""
         value = Means(self.at_points(state), {}).of(total)
-        shape = (*np.shape(state)[:-1], len(self.analysis))
-        return np.broadcast_to(value, shape) @ self.analysis
+        return self.project(value, np.shape(state)[:-1])
 
 
 def _outer(first: Array, second: Array) -> Array:
@@ -146,9 +153,8 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     listed = [names] if isinstance(names, str) else list(names)
     clean = tuple(" ".join(str(name).replace("*", " ").split()) for name in listed)
     if len(set(clean)) < len(clean):
-        raise EquationError(
-            "terms", expected="each term once", got=repr(list(listed)), fix="remove the repeated"
-        )
+        fix = "remove the repeated"
+        raise EquationError("terms", expected="each term once", got=repr(list(listed)), fix=fix)
     return clean
 
 
@@ -160,15 +166,12 @@ def _check_features(
     try:
         n_dims = len(gradients(domain, domain.quadrature(4)[0][:1], 1))
     except DomainError as error:
-        raise EquationError(
-            "terms", expected=f"terms without derivatives on {domain}", got=repr(list(names)),
-            fix=error.fix,
-        ) from error  # fmt: skip
+        expected, got = f"terms without derivatives on {domain}", repr(list(names))
+        raise EquationError("terms", expected=expected, got=got, fix=error.fix) from error
     if max(features) > n_dims:
-        raise EquationError(
-            "terms", expected=f"derivatives along {domain.dims}", got=repr(list(names)),
-            fix=f"use only {', '.join('u_' + d for d in domain.dims)}",
-        )  # fmt: skip
+        expected = f"derivatives along {domain.dims}"
+        fix = f"use only {', '.join('u_' + d for d in domain.dims)}"
+        raise EquationError("terms", expected=expected, got=repr(list(names)), fix=fix)
 
 
 def quadrature(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Boundary, Box, Disk, Interval, Line, Plane, Sphere
+from spdelaw.equation._fields_catalogue import fields_on, fitzhugh_nagumo, gray_scott
 from spdelaw.equation._rotation import advection_matrix
 from spdelaw.equation._semilinear_catalogue import (
     allen_cahn,
@@ -34,8 +35,11 @@ __all__ = [
     "burgers",
     "damped_heat",
     "disk_heat",
+    "fields_on",
     "fisher_kpp",
+    "fitzhugh_nagumo",
     "fractional_heat",
+    "gray_scott",
     "heat",
     "heat_on",
     "kpz",
@@ -257,4 +261,6 @@ SEMILINEAR = {
     "burgers": burgers,
     "kpz": kpz,
     "allen-cahn-2d": allen_cahn_2d,
+    "fitzhugh-nagumo": fitzhugh_nagumo,
+    "gray-scott": gray_scott,
 }

@@ -23,7 +23,7 @@ REMEDY = "try"
 #: Departures that have a remedy, or at least a name of their own.
 CAUSES = (
     *("mean", "trend", "season", "noise season"),
-    *("coupling", "correlation", "bend", "growth", "point noise"),
+    *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
 )
 
 
@@ -103,6 +103,13 @@ def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
     if d.test == "correlation":
         word = "low_rank" if d.detail > ONE_PATTERN and law.n_modes > 3 else "dense"
         return f"the noise of {where} is correlated: noise='{word}' {gain}, try it"
+    if d.test == "observation noise":
+        if d.detail < 0:
+            return f"errors of {where} go on from one time to the next: try more modes"
+        return (
+            f"errors of {where} turn back from one time to the next, as noise of observation "
+            f"makes them: observation_noise='estimate' {gain}, try it"
+        )
     if d.test == "point noise":
         return (
             f"some points are noisier, up to {np.sqrt(d.detail):.2g} times the mean: "

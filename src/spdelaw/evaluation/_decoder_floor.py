@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.chaos.checks import check_count
+from spdelaw.checks import whole
 from spdelaw.data import as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
@@ -44,7 +44,7 @@ def decoder_floor(
         True
     """
     checked = domain.flatten(as_fields(fields, dims=domain.dims))
-    n, k = domain.check_modes(n_modes), check_count("n_time", n_time)
+    n, k = domain.check_modes(n_modes), whole("n_time", n_time, 1)
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
         raise InputError(

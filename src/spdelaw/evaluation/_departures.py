@@ -163,7 +163,7 @@ def correlation(series: list[Series | None]) -> Departure:
 def shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
 ) -> Departure:
-    """All series on columns (n, k) with coefficients that they share."""
+    """All series on columns (n, k) with coefficients they share; ``detail``: sign of the first."""
     gram, pull, power, n, k, full = 0.0, 0.0, 0.0, 0, 0, 0.0
     for one, x in zip(series, columns, strict=True):
         if one is None or x is None:
@@ -182,7 +182,8 @@ def shared(
     along = vectors[:, kept].T @ (pull / size) / np.sqrt(values[kept])
     explained = float(along @ along)
     found = Explained(explained, power - explained, int(kept.sum()), n - int(kept.sum()))
-    return Departure(test, np.full(len(series), np.nan), found.p_value, found.gain)
+    nothing, sign = np.full(len(series), np.nan), float(np.sign(np.ravel(pull)[0]))
+    return Departure(test, nothing, found.p_value, found.gain, sign)
 
 
 def normal_squares(e: Array) -> Array:

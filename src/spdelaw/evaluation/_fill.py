@@ -11,21 +11,24 @@ import xarray as xr
 
 from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data import Preparation, as_fields, check_plausible
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
+from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
-from spdelaw.law import Law, to_user
+from spdelaw.law import Law, by_paths, in_paths, to_user
 
 Array = np.ndarray
 
 RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
+#: Bytes of the first of lazy paths, by which the law that fills all of them is chosen.
+HEAD_BYTES = 256e6
 #: Modes for every value that the middle row has.
 PER_VALUE = 1.0
 
@@ -60,7 +63,8 @@ def fill(
     and predicted from the rest by laws that have never seen them.
 
     Args:
-        data: fields or raw data; NaN is missing.
+        data: fields or raw data; NaN is missing. Lazy paths come back lazy, filled by the law
+            that the first of them (256 MB) choose.
         domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
         n_modes: a number, or "auto" for the one that predicts held-out values best.
         prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
@@ -115,6 +119,12 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
+    if in_paths(data):
+        return _in_blocks(
+            data, domain, prepare, n_modes=n_modes, basis=basis, drift=drift, rest=rest,
+            smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
+            **words,
+        )  # fmt: skip
     _check(n_modes, basis, drift, rest, seconds, words)
     seed = whole("seed", seed, 0)
     if prepare is not None:
@@ -135,15 +145,47 @@ def fill_record(
     rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
     law, moments, trials = _chosen(trials, fields, values, grid, recipe)
-    mean, std = _shown(moments, trials[0], values, smooth, everywhere)
-    table = xr.Dataset(
-        {
-            "mean": (fields.dims, places.unflatten(mean)),
-            "std": (fields.dims, places.unflatten(std)),
-        },
-        coords={k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)},
-    )
-    return Filled(_described(table, law, data, fields, trials, record), law, trials)
+    mean, std = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
+    result = _labelled(mean, std, law, data, fields, places)
+    return Filled(_described(result, trials, record), law, trials)
+
+
+def _in_blocks(
+    data: Any, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
+) -> Filled:
+    """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
+    if domain is None:
+        domain, prepare = guess_source(data, prepare)
+    size = data.nbytes / data.sizes["path"]
+    head = data.isel(path=slice(max(2, int(HEAD_BYTES / size)))).compute()
+    found = fill_record(head, domain, prepare=prepare, **asked)
+    fields = _fields(head, domain, prepare)
+    places = domain.places(fields)
+    own = places.flatten(np.asarray(fields.values))
+    known = np.isfinite(own).any((0, 1))
+    told_by = law_moments(found.law, fields, own, places)
+    left_over, best = told_by.rest[0, 0], found.trials[0]
+    how, settings = (asked["smooth"], asked["everywhere"]), best.settings
+    if settings.weight is not None:
+        points = grid_of(fields, domain).points
+        learned = shared_covariance(own - told_by.mean, points, settings.weight)
+        settings = settings._replace(covariance=learned)
+
+    def filled(block: Any) -> xr.Dataset:
+        fields = _fields(block, domain, prepare)
+        grid = grid_of(fields, domain)
+        values = grid.places.flatten(np.asarray(fields.values))
+        moments = law_moments(found.law, fields, values, grid.places)
+        moments = moments._replace(rest=np.broadcast_to(left_over, values.shape))
+        moments = with_rest(moments, values, grid, settings)
+        seen = known | np.isfinite(values).any((0, 1))
+        mean, std = _shown(moments, best, values, *how, seen)
+        return _labelled(mean, std, found.law, block, fields, grid.places)
+
+    result = by_paths(filled, data)
+    told = {name: v for name, v in found.data.data_vars.items() if name not in result}
+    result = result.assign(told).assign_attrs(found.data.attrs)
+    return found._replace(data=result)
 
 
 def _check(
@@ -238,7 +280,7 @@ def _rough(trials: list[Trial], best: Trial, fields: xr.DataArray, recipe: Recip
 
 
 def _shown(
-    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool
+    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool, known: Array
 ) -> tuple[Array, Array]:
     """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
     mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
@@ -248,19 +290,27 @@ def _shown(
     else:
         mean[seen], std[seen] = values[seen], 0.0
     if not everywhere:
-        never = ~seen.any((0, 1))
-        mean[..., never], std[..., never] = np.nan, np.nan
+        mean[..., ~known], std[..., ~known] = np.nan, np.nan
     return mean, std
 
 
-def _described(
-    table: xr.Dataset, law: Law, data: Any, fields: xr.DataArray, trials: list[Trial],
-    record: Record,
-) -> xr.Dataset:  # fmt: skip
-    """Dates, names and attributes of the data; the trials, and a sentence about them."""
+def _labelled(
+    mean: Array, std: Array, law: Law, data: Any, fields: xr.DataArray, places: Places
+) -> xr.Dataset:
+    """Mean and deviation with the dates, names and attributes of the data."""
+    named = {"mean": mean, "std": std}
+    table = xr.Dataset(
+        {name: (fields.dims, places.unflatten(values)) for name, values in named.items()},
+        coords={k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)},
+    )
     labelled = law.bare.with_info(labels=law.info.get("labels", {}))
     result = to_user(labelled, table, data, fields)
     result.attrs.pop("observation_std", None)
+    return result
+
+
+def _described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:
+    """The result with the trials, and a sentence about them."""
     names = [f"{t.candidate}, rest {t.rest}" for t in trials]
     result = result.assign(
         held_out_rmse=("candidate", [t.rmse for t in trials]),

@@ -55,10 +55,14 @@ class Grid(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What held-out values say beside the law: kernel or weight of the rest, and a and c."""
+    """What held-out values say beside the law: kernel or weight of the rest, and a and c.
+
+    ``covariance`` is that of a shared rest where it was learned from other paths already.
+    """
 
     kernel: Kernel | None = None
     weight: float | None = None
+    covariance: Array | None = None
     of_state: float = 1.0
     of_rest: float = 1.0
 
@@ -98,14 +102,16 @@ def _left_over(rest: Array) -> Array:
 def with_rest(moments: Moments, values: Array, grid: Grid, settings: Settings) -> Moments:
     """The same with what other values say about the rest, where values are missing."""
     if settings.weight is not None:
-        return with_shared_rest(moments, values, grid, settings.weight)
+        known = settings.covariance
+        if known is None:
+            known = shared_covariance(values - moments.mean, grid.points, settings.weight)
+        return with_shared_rest(moments, values, known)
     return _with_local_rest(moments, values, grid, settings.kernel)
 
 
-def with_shared_rest(moments: Moments, values: Array, grid: Grid, weight: float) -> Moments:
+def with_shared_rest(moments: Moments, values: Array, covariance: Array) -> Moments:
     """The same with what other points say at the same time."""
-    rest = values - moments.mean
-    found = conditional(rest, shared_covariance(rest, grid.points, weight))
+    found = conditional(values - moments.mean, covariance)
     gaps = np.isnan(values) & np.isfinite(moments.mean)
     mean, left = moments.mean.copy(), moments.rest.copy()
     mean[gaps] += found.mean[gaps]
@@ -117,7 +123,7 @@ def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> 
     """The weight of the learned covariance that predicts held-out values best."""
 
     def error(weight: float) -> float:
-        found = with_shared_rest(moments, values, grid, weight).mean
+        found = with_rest(moments, values, grid, Settings(weight=weight)).mean
         return float(np.nanmean((found - truth) ** 2))
 
     return min(WEIGHTS, key=error)

@@ -15,8 +15,9 @@ import scipy
 
 from spdelaw.law import Law
 
-#: Words of the model, each a special case of those after it.
-DRIFTS = ("parametric", "diagonal", "normal", "dense")
+#: Words of the model, each a special case of those after it. A pair of modes that turns shares its
+#: decay, so that "diagonal" is no case of "normal".
+DRIFTS = ("parametric", "diagonal", "dense")
 NOISES = ("parametric", "diagonal", "low_rank", "dense")
 
 
@@ -57,7 +58,9 @@ def is_nested(smaller: Law, larger: Law) -> bool:
     )
     if not same or a.n_parameters is None or b.n_parameters is None:
         return False
-    within = _before(a.drift, b.drift, DRIFTS) and _before(a.noise, b.noise, NOISES)
+    turns = a.drift == "normal" and b.drift in ("normal", "dense")
+    drift = turns or _before(a.drift, b.drift, DRIFTS)
+    within = drift and _before(a.noise, b.noise, NOISES)
     return within and a.n_parameters < b.n_parameters
 
 

@@ -27,7 +27,7 @@ def point_noise(law: Law, own: Observations, n_series: int) -> Departure | None:
     says nothing.
     """
     noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
-    if not noisy or law.unresolved_variance > 0:
+    if not noisy or law.unresolved_variance > 0 or own.weights is not None:
         return None
     squares, freedom = _left_over(own)
     seen = freedom >= FEWEST

@@ -13,14 +13,8 @@ from spdelaw.domain import table_html
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
-from spdelaw.evaluation._tiers import (
-    TIERS,
-    TierScore,
-    mean_predictor,
-    projection_floor,
-    score_tier,
-)
-from spdelaw.law import Law
+from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
+from spdelaw.law import Law, in_paths
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -161,7 +155,9 @@ def evaluate(
         one_of("tiers", tier, TIERS)
     if truth is not None:
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
-    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    if in_paths(data):  # lazy: no more of them is read than is scored
+        data = data.isel(path=slice(max_paths)).compute()
+    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths)).load()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)

@@ -66,6 +66,7 @@ class Suite:
             *self._means(),
             *self._couplings(),
             *self._shapes(),
+            *self._observation_noise(),
         ]
         points = point_noise(self.law, self.errors.own, z.shape[-1])
         found += [] if points is None else [points]
@@ -204,6 +205,27 @@ class Suite:
             ]
             found.append(departures.shared("bend", self.series, bend))
         return found
+
+    def _observation_noise(self) -> list[Departure]:
+        """Noise of observation under a law that has none.
+
+        Noise of variance r in the values has ``r g_n`` in mode n, ``g = diag (Phi' Phi)^-1``, and
+        makes errors turn back: ``E z_t z_{t-1} = -r g_n F_n / Omega_n``, with one r for all modes.
+        """
+        errors, linear = self.errors, self._linear
+        quiet = linear is not None and not self.law.observation_variance.any()
+        if linear is None or not quiet or errors.unit != "mode":
+            return []
+        basis, n_modes = errors.own.basis[:, : self.law.n_modes], self.law.n_modes
+        step = float(np.median(np.diff(errors.own.times, axis=-1)))
+        omega = linear.over(np.array([step]), np.zeros(1)).covariance[0]
+        share = np.diag(np.linalg.pinv(basis.T @ basis)) / operators.diagonal(omega)[:n_modes]
+        before = np.zeros(errors.z.shape)
+        before[:, 1:] = -errors.z[:, :-1] * (share * self._decay_factors)
+        columns = [
+            None if s is None else s.column(before[..., n, None]) for n, s in enumerate(self.series)
+        ]
+        return [departures.shared("observation noise", self.series, columns)]
 
 
 def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:

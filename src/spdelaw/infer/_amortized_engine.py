@@ -84,20 +84,7 @@ class Amortized(Engine):
         """Law of the observed fields by training on batches of paths."""
         from spdelaw.infer.amortized import fit_amortized
 
-        return fit_amortized(
-            observed,
-            domain,
-            n_modes,
-            model,
-            config=self.config,
-            validation=self.validation,
-            checkpoint=self.checkpoint,
-            tensorboard=self.tensorboard,
-            threads=self.threads,
-            level=run["level"],
-            seed=run["seed"],
-            progress=run["progress"],
-        )
+        return fit_amortized(self, observed, n_modes, model, run)
 
     def __repr__(self) -> str:
         """What was said."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import time
 import warnings
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spdelaw._version import __version__
-from spdelaw.data import fingerprint
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
@@ -22,12 +19,13 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._quantities import operators_jacobian, quantities
 from spdelaw.law import (
-    Density,
     Law,
     Numbers,
     Provenance,
     coordinates_dataset,
+    density_entries,
     parameters_dataset,
+    software,
     statistics_density,
 )
 
@@ -53,17 +51,17 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
     clock = time.perf_counter()
-    ends = likelihood_ends(found, fit.n_modes, level)
+    ends, profiled, n_for_ends = likelihood_ends(found, fit.n_modes, level)
     fit = dataclasses.replace(
         fit, seconds={**fit.seconds, "intervals": time.perf_counter() - clock}
     )
-    said_of = {"warnings": notes, "identifiability": report, "profiled": ends.profiled}
+    said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
     said_of |= _likelihood(fit, observed)
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,
         parameters=parameters_dataset(
-            quantities(fit, variance, ends.by_name), level, {"initial_state": kind}
+            quantities(fit, variance, ends), level, {"initial_state": kind}
         ),
         dynamics=state_space.dynamics,
         initial=state_space.initial,
@@ -71,23 +69,20 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
         times=times,
         points=observed.points,
         unresolved_variance=float(fit.outside_variance),
-        info=Provenance.of(_info(fit, observed, model, ends.n_evaluations) | said_of),
+        info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
         coordinates=coordinates_dataset(
             found.parametrisation.names,
             found.full,
             found.covariance,
             operators_jacobian(found),
-            ends.by_name.get(STATIONARY),
+            ends.get(STATIONARY),
         ),
         statistics=fit.statistics,
     )
 
 
 def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
-    """Log density of the data, and of which numbers.
-
-    Lazy data are not read once more for a fingerprint.
-    """
+    """Log density of the data, and of which numbers."""
     found, density = fit.estimate, fit.density
     if density is None and fit.statistics is not None:
         start, phi = found.state_space.initial, observed.basis(fit.n_modes)
@@ -96,12 +91,10 @@ def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
         density = statistics_density(
             fit.statistics, found.log_likelihood, start, phi.T @ phi, fit.outside_variance
         )
-    value, of = density or Density(found.log_likelihood, Numbers("values", int(fit.n_observed)))
-    if isinstance(observed.values, np.ndarray):
-        of = dataclasses.replace(of, fingerprint=fingerprint(observed.fields))
-    named = dataclasses.asdict(of)
+    value, of = density or (found.log_likelihood, Numbers("values", int(fit.n_observed)))
     restricted = {} if found.mean is None else {"restricted_log_likelihood": found.mean.restricted}
-    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": named, **restricted}
+    fields = None if observed.is_lazy else observed.fields
+    return density_entries(value, of, fields) | restricted
 
 
 def _observation_variance(fit: Fit, model: Model) -> Array:
@@ -111,6 +104,10 @@ def _observation_variance(fit: Fit, model: Model) -> Array:
     if "observation" in fit.estimate.parametrisation.parts:
         return fit.estimate.state_space.observation_variance
     known = model.known_variance
+    if (
+        isinstance(known, np.ndarray) and known.ndim > 1
+    ):  # of single values: their mean stands for that of a new one
+        return np.asarray(np.nanmean(known))
     return np.asarray(0.0 if known is None else known)
 
 
@@ -139,12 +136,7 @@ def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[s
             "slope_without_end": float(found.optimum.uphill),
         },
         "seconds": {k: round(v, 4) for k, v in fit.seconds.items()},
-        "version": __version__,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
+        **software(scipy),
     }
 
 

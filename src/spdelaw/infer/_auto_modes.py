@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import Free, LogDeviation, Unbounded
+from spdelaw.infer._coordinates import Single
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
@@ -29,7 +29,8 @@ NOTHING_LEFT = 1e-16
 def choose_modes(observed: Observed) -> tuple[int, str]:
     """Number of modes by BIC on the first paths, and a sentence that says so."""
     values = observed.first(PATHS)
-    times = observed.times if observed.times.ndim == 1 else observed.times[:PATHS]
+    times = observed.times[..., : values.shape[1]]
+    times = times if times.ndim == 1 else times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
@@ -58,10 +59,10 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
     moments = from_coefficients(collapsed, variance)
     parts = {
-        "drift": Free("eigenvalue", n),
-        "noise": Free("noise_variance", n),
-        "observation": LogDeviation(),
-        "initial_mean": Unbounded("initial_mean", n),
+        "drift": Single("eigenvalue", n),
+        "noise": Single("noise_variance", n),
+        "observation": Single("observation_std", None, power=2),
+        "initial_mean": Single("initial_mean", n, power=0),
     }
     free = Parametrisation(parts, "deterministic", np.zeros(n))
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)

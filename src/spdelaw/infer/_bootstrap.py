@@ -40,12 +40,9 @@ def bootstrap(
         found = over_blocks(_refit, seeds, law, here, engine, same, quiet, executor=run["executor"])
         tables = [table for table in found if table is not None]
     if len(tables) < max(2, n // 2):
-        raise ConvergenceError(
-            "bootstrap",
-            expected="most refits to converge",
-            got=f"{len(tables)} of {n}",
-            fix="the law is too weakly determined; tie or fix parameters",
-        )
+        expected = "most refits to converge"
+        fix = "the law is too weakly determined; tie or fix parameters"
+        raise ConvergenceError("bootstrap", expected=expected, got=f"{len(tables)} of {n}", fix=fix)
     table = _intervals(law, tables, run["level"])
     counted = law.with_info(bootstrap={"replicates": n, "used": len(tables)})
     return dataclasses.replace(counted, parameters=table)

@@ -40,16 +40,19 @@ class Chaos(Engine):
 
     Args:
         n_time: K, the number of functions of time.
+        order: largest order of the Hermite polynomials. A linear equation with additive noise has
+            no chaos beyond the first, so that every order gives the same law.
         tail: "modelled" adds the covariance of what lies beyond K and is unbiased, "dropped" is
             the paper's model.
         threads: for data with gaps.
 
     Example:
         >>> Chaos(tail="dropped")
-        Chaos(n_time=16, tail='dropped', threads=1)
+        Chaos(n_time=16, order=1, tail='dropped', threads=1)
     """
 
     n_time: int = N_TIME
+    order: int = 1
     tail: str = "modelled"
     threads: int = 1
     name = "chaos"
@@ -59,6 +62,7 @@ class Chaos(Engine):
     def __post_init__(self) -> None:
         """Check the options."""
         whole("n_time", self.n_time, 1)
+        whole("order", self.order, 1)
         one_of("tail", self.tail, TAILS)
         whole("threads", self.threads, 1)
 
@@ -66,12 +70,9 @@ class Chaos(Engine):
         """Refuse what the expansion has no place for."""
         super().check(model, bootstrap)
         if model.couples_drift:
-            raise InputError(
-                "drift",
-                expected="'diagonal' or 'parametric' with engine='chaos'",
-                got=repr(model.drift),
-                fix="pass engine='exact', which couples modes",
-            )
+            expected = "'diagonal' or 'parametric' with engine='chaos'"
+            fix = "pass engine='exact', which couples modes"
+            raise InputError("drift", expected=expected, got=repr(model.drift), fix=fix)
         if self.tail == "dropped":
             check_truncated(model, bootstrap)
 

@@ -160,12 +160,9 @@ def _maximum(
     try:
         return estimate(posed(evaluate, first), polish=polish)
     except FloatingPointError as error:
-        raise ConvergenceError(
-            "fit",
-            expected="a maximum of the truncated likelihood",
-            got=str(error),
-            fix="raise n_time, fit fewer modes, or pass tail='modelled'",
-        ) from error
+        expected = "a maximum of the truncated likelihood"
+        fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
+        raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
 
 
 def _gain_of_coefficients(

@@ -45,28 +45,43 @@ class AbstractCoordinates(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class Free(AbstractCoordinates):
-    """One number per mode, ``exp(phi_n)``."""
+class Single(AbstractCoordinates):
+    """Numbers with a coordinate each, ``exp(power phi)``; ``phi`` itself where the power is 0.
+
+    One number per mode, or a number of its own where ``n_modes`` is None. With power 2 the
+    coordinate of a variance is the logarithm of its deviation.
+    """
 
     what: str
-    n_modes: int
+    n_modes: int | None
+    power: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
-        """``eigenvalue[1]``, ``eigenvalue[2]``, ..."""
+        """``eigenvalue[1]``, ``eigenvalue[2]``, ..., or ``observation_std``."""
+        if self.n_modes is None:
+            return (self.what,)
         return tuple(f"{self.what}[{n}]" for n in range(1, self.n_modes + 1))
 
+    @property
+    def is_log(self) -> Array:
+        """All of them, or none."""
+        return np.full(len(self.names), self.power != 0)
+
     def values(self, phi: Array) -> Array:
-        """``exp(phi)``."""
-        return np.exp(phi)
+        """``exp(power phi)``, (N,) or one number."""
+        found = np.exp(self.power * phi) if self.power else phi
+        return found[0] if self.n_modes is None else found
 
     def jacobian(self, phi: Array) -> Array:
-        """``diag(exp(phi))``."""
-        return np.diag(np.exp(phi))
+        """``power exp(power phi)`` on the diagonal."""
+        slope = self.power * np.exp(self.power * phi) if self.power else np.ones(len(phi))
+        return slope if self.n_modes is None else np.diag(slope)
 
     def start(self, operator: Array) -> Array:
-        """``log`` of the diagonal."""
-        return np.log(operators.diagonal(operator))
+        """``log(x) / power`` of the diagonal."""
+        numbers = np.reshape(operator, 1) if self.n_modes is None else operators.diagonal(operator)
+        return np.log(np.maximum(numbers, 1e-300)) / self.power if self.power else numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +163,7 @@ class PowerTied(AbstractCoordinates):
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined(AbstractCoordinates):
+class WithNuisance(AbstractCoordinates):
     """Reported modes first, nuisance modes on their own after them."""
 
     reported: AbstractCoordinates
@@ -189,58 +204,6 @@ class Joined(AbstractCoordinates):
         beyond = operators.diagonal(operator)[k:]
         reported = self.reported.start(operators.leading(operator, k))
         return np.concatenate([reported, self.nuisance.start(beyond)])
-
-
-@dataclasses.dataclass(frozen=True)
-class Unbounded(AbstractCoordinates):
-    """Numbers of either sign as they are: an initial mean."""
-
-    what: str
-    n_modes: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``initial_mean[1]``, ``initial_mean[2]``, ..."""
-        return tuple(f"{self.what}[{n}]" for n in range(1, self.n_modes + 1))
-
-    @property
-    def is_log(self) -> Array:
-        """None of them."""
-        return np.zeros(self.n_modes, bool)
-
-    def values(self, phi: Array) -> Array:
-        """``phi``."""
-        return phi
-
-    def jacobian(self, phi: Array) -> Array:
-        """Identity."""
-        return np.eye(len(phi))
-
-    def start(self, operator: Array) -> Array:
-        """The numbers."""
-        return operator
-
-
-@dataclasses.dataclass(frozen=True)
-class LogDeviation(AbstractCoordinates):
-    """One variance ``exp(2 phi)`` by the logarithm of its standard deviation."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The standard deviation."""
-        return ("observation_std",)
-
-    def values(self, phi: Array) -> Array:
-        """``exp(2 phi)``, a single number."""
-        return np.exp(2.0 * phi[0])
-
-    def jacobian(self, phi: Array) -> Array:
-        """``2 exp(2 phi)``, (1,)."""
-        return 2.0 * np.exp(2.0 * phi)
-
-    def start(self, operator: Array) -> Array:
-        """``log(variance) / 2``."""
-        return 0.5 * np.log(np.maximum([float(operator)], 1e-300))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,25 +9,14 @@ import numpy as np
 from spdelaw.data import Here
 from spdelaw.domain import Products
 from spdelaw.errors import DataError
-from spdelaw.infer._coordinates import OperatorTied, PowerTied, Unbounded
+from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
-from spdelaw.infer._nuisance import (
-    MOST_SHARED,
-    SAMPLE,
-    likeliest_total,
-    needed_nuisance,
-)
+from spdelaw.infer._nuisance import MOST_SHARED, SAMPLE, likeliest_total, needed_nuisance
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._passes import (
-    collapsed_pieces,
-    components,
-    has_gaps,
-    modes_suffice,
-    projected,
-)
+from spdelaw.infer._passes import collapsed_pieces, components, has_gaps, modes_suffice, projected
 from spdelaw.infer._posterior import estimate, log_posterior
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
@@ -46,7 +35,7 @@ class Design(NamedTuple):
         basis: eigenfunctions as the values see them, (M, N + nuisance).
         n_nuisance: modes that are modelled and not reported.
         known: observation variance where it is not estimated.
-        weights: relative precision of each point.
+        weights: relative precision of each point, (M,), or of each value, (P, T, M).
         nuisance: how their number was decided.
         first: drift and noise of all modes, where a first fit has been made.
         keep: principal directions of the fields, (points, M), where the values are components.
@@ -76,12 +65,22 @@ class Design(NamedTuple):
         """Some paths on the modes."""
         if self.observed is not None:
             return collapsed_pieces(self.observed, self.basis, self.weights, self.products)
-        values, times = self.values[paths], self.clock(paths)
-        return collapse(values, times, self.basis, self.weights, self.products)
+        values, times, weights = self.values[paths], self.clock(paths), self.precision(paths)
+        return collapse(values, times, self.basis, weights, self.products)
 
     def clock(self, paths: slice | Array) -> Array:
         """Times of some paths."""
         return self.times if self.times.ndim == 1 else self.times[paths]
+
+    def precision(self, paths: slice | Array, times: slice = slice(None)) -> Array | None:
+        """Weights of some paths and times."""
+        own = self.weights
+        return own[paths][:, times] if own is not None and own.ndim > 1 else own
+
+    @property
+    def clock_of_values(self) -> Array:
+        """Times of the values that are here: of a long lazy record its head."""
+        return self.times[..., : self.values.shape[1]]
 
     @property
     def rows_determine(self) -> bool:
@@ -94,11 +93,16 @@ class Design(NamedTuple):
     def head(self, n_paths: int) -> Design:
         """The first paths alone."""
         some = slice(n_paths)
-        return self._replace(values=self.values[some], times=self.clock(some))
+        values, weights = self.values[some], self.precision(some)
+        return self._replace(values=values, times=self.clock(some), weights=weights)
 
     def first_times(self, n_times: int) -> Design:
         """The first times of every path."""
-        return self._replace(values=self.values[:, :n_times], times=self.times[..., :n_times])
+        values, weights = self.values[:, :n_times], self.precision(slice(None), slice(n_times))
+        first = self._replace(values=values, times=self.times[..., :n_times], weights=weights)
+        if self.observed is None:
+            return first
+        return first._replace(observed=self.observed.first_times(n_times))
 
     @property
     def origin(self) -> float:
@@ -219,7 +223,7 @@ def _tied(
     parts = {
         "drift": OperatorTied(tuple(mu)),
         "noise": PowerTied(n),
-        "initial_mean": Unbounded("initial_mean", n),
+        "initial_mean": Single("initial_mean", n, power=0),
     }
     tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
     start = np.zeros(len(tied.names))
@@ -245,12 +249,14 @@ def _has_partial_rows(observed: Observed) -> bool:
 
 
 def point_weights(variance: Array, n_points: int) -> Array:
-    """Relative precision of each point from known variances."""
+    """Relative precision of each point, or of each value, from known variances.
+
+    Where a value is missing so is its variance, and any precision does.
+    """
+    if variance.ndim > 1:
+        return np.nan_to_num(1.0 / variance, nan=1.0)
     if len(variance) != n_points:
-        raise DataError(
-            "observation_noise",
-            expected=f"one standard deviation per point ({n_points})",
-            got=str(len(variance)),
-            fix="pass one number, or one per point of the grid",
-        )
+        expected = f"one standard deviation per point ({n_points})"
+        fix = "pass one number, or one per point of the grid"
+        raise DataError("observation_noise", expected=expected, got=str(len(variance)), fix=fix)
     return 1.0 / variance

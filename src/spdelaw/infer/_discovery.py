@@ -13,12 +13,14 @@ from spdelaw.checks import one_of, whole
 from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain, table_html
 from spdelaw.errors import DataError
+from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
 from spdelaw.infer._semilinear_sight import look
+from spdelaw.infer._several_fields import by_field
 from spdelaw.infer.semilinear import Selection, check_library, select
 from spdelaw.law import Law
 
@@ -39,7 +41,8 @@ class Discovery:
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
             and the ``frequency`` with which resampled records choose them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
-        inclusion: how often resampled records choose each term; dim ``term``.
+        inclusion: how often resampled records choose each term, NaN where there are too few to
+            resample; dim ``term``.
     """
 
     terms: tuple[str, ...]
@@ -52,7 +55,7 @@ class Discovery:
         """The result in one sentence."""
         chosen = " and ".join(self.terms) or "no term beyond the linear operator"
         text = f"The data choose {chosen}"
-        if self.table["frequency"].values.any():
+        if self.table["frequency"].notnull().any():
             text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
         bic, fitted = self.table["bic"].values, np.isfinite(self.table["log_likelihood"].values)
         linear = self.table["linear"].values & fitted
@@ -81,7 +84,7 @@ class Discovery:
                     },
                 }
             )
-        inclusion = {str(t): float(v) for t, v in self.inclusion.to_series().items()}
+        inclusion = {str(t): _number(v) for t, v in self.inclusion.to_series().items()}
         return {
             "sentence": self.sentence,
             "terms": list(self.terms),
@@ -109,7 +112,7 @@ class Discovery:
                     row["terms"],
                     "" if height is None else f"{height:.1f}",
                     f"+{row['bic']:.1f}",
-                    f"{100 * row['frequency']:.0f} %",
+                    _percent(row["frequency"]),
                 ]
             )
         return out
@@ -117,6 +120,11 @@ class Discovery:
 
 #: Widths of the columns of the printed table.
 WIDTHS = (28, 14, 9, 7)
+
+
+def _percent(share: float | None) -> str:
+    """``93 %``, or nothing where nothing was counted."""
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _number(value: Any) -> float | None:
@@ -127,7 +135,7 @@ def discover(
     data: Any,
     domain: AbstractDomain,
     n_modes: int | str = "auto",
-    library: Sequence[str] | None = None,
+    library: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     *,
     noise: str = "parametric",
     observation_noise: Any = "auto",
@@ -136,6 +144,7 @@ def discover(
     level: float = 0.95,
     bootstrap: int = 200,
     seed: int = 0,
+    method: str = "auto",
     **words: Any,
 ) -> Discovery:
     """Learn which terms a field obeys, and its law with them.
@@ -148,7 +157,8 @@ def discover(
         domain: where they live.
         n_modes: modes of the law, or "auto".
         library: names of terms to choose from, such as ("u", "u^2", "u^3"); by default powers up
-            to 3, and products of first derivatives where the domain has them.
+            to 3, and products of first derivatives where the domain has them. Of several fields
+            by field, ``{"u": ("u", "v", "u v^2"), "v": (...)}``.
         noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
         observation_noise: as `spdelaw.Model` has it: "auto", "none", "estimate", or known.
         fixed: values to hold, such as ``{"nu": 0.05}``.
@@ -156,6 +166,7 @@ def discover(
         level: of the intervals.
         bootstrap: resampled records that say how sure the choice is.
         seed: of these.
+        method: "closure", "one_pass" (many modes of several fields) or "auto".
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
@@ -172,11 +183,12 @@ def discover(
     whole("bootstrap", bootstrap, 0)
     for name in words:
         one_of("keyword", name, ADAPTER)
+    check_domain(domain)
+    library, domain, n_modes = by_field("library", library, domain, n_modes)
     if library is not None:
         check_term_names("library", library)
-    check_domain(domain)
-    names = check_library(library, domain)
-    chooser = Chooser(names, bootstrap, whole("seed", seed, 0))
+    names = check_library(library, domain)  # type: ignore[arg-type]
+    chooser = Chooser(names, method, bootstrap, whole("seed", seed, 0))
     held = {**({"kappa": 0.0} if "u" in names else {}), **(fixed or {})}
     asked = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
     law = fit(data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **asked, **words)
@@ -199,7 +211,8 @@ class Chooser(SemilinearEngine):
         """Law with the chosen terms."""
         _check_enough(observed, self.terms)
         words = {"noise": str(model.noise), "fixed": model.fixed}
-        sight, whole_fit = look(observed, n_modes, model, self.terms, words)
+        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
+        sight, whole_fit = seen(observed, n_modes, model, self.terms, words)
         # Every candidate is judged by the same numbers: terms before one burn-in do not count.
         same = {
             key: whole_fit.diagnostics[key] for key in ("burn",) if key in whole_fit.diagnostics
@@ -214,9 +227,7 @@ class Chooser(SemilinearEngine):
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:
     need, got = PER_TERM * len(library), observed.n_paths * (observed.times.shape[-1] - 1)
     if got < need:
-        raise DataError(
-            "data",
-            expected=f"at least {need} transitions to choose from {len(library)} terms",
-            got=f"{got} of {observed.n_paths} paths",
-            fix="bring longer records or more paths, or a smaller library",
-        )
+        expected = f"at least {need} transitions to choose from {len(library)} terms"
+        got = f"{got} of {observed.n_paths} paths"
+        fix = "bring longer records or more paths, or a smaller library"
+        raise DataError("data", expected=expected, got=got, fix=fix)

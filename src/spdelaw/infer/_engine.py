@@ -84,12 +84,9 @@ class Engine(abc.ABC):
         for word, value in model.said().items():
             known = word == "mean" and not (isinstance(value, str) and value == "constant")
             if word not in self.honours and not known:
-                raise InputError(
-                    word,
-                    expected=f"its default: engine={self.name!r} does not use it",
-                    got=repr(value),
-                    fix=f"leave {word} out, or pass engine='exact'",
-                )
+                expected = f"its default: engine={self.name!r} does not use it"
+                fix = f"leave {word} out, or pass engine='exact'"
+                raise InputError(word, expected=expected, got=repr(value), fix=fix)
 
 
 class FunctionEngine(Engine):

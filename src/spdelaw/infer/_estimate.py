@@ -9,7 +9,7 @@ import numpy as np
 
 from spdelaw.infer._optimise import Optimum
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.law import Density
+from spdelaw.law import Numbers
 from spdelaw.model import StateSpace, Statistics
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Fit:
     route: str
     n_observed: float
     outside_variance: float
-    density: Density | None = None
+    density: tuple[Any, Numbers] | None = None
     statistics: Statistics | None = None
     notes: tuple[str, ...] = ()
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)

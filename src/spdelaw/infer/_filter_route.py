@@ -46,7 +46,7 @@ def by_filter(
     """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
     clock, read = time.perf_counter(), [0.0]
     if observed.in_pieces:
-        observed = observed.surveyed()
+        observed = observed.surveyed().at_seen_times()
 
     def posed(own: Model) -> Problem:
         begin = time.perf_counter()
@@ -95,10 +95,18 @@ def pose(
             known_variance=None if known is None else known or WORKING_VARIANCE * energy,
             origin=design.origin,
         )
-        decisions = {"initial_state": kind, "nuisance": design.nuisance}
-        problem = Problem(design, collapsed, parametrisation, own, model, threads, polish)
-        problem = dataclasses.replace(problem, decisions=decisions, notes=tuple(notes))
-        return dataclasses.replace(problem, centre=centre)
+        return Problem(
+            design=design,
+            collapsed=collapsed,
+            parametrisation=parametrisation,
+            moments=own,
+            model=model,
+            decisions={"initial_state": kind, "nuisance": design.nuisance},
+            notes=tuple(notes),
+            centre=centre,
+            threads=threads,
+            polish=polish,
+        )
 
     known, is_open = design.known, model.noise_word == "auto"
     if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):

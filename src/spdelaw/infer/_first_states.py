@@ -38,7 +38,7 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
 
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
     """Mean and spread over paths of the first estimate, where its row determines all modes."""
-    first = np.concatenate(collapsed.over(_first_estimates), axis=1)
+    first = np.concatenate(collapsed.over_first_rows(_first_estimates), axis=1)
     if first.shape[1] < 2:
         return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
     return first.mean(1), first.var(1)

@@ -6,16 +6,20 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.checks import instance, probability, whole
 from spdelaw.data import (
+    OBSERVATION_STD,
     Preparation,
     Prepared,
     PreparedFields,
     check_plausible,
+    fingerprint,
     hints,
     labels_of,
     place_of,
+    with_value_noise,
 )
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import whole_pairs
@@ -31,7 +35,8 @@ from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
 from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
-from spdelaw.law import Law
+from spdelaw.infer._several_fields import by_field
+from spdelaw.law import VALUE_NOISE, Law
 
 
 def fit(
@@ -66,7 +71,8 @@ def fit(
             ``ThreadPoolExecutor``, or a Dask ``Client``.
         progress: True, or a function that a training tells how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
+            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -77,6 +83,8 @@ def fit(
     """
     check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     own = {name: words.pop(name) for name in WORDS if name in words}
@@ -88,6 +96,10 @@ def fit(
     place = place_of(executor)
     wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
     engine.check(model, whole("bootstrap", bootstrap, 0))
+    if model.value_noise is not None:
+        _check_value_noise(engine, bootstrap)
+        data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
+        model = dataclasses.replace(model, observation_noise="auto")
     fields, prepared = _entered(data, prepare, domain, model, adapter)
     observed = observe(fields, domain, place, **adapter)
     if not engine.in_blocks:
@@ -95,15 +107,22 @@ def fit(
     model = with_forcing_on_clock(model, observed)
     if prepared is None and isinstance(observed.values, np.ndarray):
         check_plausible(observed.fields)
+    entered = observed
     raw, honoured = observed, "mean" in engine.honours
     observed, model, mean = without_known_mean(observed, model, honoured)
     if not isinstance(model.known_variance, np.ndarray):
         mean = None if mean is None else mean[raw.seen_points()]
-        observed = observed.where_seen()
+        with place.guard():
+            observed = observed.where_seen()
         raw = observed if mean is None else raw.where_seen()
-    with clear_errors():
+    by_value = observed.std is not None and model.noise_word == "auto"
+    if by_value:
+        _check_value_noise(engine, bootstrap)
+        model = dataclasses.replace(model, observation_noise=observed.std)
+    with clear_errors(), place.guard():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
+    law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
     said = _said(observed, prepared, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
@@ -112,7 +131,33 @@ def fit(
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_rest(law, observed, wanted)
     law = law if mean is None else with_known_mean(law, mean, raw)
+    law = _as_entered(law, entered, observed)
     return _with_origin(law, observed, prepared)
+
+
+def _beside(
+    data: Any, std: Any, prepare: Any, domain: AbstractDomain, adapter: dict[str, Any]
+) -> Any:
+    """Data with the standard deviations of their values; raw where they are prepared later."""
+    if prepare is None:
+        return with_value_noise(data, std, domain.dims, **adapter)
+    if not isinstance(data, xr.DataArray) or not isinstance(std, xr.DataArray):
+        fix = "pass both as DataArrays, or prepare them first"
+        got = f"{type(data).__name__} and {type(std).__name__} beside prepare="
+        raise InputError("observation_noise", expected="DataArrays", got=got, fix=fix)
+    return data.assign_coords({OBSERVATION_STD: std})
+
+
+def _check_value_noise(engine: Engine, bootstrap: int) -> None:
+    """Refuse what has no place for standard deviations of single values."""
+    wrong = {
+        f"engine {engine.name!r}": (engine.name != "exact", "pass engine='exact'"),
+        "bootstrap=": (bool(bootstrap), "use the intervals of the likelihood"),
+    }
+    for got, (is_wrong, fix) in wrong.items():
+        if is_wrong:
+            expected = "the exact engine alone, where each value has its own standard deviation"
+            raise InputError("observation_noise", expected=expected, got=got, fix=fix)
 
 
 def check_domain(domain: Any) -> None:
@@ -127,12 +172,9 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
     if model is None:
         return Model(**words)
     if words:
-        raise InputError(
-            next(iter(words)),
-            expected="words in the model itself, where one is given",
-            got="a word beside model=",
-            fix="move it into sl.Model(...)",
-        )
+        expected = "words in the model itself, where one is given"
+        fix = "move it into sl.Model(...)"
+        raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
     return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
 
 
@@ -146,23 +188,30 @@ def _entered(
     if not ready:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if adapter:
-        raise InputError(
-            "keyword",
-            expected="none for the data beside prepare",
-            got=repr(next(iter(adapter))),
-            fix="bring the data into shape first: sl.as_fields(data, ...)",
-        )
+        expected = "none for the data beside prepare"
+        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
     if model.forcing is not None:
-        raise InputError(
-            "forcing",
-            expected="data in the units of the forcing",
-            got="prepare=",
-            fix="prepare the fields and the forcing alike, then fit without prepare",
-        )
+        expected = "data in the units of the forcing"
+        fix = "prepare the fields and the forcing alike, then fit without prepare"
+        raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
     if isinstance(data, PreparedFields):
         return data
     prepared = prepare.learn(data, domain.dims)
     return prepared.apply(data, domain.dims), prepared
+
+
+def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
+    """The law at all times of the data, by whose fingerprint they are known again.
+
+    Points and times at which nothing is seen are part of both.
+    """
+    if entered.fields.shape == used.fields.shape:
+        return law
+    if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
+        of = {**law.info["log_likelihood_of"], "fingerprint": fingerprint(entered.fields)}
+        law = law.with_info(log_likelihood_of=of)
+    return dataclasses.replace(law, times=np.unique(entered.times))
 
 
 def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
@@ -196,7 +245,7 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
 def _check_size(observed: Observed, n_modes: int) -> None:
     n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
     # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = int(np.linalg.matrix_rank(observed.basis(min(n_modes, n_points))))
+    n = _rank(observed.basis(min(n_modes, n_points)))
     if n_modes > n:
         expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
@@ -206,6 +255,16 @@ def _check_size(observed: Observed, n_modes: int) -> None:
     if not np.isfinite(span) or span <= 0:
         expected, got = "times that advance", f"a span of {span}"
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
+
+
+def _rank(basis: np.ndarray) -> int:
+    """Rank of modes at points; a Gram matrix near the identity says at once that it is full."""
+    gram = basis.T @ basis
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    off = np.abs(gram / np.outer(scale, scale) - np.eye(len(gram)))
+    if off.sum(1).max() < 0.5 and (np.diag(gram) > 0).all():  # diagonally dominant
+        return len(gram)
+    return int(np.linalg.matrix_rank(basis))
 
 
 def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:

@@ -116,12 +116,10 @@ def _sets(data: Any, over: str | None) -> Mapping[Any, Any]:
     if isinstance(data, xr.DataArray | xr.Dataset) and over in data.dims:
         labels = data[over].values if over in data.coords else np.arange(data.sizes[over])
         return {label: data.isel({over: i}, drop=True) for i, label in enumerate(labels.tolist())}
-    raise InputError(
-        "data",
-        expected="data sets by label, or one DataArray and over= with a dim of it",
-        got=f"{type(data).__name__} and over={over!r}",
-        fix='pass {"a": fields_a, "b": fields_b}, or over="member"',
-    )
+    expected = "data sets by label, or one DataArray and over= with a dim of it"
+    got = f"{type(data).__name__} and over={over!r}"
+    fix = 'pass {"a": fields_a, "b": fields_b}, or over="member"'
+    raise InputError("data", expected=expected, got=got, fix=fix)
 
 
 def _tell(progress: Any, done: int, total: int) -> None:
@@ -181,19 +179,13 @@ def _read(manifest: Path, question: str) -> dict[str, dict[str, str]]:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         asked, laws = content["question"], dict(content["laws"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            str(manifest),
-            expected="a manifest of fit_many",
-            got=f"{type(error).__name__}",
-            fix="choose another directory",
-        ) from error
+        expected, got = "a manifest of fit_many", f"{type(error).__name__}"
+        fix = "choose another directory"
+        raise FileError(str(manifest), expected=expected, got=got, fix=fix) from error
     if asked != question:
-        raise InputError(
-            "directory",
-            expected="laws of the same domain, modes and settings",
-            got=f"those of another question in {manifest.parent}",
-            fix="choose another directory",
-        )
+        expected = "laws of the same domain, modes and settings"
+        got = f"those of another question in {manifest.parent}"
+        raise InputError("directory", expected=expected, got=got, fix="choose another directory")
     return laws
 
 

@@ -30,19 +30,12 @@ def _of_fields(given: Any, observed: Observed) -> Forcing:
     labelled = as_fields(given, dims=domain.dims)
     fields = domain.flatten(on_clock(labelled, observed.fields["time"].attrs))
     if fields.sizes["path"] != 1 or "path_time" in fields.coords:
-        raise DataError(
-            "forcing",
-            expected="one field (time, x), the same for all paths",
-            got=f"{fields.sizes['path']} paths",
-            fix="forcing.isel(path=0, drop=True)",
-        )
+        expected = "one field (time, x), the same for all paths"
+        fix = "forcing.isel(path=0, drop=True)"
+        raise DataError("forcing", expected=expected, got=f"{fields.sizes['path']} paths", fix=fix)
     values = fields.values[0]
     if not np.isfinite(values).all():
-        raise DataError(
-            "forcing",
-            expected="a forcing without gaps",
-            got="missing or infinite values",
-            fix="fill them: a known forcing is known everywhere",
-        )
+        got, fix = "missing or infinite values", "fill them: a known forcing is known everywhere"
+        raise DataError("forcing", expected="a forcing without gaps", got=got, fix=fix)
     points = domain.places(fields).points
     return Forcing.from_fields(values, fields["time"].values, points, domain)

@@ -9,7 +9,6 @@ beyond. Those numbers, and no others, are profiled.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -51,32 +50,25 @@ class Number(NamedTuple):
         return self.name if self.mode is None else f"{self.name}[{self.mode + 1}]"
 
 
-@dataclasses.dataclass(frozen=True)
-class Ends:
-    """Ends of intervals.
-
-    Attributes:
-        by_name: (2,) or (N, 2) by name of a quantity; NaN where the standard error serves.
-        profiled: numbers that have the interval of their profile.
-        n_evaluations: of the likelihood.
-    """
-
-    by_name: dict[str, Array]
-    profiled: list[str]
-    n_evaluations: int
-
-
 @np.errstate(all="ignore")  # far out a likelihood may overflow: such a point is no end
-def likelihood_ends(found: Estimate, n_modes: int, level: float) -> Ends:
-    """Ends of the intervals of all numbers that their standard errors say too little about."""
+def likelihood_ends(
+    found: Estimate, n_modes: int, level: float
+) -> tuple[dict[str, Array], list[str], int]:
+    """Ends of the intervals of all numbers that their standard errors say too little about.
+
+    By name of a quantity, (2,) or (N, 2), NaN where the standard error serves; names of the numbers
+    that have the interval of their profile; and how often the likelihood was computed for them.
+    """
     z, ends = float(scipy.special.ndtri(0.5 * (1.0 + level))), dict[str, Array]()
-    profiled, search = list[str](), _Search(found) if found.optimum.converged else None
+    is_maximum, profiled = found.optimum.converged, list[str]()
+    root = _root(found) if is_maximum else np.zeros((0, 0))
+    objective = _around_maximum(found, root)
     for number in _numbers(found, n_modes):
         value, slope = number.target(found.full)
         error = float(np.linalg.norm(found.columns.T @ slope))
         own = np.full(2, np.nan)
-        if search is not None and error > WIDE:
-            own = search.ends(number, z)
+        if is_maximum and error > WIDE:
+            own = _ends(found, number, objective, root, z)
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
             own = value + z * error * np.array([-1.0, 1.0])
@@ -85,33 +77,29 @@ def likelihood_ends(found: Estimate, n_modes: int, level: float) -> Ends:
             ends[number.name] = own
         else:
             ends.setdefault(number.name, np.full((n_modes, 2), np.nan))[number.mode] = own
-    return Ends(ends, profiled, 0 if search is None else search.objective.calls)
+    return ends, profiled, objective.calls
 
 
-class _Search:
+def _around_maximum(found: Estimate, root: Array) -> Counted:
     """The likelihood around its maximum, in coordinates of about unit variance."""
 
-    def __init__(self, found: Estimate) -> None:
-        posterior, best = found.posterior, found.optimum
-        self.found, self.root = found, _root(found)
-        self.columns = posterior.columns @ self.root
+    def objective(u: Array) -> tuple[float, Array]:
+        value, slope, _ = found.posterior.at(found.optimum.x + root @ u)
+        return value, root.T @ slope
 
-        def objective(u: Array) -> tuple[float, Array]:
-            value, slope, _ = posterior.at(best.x + self.root @ u)
-            return value, self.root.T @ slope
+    return Counted(objective)
 
-        self.objective = Counted(objective)
 
-    def ends(self, number: Number, z: float) -> Array:
-        """Lower and upper end."""
+def _ends(found: Estimate, number: Number, objective: Counted, root: Array, z: float) -> Array:
+    """Lower and upper end of a number."""
+    columns = found.posterior.columns @ root
 
-        def target(u: Array) -> tuple[float, Array]:
-            value, slope = number.target(self.found.full + self.columns @ u)
-            return value, self.columns.T @ slope
+    def target(u: Array) -> tuple[float, Array]:
+        value, slope = number.target(found.full + columns @ u)
+        return value, columns.T @ slope
 
-        profile = Profile(self.objective, target, self.root.shape[1], number.is_log)
-        top = self.found.optimum.value
-        return np.array([profile.end(side, z, top) for side in (-1, 1)])
+    profile = Profile(objective, target, root.shape[1], number.is_log)
+    return np.array([profile.end(side, z, found.optimum.value) for side in (-1, 1)])
 
 
 def _root(found: Estimate) -> Array:

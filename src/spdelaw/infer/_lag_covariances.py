@@ -18,7 +18,7 @@ Array = np.ndarray
 
 #: Least correlation over a step, and least decay over the record, of a mode at the start.
 LEAST_FACTOR, LEAST_DECAY = 1e-3, 0.05
-#: Angle from which on a mode that seems to turn by half a circle a step does not turn.
+#: Angle from which on a mode that seems to turn by half a circle per step does not turn.
 HALF_TURN = 0.9 * np.pi
 #: Least eigenvalue of a starting noise covariance, relative to its diagonal.
 LEAST_NOISE = 1e-3

@@ -100,9 +100,8 @@ class Learner:
         """
         if not hasattr(self, "law_"):
             expected, got = "a learner that was fitted", "one that was not"
-            raise InputError(
-                "score", expected=expected, got=got, fix="call learner.fit(data) first"
-            )
+            fix = "call learner.fit(data) first"
+            raise InputError("score", expected=expected, got=got, fix=fix)
         return float(self.law_.log_likelihood(data).mean())
 
     def __sklearn_tags__(self) -> Any:
@@ -120,12 +119,9 @@ def _check_name(name: str, engine: Any) -> None:
     if name in DEFAULTS or name == "domain":
         return
     if name in ADAPTER:
-        raise InputError(
-            name,
-            expected="labelled fields, which know it",
-            got=f"the keyword {name}",
-            fix="bring the data into shape first: sl.as_fields(data, ...)",
-        )
+        expected = "labelled fields, which know it"
+        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        raise InputError(name, expected=expected, got=f"the keyword {name}", fix=fix)
     if name == "terms" and engine == "exact":  # they choose their engine, as in a fit
         return
     options = engine_options(engine)

@@ -8,13 +8,16 @@ The other parameters theta maximise the likelihood with the mean integrated out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spdelaw.infer._estimate import Estimate, MeanEstimate
 from spdelaw.infer._observed import Observed
-from spdelaw.model import Evaluation, StateSpace, with_mean
+from spdelaw.model import with_mean
+
+if TYPE_CHECKING:
+    from spdelaw.infer._posed import Posed
 
 Array = np.ndarray
 
@@ -43,44 +46,29 @@ def distance_of_fields(observed: Observed, n_modes: int) -> float:
     return float(np.sqrt(np.mean(mean**2) / max(np.nanmean(less.values**2), 1e-300)))
 
 
-def around_mean(
-    found: Estimate,
-    mean_given: Callable[[StateSpace], tuple[Array, Array]],
-    likelihood: Callable[[StateSpace], Evaluation],
-    *,
-    anchored: bool,
-    centre: Array,
-    size: float,
-    spread: bool = True,
-) -> Estimate:
+def around_mean(found: Estimate, problem: Posed) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
-    Args:
-        found: maximum of the restricted likelihood.
-        mean_given: mean of a law and its covariance.
-        likelihood: of a law around a mean.
-        anchored: whether the initial mean is that of the state.
-        centre: what was taken off the data before, (N,).
-        size: of the data around it. Where nothing decays within the record, a mean far away is a
-            trend, and sums with so large a number in them have no digits left for the likelihood.
-        spread: False leaves out how the mean follows the other parameters.
+    ``found`` is the maximum of the restricted likelihood. Where nothing decays within the record, a
+    mean far away is a trend, and sums with so large a number in them have no digits left for the
+    likelihood: it ends at `OUT_OF_SIGHT`. How it follows the other parameters is left out where
+    standard errors are.
     """
-    value, given = mean_given(found.state_space)
-    value = np.clip(value, -OUT_OF_SIGHT * size, OUT_OF_SIGHT * size)
-    space = with_mean(found.state_space, value, anchored)
+    value, given = problem.mean_given(found.state_space)
+    most = OUT_OF_SIGHT * float(np.abs(problem.mean_and_deviation).max())
+    value = np.clip(value, -most, most)
+    space = with_mean(found.state_space, value, problem.anchored)
     slopes = np.zeros((len(value), found.columns.shape[1]))
-    if spread:
-        slopes = _slopes(found, mean_given, value)
-    plain = float(likelihood(space).log_likelihood.sum())
-    total = value + np.pad(centre, (0, len(value) - len(centre)))
-    own = MeanEstimate(total, given, slopes, anchored, found.log_likelihood)
+    if problem.polish:
+        slopes = _slopes(found, problem, value)
+    plain = float(problem.at_mean(space).log_likelihood.sum())
+    total = value + np.pad(problem.centre, (0, len(value) - len(problem.centre)))
+    own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood)
     space = space._replace(dynamics=space.linear.with_mean(total))
     return found._replace(state_space=space, log_likelihood=plain, mean=own)
 
 
-def _slopes(
-    found: Estimate, mean_given: Callable[[StateSpace], tuple[Array, Array]], value: Array
-) -> Array:
+def _slopes(found: Estimate, problem: Posed, value: Array) -> Array:
     """Change of the mean along each column of the covariance; (N, free).
 
     Zero along a direction that leads out of what has a likelihood.
@@ -90,10 +78,9 @@ def _slopes(
         step = min(STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
         with np.errstate(all="ignore"):
             try:
-                ends = [
-                    mean_given(found.parametrisation.state_space(found.full + way * column))[0]
-                    for way in (-step, step)
-                ]
+                at = [found.full + way * column for way in (-step, step)]
+                spaces = map(found.parametrisation.state_space, at)
+                ends = [problem.mean_given(space)[0] for space in spaces]
             except np.linalg.LinAlgError:
                 continue
         slopes[:, i] = (ends[1] - ends[0]) / (2.0 * step)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy
@@ -23,6 +23,7 @@ from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._first_states import FEW_PATHS
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
+from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import estimate
 
 Array = np.ndarray
@@ -33,15 +34,15 @@ LEVEL = 0.01
 #: ties them to zero: a path without a mean that is slow enough to get there (decay over the record
 #: 0.05) stays there once in 6,000 cases.
 FAR, BEYOND = 3.0, 30.0
-#: Mean and variance, a mode, of what steps lose by chance where their start is stationary, and how
+#: Mean and variance per mode of what steps lose by chance where their start is stationary, and how
 #: many deviations more they may lose.
 LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
 
 
 #: What a search may end with that is only one of several.
 FAILURES = (ConvergenceError, np.linalg.LinAlgError)
-#: A maximisation with all decisions taken: `Problem`, or `StatisticsProblem`.
-P = TypeVar("P", bound=Any)
+#: A maximisation with all decisions taken.
+P = TypeVar("P", bound=Posed)
 #: Makes the one of a model whose mean is zero or constant.
 Pose = Callable[[Model], P]
 
@@ -91,13 +92,13 @@ def _knows_start(model: Model) -> bool:
     return any(name.startswith("initial_mean") for name in said)
 
 
-def _from_zero(problem: Any, found: Estimate) -> Decision:
+def _from_zero(problem: Posed, found: Estimate) -> Decision:
     """Whether a mean gains enough over the law without one, all other decisions the same.
 
     A mean within the deviations of its mode is close to none; for a larger one the search starts
     anew from the data less a rough mean.
     """
-    rough, deviation = problem.rough
+    rough, deviation = problem.mean_and_deviation
     around = problem.shifted(rough, has_mean=True)
     height = _height_around(around, found._replace(full=_moved(found, rough)))
     if (np.abs(rough) > deviation).any():
@@ -105,7 +106,7 @@ def _from_zero(problem: Any, found: Estimate) -> Decision:
     return _decision(height, found, problem.size)
 
 
-def _from_mean(problem: Any) -> Decision:
+def _from_mean(problem: Posed) -> Decision:
     """The same, from a problem with a mean."""
     height = _height_around(dataclasses.replace(problem, polish=False), None)
     try:
@@ -129,7 +130,7 @@ def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> De
     return Decision("constant" if 2.0 * gain > needed else "zero", compared)
 
 
-def _height_around(problem: Any, near: Estimate | None) -> float:
+def _height_around(problem: Posed, near: Estimate | None) -> float:
     """Likelihood around a mean, from an estimate or from the data; none where the search fails."""
     try:
         with np.errstate(all="ignore"):
@@ -155,7 +156,7 @@ def _moved(found: Estimate, by: Array) -> Array:
 def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Estimate]:
     problem = pose(model)
     kind = problem.decisions["initial_state"]
-    few = kind.answer == "deterministic" and problem.n_paths <= FEW_PATHS
+    few = kind.answer == "deterministic" and problem.size[2] <= FEW_PATHS
     if model.initial != "auto" or model.season is not None or not few:
         return _said(problem, decision), problem.finished(problem.run())
     given = dataclasses.replace(problem, polish=False).run()
@@ -176,7 +177,7 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     return chosen, chosen.finished(problem.run())
 
 
-def _height(problem: Any, given: Estimate, found: Estimate) -> float:
+def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
     """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
     full, own, other = given.full.copy(), given.parametrisation, found.parametrisation
     for part in own.parts:

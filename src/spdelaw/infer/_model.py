@@ -49,8 +49,9 @@ class Model:
             covariance).
         noise_rank: number of patterns of ``noise="low_rank"``.
         initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
-        observation_noise: "auto" (tested for), "none", "estimate", "per_point", or its known
-            standard deviation (one number, or one per point).
+        observation_noise: "auto" (tested for; taken from the coordinate ``observation_std`` of the
+            data where they have one), "none", "estimate", "per_point", or its known standard
+            deviation: one number, one per point, or one per value (a DataArray like the data).
         nuisance: modes that are modelled but not reported; "auto" adds them where the grid would
             otherwise mix them into the reported ones.
         fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
@@ -115,12 +116,9 @@ class Model:
         fix = "pass season=sl.Season(period, 4), the period in the unit of time of the data"
         instance("season", self.season, Season, fix)
         if self.initial == "stationary":
-            raise InputError(
-                "initial",
-                expected="a state to start from, where the noise has seasons",
-                got="'stationary'",
-                fix="pass initial='auto'",
-            )
+            expected = "a state to start from, where the noise has seasons"
+            fix = "pass initial='auto'"
+            raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
 
     @property
     def couples_drift(self) -> bool:
@@ -146,6 +144,12 @@ class Model:
         return float(variance) if variance.ndim == 0 else variance
 
     @property
+    def value_noise(self) -> Any:
+        """Standard deviations of single values where they are given, else None."""
+        given = self.observation_noise
+        return given if not isinstance(given, str) and np.ndim(given) > 1 else None
+
+    @property
     def known_mean(self) -> Any:
         """The field of a known mean, None where there is none."""
         return None if isinstance(self.mean, str) else self.mean
@@ -168,11 +172,10 @@ def _check_known_noise(value: Any) -> None:
         std = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         std = np.array(np.nan)
-    is_bad = std.ndim > 1 or not np.isfinite(std).all() or (std < 0).any()
-    if is_bad or (std.ndim and (std == 0).any()):
-        raise InputError(
-            "observation_noise",
-            expected=f"one of {OBSERVATION_NOISES}, a standard deviation, or one per point",
-            got=repr(value),
-            fix="pass observation_noise='auto'",
-        )
+    known = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
+    is_bad = not known.size or not np.isfinite(known).all() or (known < 0).any()
+    if is_bad or (std.ndim and (known == 0).any()):
+        words = ", ".join(map(repr, OBSERVATION_NOISES))
+        expected = f"{words}, a standard deviation, or one per point or value"
+        fix = "pass observation_noise='auto'"
+        raise InputError("observation_noise", expected=expected, got=repr(value), fix=fix)

@@ -159,7 +159,7 @@ def unit_errors(collapsed: Collapsed) -> Array:
     The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
     is larger than what the diagonal of G says.
     """
-    rows = np.concatenate(collapsed.over(_inverse_diagonals))
+    rows = np.concatenate(collapsed.over_rows(_inverse_diagonals))
     return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
 
 

@@ -55,7 +55,7 @@ def all_noise(candidate: Candidate, outside: float, is_open: bool) -> Decision:
     """
     probe = candidate(None)
     design = probe.design
-    correlation, error = residual_correlation(design.values, design.times, design.basis)
+    correlation, error = residual_correlation(design.values, design.clock_of_values, design.basis)
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)

@@ -39,7 +39,8 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it.
     """
-    sample, times = observed.first(SAMPLE), observed.times
+    sample = observed.first(SAMPLE)
+    times = observed.times[..., : sample.shape[1]]
     t = times if times.ndim == 1 else times[:SAMPLE]
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
@@ -58,8 +59,6 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
 
 #: Principal components with less than this share of the first one's variance are dropped.
 COMPONENT_TOLERANCE = 1e-6
-#: Energy outside the modes, relative to that of the fields, that is rounding.
-ROUNDING = 1e-20
 #: Working noise variance of the components, relative to their least increment.
 COMPONENT_NOISE = 1e-5
 
@@ -87,14 +86,6 @@ def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
     keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
     increments = np.diff(first @ keep, axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
-
-
-def modes_hold(values: Array, phi: Array) -> bool:
-    """Whether modes hold complete fields to rounding, on more points than modes."""
-    if len(phi) <= phi.shape[1]:
-        return False
-    left = values - values @ np.linalg.pinv(phi).T @ phi.T
-    return float((left**2).sum()) <= ROUNDING * float((values**2).sum())
 
 
 def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int:

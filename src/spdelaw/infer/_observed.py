@@ -19,6 +19,7 @@ from spdelaw.data import (
     of_both,
     pieces_of,
     unchecked_fields,
+    value_noise,
 )
 from spdelaw.domain import AbstractDomain, Products
 from spdelaw.errors import DataError, InputError
@@ -41,7 +42,8 @@ class Observed(NamedTuple):
 
     ``fields`` are the labelled ones, in several dimensions flat along the dim ``point``; ``domain``
     is where they live. Values that are lazy stay so: `pieces` are worked on in ``place``, and
-    ``survey`` is what one pass over them found.
+    ``survey`` is what one pass over them found. ``std`` are the standard deviations of single
+    values where they are beside the fields (`spdelaw.data.OBSERVATION_STD`), (P, T, M).
     """
 
     values: Any
@@ -51,6 +53,7 @@ class Observed(NamedTuple):
     domain: AbstractDomain
     place: Place = Here()
     survey: Survey | None = None
+    std: Array | None = None
 
     def basis(self, n_modes: int) -> Array:
         """Eigenfunctions at the points, (M, N)."""
@@ -94,11 +97,19 @@ class Observed(NamedTuple):
         return pieces_of(self.values)
 
     def first(self, n_paths: int) -> Array:
-        """The first paths here; of lazy ones no more than `FIRST_BYTES`."""
-        if self.is_lazy:
-            per_path = 8 * int(np.prod(self.values.shape[1:]))
-            n_paths = min(n_paths, max(1, int(FIRST_BYTES / per_path)))
-        return np.asarray(self.values[:n_paths])
+        """The first paths here; of lazy ones no more than `FIRST_BYTES`, of a long one its head."""
+        if not self.is_lazy:
+            return np.asarray(self.values[:n_paths])
+        row = 8 * int(self.values.shape[-1])
+        n_times = max(2, min(self.values.shape[1], int(FIRST_BYTES / row)))
+        n_paths = min(n_paths, max(1, int(FIRST_BYTES / (row * n_times))))
+        return np.asarray(self.values[:n_paths, :n_times])
+
+    def first_times(self, n_times: int) -> Observed:
+        """The first times of every path."""
+        fields = self.fields.isel(time=slice(n_times))
+        values, times = self.values[:, :n_times], self.times[..., :n_times]
+        return self._replace(values=values, times=times, fields=fields, survey=None)
 
     def in_memory(self) -> Observed:
         """The same with all values in the memory of this process, looked at."""
@@ -126,7 +137,38 @@ class Observed(NamedTuple):
         return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
 
     def where_seen(self) -> Observed:
-        """The same without points that no path ever sees, such as land: they do not exist."""
+        """The same without points and times that no path ever sees: they do not exist."""
+        return self._at_seen_points().at_seen_times()
+
+    def at_seen_times(self) -> Observed:
+        """The same without times at which nothing is seen, but for the first, where paths start.
+
+        A step over them says the same: transitions are exact for steps of any length.
+        """
+        if self.times.ndim == 2:
+            return self
+        seen = self._seen_times()
+        if seen.all():
+            return self
+        survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
+        fields = self.fields.isel(time=seen)
+        values, times = self.values[:, seen], self.times[seen]
+        std = None if self.std is None else self.std[:, seen]
+        return self._replace(values=values, times=times, fields=fields, survey=survey, std=std)
+
+    def _seen_times(self) -> Array:
+        """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
+        if self.is_lazy:
+            seen = np.ones(len(self.times), bool)
+            seen[1:] = True if self.survey is None else self.survey.rows[1:]
+            return seen
+        seen = ~np.isnan(self.values[0, :, 0])  # most rows are told by one value
+        for t in np.flatnonzero(~seen):
+            seen[t] = t == 0 or not np.isnan(self.values[:, t]).all()
+        return seen
+
+    def _at_seen_points(self) -> Observed:
+        """The same without points that no path ever sees, such as land."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
         observed = self.surveyed() if self.is_lazy else self
@@ -136,7 +178,8 @@ class Observed(NamedTuple):
         survey = None if observed.survey is None else observed.survey.where_seen
         fields = self.fields.isel({self.fields.dims[-1]: seen})
         values, points = self.values[..., seen], self.points[seen]
-        return self._replace(values=values, points=points, fields=fields, survey=survey)
+        std = None if self.std is None else self.std[..., seen]
+        return self._replace(values=values, points=points, fields=fields, survey=survey, std=std)
 
 
 def observe(
@@ -151,27 +194,28 @@ def observe(
     labelled = unchecked_fields(data, dims=domain.dims, **adapter)
     if labelled.chunks is None or "path_time" in labelled.coords:
         check_values(labelled)
-    fields = domain.flatten(labelled)
+    beside = value_noise(labelled)
+    fields, noise = domain.flatten(labelled), None if beside is None else domain.flatten(beside)
     points = domain.places(fields).points
     if fields.sizes["time"] < 2:
         fix = "a law is learned from change; observe the field more than once"
         got = str(fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     if "path_time" in fields.coords:
-        return Observed(*own_clock(fields), points, fields, domain)
+        std = None if noise is None else own_clock(noise)[0]
+        return Observed(*own_clock(fields), points, fields, domain, std=std)
     values = fields.variable._data if fields.chunks is not None else fields.values
-    return Observed(values, fields["time"].values, points, fields, domain, place or Here())
+    std = None if noise is None else noise.values
+    time = fields["time"].values
+    return Observed(values, time, points, fields, domain, place or Here(), std=std)
 
 
 def check_change(increment: float, square: float) -> None:
     """Refuse fields that never change: squared increments against squares, up to rounding."""
     if not increment > UNCHANGED * square:
-        raise DataError(
-            "fields",
-            expected="fields that change over time",
-            got="constant fields",
-            fix="check the variable; a constant carries no law",
-        )
+        expected = "fields that change over time"
+        fix = "check the variable; a constant carries no law"
+        raise DataError("fields", expected=expected, got="constant fields", fix=fix)
 
 
 def check_change_with_gaps(observed: Observed) -> None:

@@ -23,7 +23,7 @@ Curvature = Callable[[Array, Array], Array]
 #: Polishing ends at the first; beyond the second, 0.04 of a standard error, the law says so; beyond
 #: the third, a tenth of one, the search has not converged.
 POLISHED, NEAR, FAR = 1e-4, 1e-3, 5e-3
-#: Slope, in log-likelihood a standard error, that a direction without curvature may have.
+#: Slope, in log-likelihood per standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
 #: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
 #: from there. How often it may.
@@ -47,7 +47,7 @@ class Optimum(NamedTuple):
         information: minus the Hessian, (p, p).
         n_evaluations: how often the objective was computed, the Hessian included.
         decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
-        uphill: slope, in log-likelihood a standard error, where nothing bends it down.
+        uphill: slope, in log-likelihood per standard error, where nothing bends it down.
     """
 
     x: Array

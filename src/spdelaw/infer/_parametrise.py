@@ -12,12 +12,10 @@ from spdelaw.errors import InputError
 from spdelaw.infer._coordinates import (
     AbstractCoordinates,
     Contrasts,
-    Free,
-    Joined,
-    LogDeviation,
     OperatorTied,
     PowerTied,
-    Unbounded,
+    Single,
+    WithNuisance,
 )
 from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
 from spdelaw.infer._drift_coordinates import Rotating, Stable
@@ -39,7 +37,7 @@ def drift_coordinates(
         return Rotating(n_modes, rotating_pairs(domain, n_modes))
     if model.drift == "parametric":
         return OperatorTied(tuple(domain.eigenvalues(n_modes)))
-    return Free("eigenvalue", n_modes)
+    return Single("eigenvalue", n_modes)
 
 
 def noise_coordinates(model: Model, n_modes: int, units: Array) -> AbstractCoordinates:
@@ -51,7 +49,7 @@ def noise_coordinates(model: Model, n_modes: int, units: Array) -> AbstractCoord
         return LowRankCovariance(scale, _checked_rank(model.noise_rank, n_modes))
     if model.noise == "parametric":
         return PowerTied(n_modes)
-    return Free("noise_variance", n_modes)
+    return Single("noise_variance", n_modes)
 
 
 def _checked_rank(rank: int, n_modes: int) -> int:
@@ -92,17 +90,17 @@ def parametrise(
     noise = noise_coordinates(model, n_modes, units)
     if extra:
         beyond = tuple(domain.eigenvalues(n)[n_modes:])
-        drift = Joined(drift, OperatorTied(beyond, "nuisance_"), n_modes)
-        noise = Joined(noise, PowerTied(extra, n_modes + 1, "nuisance_"), n_modes)
+        drift = WithNuisance(drift, OperatorTied(beyond, "nuisance_"), n_modes)
+        noise = WithNuisance(noise, PowerTied(extra, n_modes + 1, "nuisance_"), n_modes)
     parts: dict[str, AbstractCoordinates] = {"drift": drift, "noise": noise}
     if model.season is not None:
         parts["season"] = Contrasts(model.season.n_parts)
     if known_variance is None:
-        parts["observation"] = LogDeviation()
+        parts["observation"] = Single("observation_std", None, power=2)
     if kind == "gaussian":
         parts["initial_variance"] = _initial_coordinates(model, n, moments.n_paths)
     if known_mean is None and kind != "stationary":
-        parts["initial_mean"] = Unbounded("initial_mean", n)
+        parts["initial_mean"] = Single("initial_mean", n, power=0)
     return Parametrisation(
         parts,
         kind,
@@ -121,4 +119,4 @@ def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordina
     """
     if model.couples and n_paths >= 2 * n:
         return Covariance("initial_root", (1.0,) * n)
-    return Free("initial_variance", n)
+    return Single("initial_variance", n)

@@ -9,18 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.domain import Products
-from spdelaw.infer._nuisance import (
-    ROUNDING,
-    SAMPLE,
-    components_of,
-    every_row,
-    modes_hold,
-    principal_components,
-)
+from spdelaw.infer._nuisance import SAMPLE, components_of, every_row, principal_components
 from spdelaw.infer._observed import Observed
 from spdelaw.model import Collapsed, collapse_pieces
 
 Array = np.ndarray
+
+#: Energy outside the modes, relative to that of the fields, that is rounding.
+ROUNDING = 1e-20
 
 
 def has_gaps(observed: Observed) -> bool:
@@ -69,9 +65,7 @@ def _some_rows(part: list, n_times: int, step: int) -> Array:
 
 
 def modes_suffice(observed: Observed, phi: Array) -> bool:
-    """`modes_hold` of complete fields."""
-    if not observed.in_pieces:
-        return modes_hold(observed.values, phi)
+    """Whether modes hold complete fields to rounding, on more points than modes."""
     if len(phi) <= phi.shape[1]:
         return False
     parts = observed.place.over(_left_over, observed.pieces().flat, phi, np.linalg.pinv(phi))

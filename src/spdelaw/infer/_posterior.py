@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.infer._constraints import fixed_values, prior_terms
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import maximise
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._priors import fixed_values, prior_terms
 from spdelaw.infer._start import starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from spdelaw.equation import Linear
-from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import AbstractCoordinates, Free, OperatorTied, PowerTied
 from spdelaw.infer._design import Design
-from spdelaw.infer._estimate import Decision, Estimate, Fit
+from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
-from spdelaw.infer._mean import around_mean
-from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
-    MomentEstimates,
     energy_of,
     from_coefficients,
     squares_of_rows,
     sum_of_rows,
 )
-from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
-from spdelaw.infer._spectrum_starts import second_start, smooth_starts
-from spdelaw.infer._start import starting_vector
-from spdelaw.law import Density, Numbers, log_density
+from spdelaw.infer._searches import highest
+from spdelaw.law import Numbers, log_density
 from spdelaw.model import (
     Collapsed,
     Evaluation,
@@ -46,45 +39,29 @@ Array = np.ndarray
 #: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
 #: little and lands close.
 WARM_PATHS, WARM_TIMES = 100, 600
-#: Modes from which on a formula has fewer numbers than they have.
-FORMULA_MODES = 3
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Problem:
-    """What will be maximised, and from where.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Problem(Posed):
+    """A maximisation through the filter.
 
     Attributes:
         design: what is observed of which modes.
         collapsed: the same on the modes.
-        parametrisation: what is estimated.
-        moments: estimates to start from.
-        model: what is assumed.
         threads: of the likelihood.
-        polish: False leaves out curvature and standard errors.
         use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
         outside: mean square outside the modes where it is not part, else None.
-        decisions: by what they are about.
         notes: reasons in words.
-        has_mean: whether the law has a mean; the likelihood is then the restricted one.
-        centre: what was taken off the coefficients of the reported modes, (n,).
     """
 
     design: Design
     collapsed: Collapsed
-    parametrisation: Parametrisation
-    moments: MomentEstimates
-    model: Model
     threads: int = 1
-    polish: bool = True
     use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
-    decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    has_mean: bool = False
-    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> Estimate:
         """Maximise; much data start from a fit of their head, runaway modes start again.
@@ -97,8 +74,8 @@ class Problem:
         head = self.head()
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
-            return _best(self)
-        warm = _best(dataclasses.replace(head, polish=True))
+            return highest(self)
+        warm = highest(dataclasses.replace(head, polish=True))
         return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
 
     def head(self) -> Problem:
@@ -132,11 +109,6 @@ class Problem:
         """Whether the modes are independent of one another before they are observed."""
         return self.parametrisation.state_space(self.start).is_diagonal
 
-    @functools.cached_property
-    def start(self) -> Array:
-        """Full vector at the moment estimates."""
-        return starting_vector(self.parametrisation, self.moments)
-
     @property
     def mean_square(self) -> float:
         """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
@@ -146,17 +118,12 @@ class Problem:
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
     @property
-    def n_paths(self) -> int:
-        """Number of paths."""
-        return self.collapsed.n_paths
-
-    @property
     def size(self) -> tuple[float, int, int]:
         """Duration and steps of a path, and number of paths."""
-        return self.design.span, self.design.times.shape[-1] - 1, self.n_paths
+        return self.design.span, self.design.times.shape[-1] - 1, self.collapsed.n_paths
 
     @functools.cached_property
-    def rough(self) -> tuple[Array, Array]:
+    def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients of well observed rows; (N,) each."""
         n = self.collapsed.n_modes
         total, count = (sum(part) for part in zip(*self.collapsed.over(sum_of_rows), strict=True))
@@ -184,11 +151,6 @@ class Problem:
             polish=False,
         )
 
-    @property
-    def anchored(self) -> bool:
-        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
-        return self.has_mean and self.parametrisation.initial_kind != "stationary"
-
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
         misfit, threads = self.use_misfit, self.threads
@@ -198,20 +160,14 @@ class Problem:
             collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
         ).evaluation
 
-    def finished(self, found: Estimate) -> Estimate:
-        """The estimate with its mean, where the law has one."""
-        if not self.has_mean:
-            return found
-        data, plain = self.data, dataclasses.replace(self, has_mean=False)
-        return around_mean(
-            found,
-            lambda p: mean_given(data, p, anchored=self.anchored),
-            lambda p: plain.likelihood(data, p),
-            anchored=self.anchored,
-            centre=self.centre,
-            size=float(np.abs(self.rough).max()),
-            spread=self.polish,
-        )
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
+        """Mean of a law, and its covariance given the other parameters."""
+        return mean_given(self.data, state_space, anchored=self.anchored)
+
+    def at_mean(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score of a law around its mean."""
+        plain = dataclasses.replace(self, has_mean=False)
+        return plain.likelihood(self.data, state_space)
 
     def fit(self, found: Estimate, seconds: dict[str, float]) -> Fit:
         """The estimate with what it rests on."""
@@ -236,98 +192,17 @@ class Problem:
             seconds=seconds,
         )
 
-    def _density(self, found: Estimate, unresolved: float) -> Density:
+    def _density(self, found: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of what has one where they have none."""
         if self.design.keep is not None:
-            of = Numbers("components", int(self.collapsed.n_values))
-            return Density(found.log_likelihood, of)
+            return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
         if "observation" not in self.parametrisation.parts and not self.design.known:
             # The variance that the filter worked with is no noise.
             space, floor = space.with_noise(0.0), float(space.observation_variance)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
-            own = space.linear.with_mean(self.deviation(found.mean.value))
+            own = space.linear.with_mean(self.off_centre(found.mean.value))
             data = data.changed(without_response, own)
             space = space._replace(dynamics=own.undriven)
         return log_density(data, n_paths, space, unresolved, floor)
-
-    def deviation(self, mean: Array) -> Array:
-        """A mean of all modes, less what was taken off the data."""
-        return mean - np.pad(self.centre, (0, len(mean) - len(self.centre)))
-
-
-def _best(problem: Problem) -> Estimate:
-    """The higher of the maxima that the starts lead to."""
-    cheap = itertools.chain(smooth_starts(problem), single_starts(problem))
-    posteriors = [problem.posterior(), *map(problem.posterior, cheap)]
-    if len(posteriors) > 1:
-        posteriors = [max(posteriors, key=LogPosterior.start_value)]
-    posteriors += map(problem.posterior, formula_starts(problem))
-    found = _highest(posteriors, problem.polish)
-    again = second_start(problem, found) if problem.polish else None
-    if again is None:
-        return found
-    return _highest([problem.posterior(again)], problem.polish, found)
-
-
-def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
-    """The highest of their maxima; a start that leads nowhere counts only if all do."""
-    found, wrong = list(known), None
-    for posterior in posteriors:
-        try:
-            found.append(estimate(posterior, polish=polish))
-        except ConvergenceError as error:
-            wrong = error
-    if not found and wrong is not None:
-        raise wrong
-    # A likelihood that rises without end says nothing by its height.
-    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
-
-
-def formula_starts(problem: Problem) -> Iterator[Array]:
-    """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
-
-    Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
-    that are noise; from there a spectrum of free numbers ends far below the truth. A formula
-    never did, and its maximum is a point of the richer model.
-    """
-    parts, design = problem.parametrisation.parts, problem.design
-    free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
-    if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
-        return
-    yield from _from_simpler(
-        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
-    )
-
-
-def single_starts(problem: Problem) -> Iterator[Array]:
-    """The best law of single modes as a start of coupled ones, for the same reason."""
-    n = problem.parametrisation.n_modes
-    if problem.is_diagonal or problem.design.rows_determine or problem.design.n_nuisance:
-        return
-    yield from _from_simpler(problem, drift=Free("eigenvalue", n), noise=Free("noise_variance", n))
-
-
-def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
-    """The maximum of a simpler model of the same data as a point of this one."""
-    parts = problem.parametrisation.parts
-    if "initial_variance" in parts:
-        simple["initial_variance"] = Free("initial_variance", problem.parametrisation.n_modes)
-    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
-    model = dataclasses.replace(
-        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
-    )
-    quick = dataclasses.replace(problem, parametrisation=few, model=model, polish=False)
-    try:
-        found = _best(quick)
-    except ConvergenceError:
-        return
-    linear, initial = found.state_space.linear, found.state_space.initial
-    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
-    yield np.concatenate(
-        [
-            part.start(near[name]) if name in near else found.full[few.slices[name]]
-            for name, part in parts.items()
-        ]
-    )

@@ -9,6 +9,7 @@ from typing import Any
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
+from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._semilinear_law import ENGINE, law_of
@@ -29,6 +30,8 @@ class SemilinearEngine(Engine):
 
     Args:
         terms: names such as ("u", "u^3"); see `spdelaw.Semilinear`.
+        method: "closure", or "one_pass" for complete fields of several variables with many modes;
+            "auto" takes the first up to 160 modes.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -40,6 +43,7 @@ class SemilinearEngine(Engine):
     """
 
     terms: Sequence[str] = ("u", "u^3")
+    method: str = "auto"
     name = ENGINE
     honours = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
@@ -52,19 +56,16 @@ class SemilinearEngine(Engine):
         super().check(model, bootstrap)
         check_semilinear(model, self.terms)
         if bootstrap:
-            raise InputError(
-                "bootstrap",
-                expected="0 beside terms",
-                got=str(bootstrap),
-                fix="leave it out: the intervals are those of the observed information",
-            )
+            fix = "leave it out: the intervals are those of the observed information"
+            raise InputError("bootstrap", expected="0 beside terms", got=str(bootstrap), fix=fix)
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law of the fields with these terms."""
         words = {"noise": str(model.noise), "fixed": model.fixed}
-        sight, found = look(observed, n_modes, model, self.terms, words)
+        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
+        sight, found = seen(observed, n_modes, model, self.terms, words)
         return law_of(found, sight, run["level"])
 
 
@@ -72,32 +73,23 @@ def check_term_names(what: str, names: Any) -> None:
     """Refuse what is no sequence of names."""
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not (listed and all(isinstance(name, str) for name in names)):
-        raise InputError(
-            what, expected="names in a tuple", got=repr(names), fix=f"pass {what}=('u', 'u^3')"
-        )
+        fix = f"pass {what}=('u', 'u^3')"
+        raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
 
 
 def check_semilinear(model: Model, terms: Sequence[str]) -> None:
     """Refuse words that a semilinear law does not have."""
     if model.drift != "parametric":
         same = "u" in terms and model.drift in ("diagonal", "dense")
-        raise InputError(
-            "drift",
-            expected="'parametric' (kappa + nu mu) beside terms",
-            got=f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else ""),
-            fix="leave drift out: it is then nu times the Laplacian",
-        )
+        expected = "'parametric' (kappa + nu mu) beside terms"
+        got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
+        fix = "leave drift out: it is then nu times the Laplacian"
+        raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in NOISES:
-        raise InputError(
-            "noise",
-            expected=f"one of {NOISES} beside terms",
-            got=repr(model.noise),
-            fix="leave noise out: it is then scale n^-exponent",
-        )
+        expected = f"one of {NOISES} beside terms"
+        fix = "leave noise out: it is then scale n^-exponent"
+        raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
-        raise InputError(
-            "observation_noise",
-            expected="'auto', 'none', 'estimate' or known standard deviations beside terms",
-            got="'per_point'",
-            fix="pass the standard deviation of each point, or observation_noise='estimate'",
-        )
+        expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"
+        fix = "pass the standard deviation of each point, or observation_noise='estimate'"
+        raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
 import numpy as np
 
-from spdelaw._version import __version__
-from spdelaw.data import fingerprint
 from spdelaw.equation import InitialState, Reacting
 from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import FirstStates, first_states
-from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
+from spdelaw.infer._several_fields import field_notes
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, FieldsLayout, SemilinearFit, coarse
 from spdelaw.law import (
-    Density,
     Law,
+    Numbers,
     Quantity,
     batches,
+    density_entries,
     log_density,
     parameters_dataset,
+    software,
     statistics_density,
 )
 from spdelaw.model import Statistics
@@ -33,7 +34,7 @@ ENGINE = "semilinear"
 ALIKE = 0.95
 
 
-def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
+def law_of(fit: SemilinearFit, sight: Sight | ManyStates, level: float) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
     first = first_states(fit, sight)
@@ -60,16 +61,16 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
     return _with_density(law, fit, sight)
 
 
-def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
+def _observation_variance(fit: SemilinearFit, sight: Sight | ManyStates) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if isinstance(sight, States):
+    if isinstance(sight, States | ManyStates):
         return np.zeros(())
     if sight.point_variance is not None:
         return sight.point_variance
     return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
 
 
-def _unresolved(sight: Sight, variance: Array) -> float:
+def _unresolved(sight: Sight | ManyStates, variance: Array) -> float:
     """Mean square beyond the modes and the noise."""
     return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
 
@@ -108,7 +109,8 @@ def notes(fit: SemilinearFit) -> list[str]:
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
         out.append(coarse(fit.diagnostics["step_shift"]))
     closure, errors = fit.layout.closure(fit.x), fit.standard_errors
-    if fit.values["nu"] < -2.0 * errors.get("nu", 0.0):
+    out += field_notes(fit)
+    if fit.values.get("nu", 0.0) < -2.0 * errors.get("nu", 0.0):
         out.append(
             "nu is negative beyond its error: fine waves grow; use more modes or fewer terms"
         )
@@ -134,6 +136,8 @@ def notes(fit: SemilinearFit) -> list[str]:
 
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
+    if isinstance(fit.layout, FieldsLayout):
+        return 0, 0.0  # what pulls one field back may be another one
     total = fit.layout.closure(fit.x).total
     powers = {
         key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
@@ -142,10 +146,18 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 
 
 def _info(
-    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
+    fit: SemilinearFit, sight: Sight | ManyStates, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
     observed, d = sight.observed, fit.diagnostics
-    kept = ("n_steps", "step_shift", "rate_dt", "converged", "burn", "n_transitions")
+    kept = (
+        "n_steps",
+        "step_shift",
+        "rate_dt",
+        "converged",
+        "burn",
+        "n_transitions",
+        "frozen_shift",
+    )
     return {
         "engine": ENGINE,
         "route": sight.route,
@@ -168,7 +180,7 @@ def _info(
         "robust_errors": fit.robust_errors,
         "term_covariance": _term_covariance(fit),
         "warnings": said,
-        "version": __version__,
+        **software(),
     }
 
 
@@ -182,17 +194,17 @@ def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
     return [[float(v) for v in row] for row in out]
 
 
-def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
-    """The log density of the data, and of which numbers; lazy data are not read once more."""
+def _with_density(law: Law, fit: SemilinearFit, sight: Sight | ManyStates) -> Law:
+    """The log density of the data, and of which numbers."""
+    if isinstance(sight, ManyStates):
+        return law.with_info(log_likelihood=fit.log_likelihood)
     s = sight.statistics if isinstance(sight, States) else None
-    value, of = _density(law, sight) if s is None else _sum_density(law, fit, s)
-    if isinstance(sight.observed.values, np.ndarray):
-        of = dataclasses.replace(of, fingerprint=fingerprint(sight.observed.fields))
-    total = float(np.sum(value))
-    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+    found = _density(law, sight) if s is None else _sum_density(law, fit, s)
+    fields = None if sight.observed.is_lazy else sight.observed.fields
+    return law.with_info(**density_entries(*found, fields))
 
 
-def _density(law: Law, sight: Sight) -> Density:
+def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = sight.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
@@ -204,7 +216,7 @@ def _density(law: Law, sight: Sight) -> Density:
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> Density:
+def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> tuple[Any, Numbers]:
     """From the transitions, whose terms the fit has summed."""
     of_coefficients, phi = fit.log_likelihood, law.domain.eigenfunctions(law.points, law.n_modes)
     if law.initial.kind == "gaussian":

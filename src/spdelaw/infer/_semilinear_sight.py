@@ -263,9 +263,7 @@ def _inside(collapsed: Collapsed) -> Collapsed:
 
 def _check_coupled(collapsed: Collapsed) -> None:
     if collapsed.decoupled:
-        raise DataError(
-            "n_modes",
-            expected="few enough modes for gaps that differ from path to path",
-            got=f"{collapsed.n_modes} modes and {collapsed.n_paths} paths",
-            fix="use fewer modes, or fewer paths",
-        )
+        expected = "few enough modes for gaps that differ from path to path"
+        got = f"{collapsed.n_modes} modes and {collapsed.n_paths} paths"
+        fix = "use fewer modes, or fewer paths"
+        raise DataError("n_modes", expected=expected, got=got, fix=fix)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import InitialState
+from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight
 from spdelaw.infer._statistics_problem import SAME_START
 from spdelaw.infer.semilinear import SemilinearFit
@@ -38,7 +39,7 @@ class FirstStates(NamedTuple):
     error: Array
 
 
-def first_states(fit: SemilinearFit, sight: Sight) -> FirstStates:
+def first_states(fit: SemilinearFit, sight: Sight | ManyStates) -> FirstStates:
     """Law of the states at the first time."""
     if isinstance(sight, Behind):
         return _behind(fit, sight)

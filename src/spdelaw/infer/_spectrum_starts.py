@@ -19,8 +19,9 @@ Array = np.ndarray
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Decay rates that a tied drift is tried at before it is maximised.
 SMOOTH_STARTS = 4
-#: Shares of the mean square that are tried as noise where rows do not determine the modes.
-NOISE_SHARES = (0.5, 0.1, 0.01)
+#: Shares of the mean square that are tried as noise where rows do not determine the modes, and the
+#: share of hardly any.
+NOISE_SHARES, QUIET = (0.5, 0.1, 0.01), (1e-6,)
 
 
 def smooth_starts(problem: Problem) -> Iterator[Array]:
@@ -30,14 +31,36 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
     moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
     single modes run off to white noise.
     """
+    is_tied = isinstance(problem.parametrisation.parts["drift"], OperatorTied)
+    if _is_scattered(problem) or is_tied:
+        yield from _smooth(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
+
+
+def quiet_starts(problem: Problem) -> Iterator[Array]:
+    """The same with hardly any noise.
+
+    Such a start is low, but where there is little noise a search from it finds the maximum; from
+    more noise, modes that have to explain it become white noise themselves and stay there.
+    """
+    if _is_scattered(problem) and _has_noise(problem):
+        yield from _smooth(problem, QUIET)
+
+
+def _is_scattered(problem: Problem) -> bool:
+    return problem.is_diagonal and not problem.design.rows_determine
+
+
+def _has_noise(problem: Problem) -> bool:
+    return "observation" in problem.parametrisation.parts and not problem.design.rows_determine
+
+
+def _smooth(problem: Problem, shares: tuple[float, ...]) -> Iterator[Array]:
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
-    scattered = problem.is_diagonal and not design.rows_determine
-    if not (isinstance(drift, OperatorTied) or scattered) or not np.any(design.mu):
-        return
     mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
+    if not mu.any():
+        return
     share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
-    shares = NOISE_SHARES if "observation" in parts and not design.rows_determine else (0.0,)
     for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
         for left in shares:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import numpy as np
 
@@ -12,13 +11,11 @@ from spdelaw.equation import Linear
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._first_states import initial_state
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
-from spdelaw.infer._mean import around_mean
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, from_statistics
-from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import parametrise
+from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
-from spdelaw.infer._start import starting_vector
 from spdelaw.model import (
     Evaluation,
     StateSpace,
@@ -34,29 +31,11 @@ Array = np.ndarray
 SAME_START = 1e-12
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class StatisticsProblem:
-    """What will be maximised, and from where; `spdelaw.infer._problem.Problem` for sums.
-
-    Attributes:
-        statistics: the sums, less the centre.
-        parametrisation: what is estimated.
-        moments: estimates to start from.
-        model: what is assumed.
-        decisions: by what they are about.
-        polish: False leaves out curvature and standard errors.
-        has_mean: whether the law has a mean; the likelihood is then the restricted one.
-        centre: what was taken off the coefficients, (N,).
-    """
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class StatisticsProblem(Posed):
+    """A maximisation over sums; ``statistics`` are those of the coefficients less the centre."""
 
     statistics: Statistics
-    parametrisation: Parametrisation
-    moments: MomentEstimates
-    model: Model
-    decisions: dict[str, Decision]
-    polish: bool = True
-    has_mean: bool = False
-    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> Estimate:
         """Maximise from the moment estimates."""
@@ -67,36 +46,21 @@ class StatisticsProblem:
         how = (self.parametrisation, self.likelihood, self.moments, self.model)
         return log_posterior(*how, start, separable=True)
 
-    @functools.cached_property
-    def start(self) -> Array:
-        """Full vector at the moment estimates."""
-        return starting_vector(self.parametrisation, self.moments)
-
-    @property
-    def n_paths(self) -> int:
-        """Number of paths."""
-        return self.statistics.n_paths
-
     @property
     def size(self) -> tuple[float, int, int]:
         """Duration and steps of a path, and number of paths."""
         times = self.statistics.times
-        return float(np.ptp(times)), len(times) - 1, self.n_paths
-
-    @property
-    def anchored(self) -> bool:
-        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
-        return self.has_mean and self.parametrisation.initial_kind != "stationary"
+        return float(np.ptp(times)), len(times) - 1, self.statistics.n_paths
 
     def likelihood(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score; restricted, where the law has a mean."""
         if not self.has_mean:
-            return evaluate_statistics(self.statistics, state_space)
+            return self.at_mean(state_space)
         s, anchored = self.statistics, self.anchored
         return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
 
     @property
-    def rough(self) -> tuple[Array, Array]:
+    def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)
 
@@ -116,26 +80,20 @@ class StatisticsProblem:
             polish=False,
         )
 
-    def finished(self, found: Estimate) -> Estimate:
-        """The estimate with its mean, where the law has one."""
-        if not self.has_mean:
-            return found
-        return around_mean(
-            found,
-            lambda p: mean_given_statistics(self.statistics, p, anchored=self.anchored),
-            lambda p: evaluate_statistics(self.statistics, p),
-            anchored=self.anchored,
-            centre=self.centre,
-            size=float(np.abs(self.rough).max()),
-            spread=self.polish,
-        )
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
+        """Mean of a law, and its covariance given the other parameters."""
+        return mean_given_statistics(self.statistics, state_space, anchored=self.anchored)
+
+    def at_mean(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score of a law around its mean."""
+        return evaluate_statistics(self.statistics, state_space)
 
 
 def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> StatisticsProblem:
     """Decide where paths start, and where to start; the mean is zero or constant."""
     centre, has_mean = np.zeros(0), model.mean == "constant"
     if has_mean:
-        centre = rough_mean(s)
+        centre = mean_of(s)
         s = centred(s, centre)
     moments = _moments(s, model)
     diagonal = np.diagonal(moments.spread) if moments.spread.ndim == 2 else moments.spread
@@ -153,9 +111,15 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
         known_mean=known.get(str(kind.answer)),
         origin=float(s.times[0]),
     )
-    decisions = {"initial_state": kind}
-    found = StatisticsProblem(s, parametrisation, moments, model, decisions)
-    return dataclasses.replace(found, has_mean=has_mean, centre=centre)
+    return StatisticsProblem(
+        statistics=s,
+        parametrisation=parametrisation,
+        moments=moments,
+        model=model,
+        decisions={"initial_state": kind},
+        has_mean=has_mean,
+        centre=centre,
+    )
 
 
 def _starts_alike(model: Model, spread: Array, energy: Array) -> bool:
@@ -165,7 +129,7 @@ def _starts_alike(model: Model, spread: Array, energy: Array) -> bool:
     return not is_said and not (spread > SAME_START * energy).any()
 
 
-def rough_mean(s: Statistics) -> Array:
+def mean_of(s: Statistics) -> Array:
     """Mean of all coefficients, (N,)."""
     return np.asarray(s.first.sum(0) / (s.n_paths * len(s.times)))
 
@@ -177,7 +141,7 @@ def distance(s: Statistics) -> float:
 
 
 def _mean_and_deviation(s: Statistics) -> tuple[Array, Array]:
-    mean = rough_mean(s)
+    mean = mean_of(s)
     square = centred(s, mean).square.sum(0) / (s.n_paths * len(s.times))
     return mean, np.sqrt(np.maximum(square, 0.0))
 

@@ -79,7 +79,8 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     if s.n_values < FEW_VALUES:
         return True
     first = observed.first(SAMPLE)
-    return residual_correlation(first, observed.times, phi)[0] < CORRELATED
+    times = observed.times[..., : first.shape[1]]
+    return residual_correlation(first, times, phi)[0] < CORRELATED
 
 
 def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:

@@ -6,19 +6,26 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
-from spdelaw.law._likelihood import Density, Numbers, log_density, statistics_density, with_density
+from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
-from spdelaw.law._observations import Observations, noise_at, noisy_state_space, observe
+from spdelaw.law._observations import (
+    VALUE_NOISE,
+    Observations,
+    noise_at,
+    noisy_state_space,
+    observe,
+)
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
-from spdelaw.law._provenance import Provenance
+from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._user_units import next_times, to_clock, to_user, wanted_times
+from spdelaw.law._user_units import next_times, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
-    "Density",
+    "VALUE_NOISE",
     "Law",
     "Numbers",
     "Observations",
@@ -26,9 +33,12 @@ __all__ = [
     "Quantity",
     "Rest",
     "batches",
+    "by_paths",
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
+    "density_entries",
+    "in_paths",
     "interval_table",
     "load",
     "log_density",
@@ -44,9 +54,8 @@ __all__ = [
     "rmse",
     "smooth_fields",
     "smooth_rest",
+    "software",
     "statistics_density",
-    "to_clock",
     "to_user",
     "wanted_times",
-    "with_density",
 ]

@@ -28,9 +28,8 @@ def register_accessor(name: str) -> Callable[[type], type]:
     def register(cls: type) -> type:
         taken = {field.name for field in dataclasses.fields(Law)}
         if not name.isidentifier() or hasattr(Law, name) or name in taken:
-            raise InputError(
-                "name", expected="a free name", got=repr(name), fix="choose another name"
-            )
+            fix = "choose another name"
+            raise InputError("name", expected="a free name", got=repr(name), fix=fix)
         setattr(Law, name, property(cls))
         return cls
 

@@ -45,20 +45,13 @@ def chaos_posterior(
         {'path': 20, 'k': 4, 'mode': 2}
     """
     if law.linear.forcing is not None or law.linear.season is not None:
-        raise InputError(
-            "law",
-            expected="a law whose drift and noise do not change in time",
-            got="one with a forcing or with seasons",
-            fix="use law.reconstruct(data)",
-        )
+        expected = "a law whose drift and noise do not change in time"
+        got = "one with a forcing or with seasons"
+        raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
     own = observe(law, data)
     if own.times.ndim == 2:
-        raise DataError(
-            "data",
-            expected="one clock for all paths",
-            got="times of each path's own",
-            fix="pass the paths one at a time with .isel(path=[i])",
-        )
+        got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
+        raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
     space, factor = with_noise_factor(noisy_state_space(law, own))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", N_TIME),

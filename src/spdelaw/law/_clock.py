@@ -28,13 +28,6 @@ def own_rows(fields: xr.DataArray, times: Array) -> Array:
     return first[:, None] + np.arange(fields.sizes["time"])
 
 
-def at_rows(values: Array, rows: Array) -> Array:
-    """Values (P, T, M) at the rows (P, T) of each path; as they are where those are all."""
-    if rows.shape == values.shape[:2] and (rows == np.arange(values.shape[1])).all():
-        return values
-    return np.take_along_axis(values, rows[:, :, None], axis=1)
-
-
 def own_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
     """Values (P, T, M) and times (P, T) of fields with a ``path_time`` coordinate.
 
@@ -75,12 +68,8 @@ def extended_clocks(
     One for all paths that share a clock, else one per path. A wanted time that is an observed one
     but for rounding is that one: two states a rounding apart would have no transition.
     """
-    parts = (
-        [(own, values)]
-        if own.ndim == 1
-        else [(own[i], values[i : i + 1]) for i in range(len(values))]
-    )
-    for clock, seen in parts:
+    shared = own.ndim == 1
+    for clock, seen in [(own, values)] if shared else zip(own, values[:, None], strict=True):
         nearest = clock[np.abs(clock[:, None] - wanted).argmin(0)]
         close = np.abs(nearest - wanted) <= SAME_TIME * np.ptp(np.append(clock, wanted))
         asked = np.where(close, nearest, wanted)

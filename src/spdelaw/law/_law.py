@@ -9,29 +9,23 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import (
-    Dynamics,
-    Forcing,
-    Gaussian,
-    InitialState,
-    Linear,
-    SpectralSPDE,
-    check_times,
-)
+from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import _citation, _derived, _export, _predict
+from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._lazy import blocks_of, is_lazy
+from spdelaw.law._lazy import blocks_of, in_paths
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import observe
+from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
-from spdelaw.law._text import as_html, as_text
+from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.law._user_units import to_law
 from spdelaw.model import StateSpace, Statistics
 
@@ -106,12 +100,9 @@ class Law:
         """The dynamics, or `InputError` where they are not linear."""
         if isinstance(self.dynamics, Linear):
             return self.dynamics
-        raise InputError(
-            "law",
-            expected="a linear law, for what is defined by its drift and its noise",
-            got=f"dynamics {self.dynamics.name!r}",
-            fix="draw from it with law.sample(...) and estimate what you need",
-        )
+        expected = "a linear law, for what is defined by its drift and its noise"
+        fix = "draw from it with law.sample(...) and estimate what you need"
+        raise InputError("law", expected=expected, got=f"dynamics {self.dynamics.name!r}", fix=fix)
 
     @property
     def forcing(self) -> Forcing | None:
@@ -131,18 +122,13 @@ class Law:
     @property
     def equation(self) -> SpectralSPDE:
         """The learned linear equation, nuisance modes included, to simulate or to compare."""
-        d, start = self.linear, self.initial
-        initial: Any = {
-            "stationary": "stationary",
-            "gaussian": Gaussian(start.mean, start.covariance),
-            "deterministic": start.mean,
-        }[start.kind]
+        d = self.linear
         return SpectralSPDE(
             self.domain,
             d.n_modes,
             d.drift,
             noise=d.noise,
-            initial=initial,
+            initial=self.initial.given,
             times=self.times,
             initial_time=float(self.times[0]),
             label="learned law",
@@ -179,6 +165,7 @@ class Law:
         *,
         seed: int = 0,
         observation_noise: bool = False,
+        chunks: int | None = None,
     ) -> xr.DataArray:
         """New paths of the law; dims (path, time, x), or the domain's in place of x.
 
@@ -188,8 +175,10 @@ class Law:
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
             observation_noise: add the learned noise to each value.
+            chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
+                `spdelaw.write` to have more of them than memory holds.
         """
-        return _predict.sample(self, n_paths, times, grid, seed, observation_noise)
+        return _predict.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
     def log_likelihood(self, data: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
@@ -198,7 +187,7 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        if is_lazy(data):
+        if in_paths(data):
             return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
         own = observe(self, data)
         blocks = batches(own.values, own.times, own.basis, own.weights)
@@ -209,14 +198,23 @@ class Law:
         attrs = {"of": of.kind, "count": of.count}
         return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 
-    def reconstruct(self, data: Any, grid: Any = None) -> xr.Dataset:
+    def reconstruct(
+        self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
+    ) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
 
         Args:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
+            parameter_draws: laws drawn around this one, so that ``std`` knows how well its
+                parameters are known; 0 takes them as known.
+            seed: of those draws.
         """
-        return _predict.reconstruct(self, data, grid)
+        if not whole("parameter_draws", parameter_draws, 0):
+            return _predict.reconstruct(self, data, grid)
+        return over_parameters(
+            self, parameter_draws, seed, 0, lambda law, _: _predict.reconstruct(law, data, grid)
+        )
 
     def forecast(
         self,
@@ -227,6 +225,7 @@ class Law:
         n_samples: int = 0,
         seed: int = 0,
         grid: Any = None,
+        parameter_draws: int = 0,
     ) -> xr.Dataset:
         """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
 
@@ -239,8 +238,16 @@ class Law:
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
+            parameter_draws: laws drawn around this one, so that bands and samples know how well its
+                parameters are known (20 are enough for a band); 0 takes them as known.
         """
-        return _predict.forecast(self, history, times, steps, n_samples, seed, grid)
+
+        def predict(law: Law, n: int) -> xr.Dataset:
+            return _predict.forecast(law, history, times, steps, n, seed, grid)
+
+        if not whole("parameter_draws", parameter_draws, 0):
+            return predict(self, n_samples)
+        return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
@@ -319,7 +326,7 @@ class Law:
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""
-        return _citation.citation(self.info)
+        return citation(self.info)
 
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
@@ -351,11 +358,8 @@ def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
     """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
     kinds = {part.attrs["of"] for part in parts}
     if len(kinds) > 1:
-        raise DataError(
-            "data",
-            expected="paths whose numbers have a density alike",
-            got=" and ".join(sorted(kinds)),
-            fix="load the data first: data.load()",
-        )
+        expected = "paths whose numbers have a density alike"
+        fix = "load the data first: data.load()"
+        raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(part.attrs["count"] for part in parts)
     return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)

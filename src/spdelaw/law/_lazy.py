@@ -18,7 +18,7 @@ import xarray as xr
 OfPaths = Callable[[Any], xr.Dataset]
 
 
-def is_lazy(data: Any) -> bool:
+def in_paths(data: Any) -> bool:
     """Whether data are labelled, lazy, and in several paths."""
     if not isinstance(data, xr.DataArray | xr.Dataset) or data.sizes.get("path", 1) < 2:
         return False

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -33,9 +33,6 @@ from spdelaw.model import (
     evaluate_likelihood,
     filter_log_likelihood,
 )
-
-if TYPE_CHECKING:
-    from spdelaw.law._law import Law
 
 Array = np.ndarray
 Kind = Literal["values", "coefficients", "components"]
@@ -62,21 +59,14 @@ class Numbers:
     fingerprint: str = ""
 
 
-class Density(NamedTuple):
-    """Log density per path (P,), or one number for all of them, and of what."""
-
-    log_likelihood: Any
-    of: Numbers
-
-
 def log_density(
     blocks: Iterable[Block] | Collapsed,
     n_paths: int,
     space: StateSpace,
     unresolved: float,
     floor: float,
-) -> Density:
-    """Log density of collapsed observations, path by path.
+) -> tuple[Array, Numbers]:
+    """Log density of collapsed observations, path by path (P,), and of what.
 
     Args:
         blocks: the observations; ``paths`` index all of them.
@@ -86,17 +76,21 @@ def log_density(
         floor: least observation variance with which the filter keeps its digits.
     """
     given = (space, unresolved, floor)
-    if isinstance(blocks, Collapsed):
-        parts = blocks.over(_of_paths, *given)
+    if isinstance(blocks, Collapsed) and blocks.records is not None:
+        parts = [_of_records(blocks, *given)]
+    elif isinstance(blocks, Collapsed):
+        parts = blocks.over(_parts, *given)
     else:
-        parts = [_of_paths(block, *given) for block in blocks]
-    left_over = float(space.observation_variance) + unresolved
-    has_density = left_over > 0 or not any(part.n_outside.any() for _, part in parts)
-    out, count = np.empty(n_paths), 0
+        parts = [_parts(block, *given) for block in blocks]
+    found = np.empty((5, n_paths))
     for paths, part in parts:
-        out[paths] = part.values(left_over) if has_density else part.coefficients
-        count += int((part.n_inside + part.n_outside * has_density).sum())
-    return Density(out, Numbers("values" if has_density else "coefficients", count))
+        found[:, paths] = part
+    in_span, change, n_inside, n_outside, misfit = found
+    left_over = float(space.observation_variance) + unresolved
+    if left_over > 0 or not n_outside.any():
+        count = int((n_inside + n_outside).sum())
+        return in_span + _white(n_outside, misfit, left_over), Numbers("values", count)
+    return in_span + change, Numbers("coefficients", int(n_inside.sum()))
 
 
 def statistics_density(
@@ -105,8 +99,8 @@ def statistics_density(
     initial: InitialState,
     gram: Array,
     unresolved: float,
-) -> Density:
-    """The same for complete fields without noise inside the modes, from their statistics.
+) -> tuple[float, Numbers]:
+    """The same of all paths together, for complete fields without noise inside the modes.
 
     Args:
         statistics: of the coefficients.
@@ -121,54 +115,38 @@ def statistics_density(
     inside = rows * s.n_modes
     outside = int(s.n_values) - inside
     if unresolved <= 0 and outside:
-        return Density(of_coefficients, Numbers("coefficients", inside))
+        return of_coefficients, Numbers("coefficients", inside)
     misfit = s.outside
     if known_start:
         gap = s.first[0] / s.n_paths - initial.mean
         misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
     in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
-    return Density(
-        in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
-    )
+    return in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
 
 
-def with_density(law: Law, found: Density, fields: xr.DataArray) -> Law:
-    """The law with the log density of the data it was learned from in its provenance."""
-    of = dataclasses.replace(found.of, fingerprint=fingerprint(fields))
-    total = float(np.sum(found.log_likelihood))
-    return law.with_info(log_likelihood=total, log_likelihood_of=dataclasses.asdict(of))
+def density_entries(value: Any, of: Numbers, fields: xr.DataArray | None) -> dict[str, Any]:
+    """Entries of a provenance for the log density of the data that a law was learned from.
+
+    ``fields`` are the data, None where they are lazy: they are not read again for a fingerprint.
+    """
+    if fields is not None:
+        of = dataclasses.replace(of, fingerprint=fingerprint(fields))
+    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 
-class _Parts(NamedTuple):
-    """Log density per path in the span of the modes, and what lies outside; each (P,)."""
-
-    in_span: Array
-    log_gram: Array
-    n_inside: Array
-    n_outside: Array
-    misfit: Array
-    log_weight: Array
-
-    def values(self, variance: float) -> Array:
-        return self.in_span + _white(self.n_outside, self.misfit, variance)
-
-    @property
-    def coefficients(self) -> Array:
-        return self.in_span + 0.5 * (self.log_gram - self.log_weight)
-
-
-def _of_paths(
+def _parts(
     block: Block, space: StateSpace, unresolved: float, floor: float
-) -> tuple[Array, _Parts]:
-    return block.paths, _parts(block, space, unresolved, floor)
+) -> tuple[Array, tuple[Array, ...]]:
+    """Paths of a block, and for each of them what makes its log density; (P,) each.
 
-
-def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> _Parts:
+    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
+    outside the span, and the misfit outside.
+    """
     n_paths, r = len(block.paths), float(space.observation_variance)
     if r >= floor and unresolved == 0:
         # One variance everywhere: what lies outside the modes needs no account of its own.
         none = np.zeros(n_paths)
-        return _Parts(_filtered(block, space), none, block.n_values, none, none, none)
+        return block.paths, (_filtered(block, space), none, block.n_values, none, none)
     misfit = block.misfit
     if r < floor and space.initial.kind == "deterministic":
         block, at_start = _without_start(block, space.initial.mean)
@@ -178,11 +156,63 @@ def _parts(block: Block, space: StateSpace, unresolved: float, floor: float) -> 
     noise = max(r, floor * (WHOLE_ROWS if is_whole else 1.0))
     inside = np.broadcast_to(ranks.sum(0), n_paths).astype(float)
     outside = block.n_values - inside
-    part = block._replace(misfit=np.zeros(n_paths))
-    filtered = _filtered(part, space._replace(observation_variance=np.asarray(noise)))
+    filtered = _filtered(block._replace(misfit=np.zeros(n_paths)), space.with_noise(noise))
+    in_span, change = filtered - _white(outside, 0.0, noise), 0.5 * (log_gram - block.log_weight)
+    return block.paths, (in_span, change, inside, outside, misfit)
+
+
+def _of_records(
+    data: Collapsed, space: StateSpace, unresolved: float, floor: float
+) -> tuple[Array, tuple[Array, ...]]:
+    """The same of long records in parts: every number but the filter's is a sum over rows."""
+    paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
+    r = float(space.observation_variance)
+
+    def summed(pairs: list) -> list[Array]:
+        """Sums over the parts of each path, for each of the numbers of a pair."""
+        out = [none.copy() for _ in pairs[0][1]]
+        for paths, numbers in pairs:
+            for total, number in zip(out, numbers, strict=True):
+                total[paths] += number
+        return out
+
+    misfit, values, weight = summed(data.over_rows(_sums_of_rows))
+    if r >= floor and unresolved == 0:
+        filtered = evaluate_likelihood(data, space).log_likelihood
+        return paths, (filtered, none, values, none, none)
+    if r < floor and space.initial.kind == "deterministic":
+        misfit = misfit + summed(data.over_first_rows(_start_misfit, space.initial.mean))[0]
+        data = data.changed_heads(_unseen_start, space.initial.mean)
+    inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
+    noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
+    outside = values - inside
+    bare = data.changed(_without_misfit)
+    filtered = evaluate_likelihood(bare, space.with_noise(noise)).log_likelihood
     in_span = filtered - _white(outside, 0.0, noise)
-    log_gram = np.broadcast_to(log_gram, n_paths)
-    return _Parts(in_span, log_gram, inside, outside, misfit, block.log_weight)
+    return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
+
+
+def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (block.misfit, block.n_values, block.log_weight)
+
+
+def _start_misfit(block: Block, mean: Array) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (_without_start(block, mean)[1],)
+
+
+def _unseen_start(block: Block, mean: Array) -> Block:
+    return _without_start(block, mean)[0]
+
+
+def _without_misfit(block: Block) -> Block:
+    return block._replace(misfit=np.zeros(len(block.paths)))
+
+
+def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    """Ranks, logs of their eigenvalues, and rows that determine some modes and not others."""
+    ranks, log_gram = _ranks(block)
+    broken = ~np.isin(ranks, (0, block.gram.shape[1]))
+    return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
 
 def _filtered(block: Block, space: StateSpace) -> Array:

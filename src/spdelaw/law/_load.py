@@ -24,8 +24,8 @@ def load(path: str | Path) -> Law:
         >>> bool(load(folder / "heat.law").parameters.equals(law.parameters))
         True
     """
-    document, arrays, table = read_law(Path(path))
     try:
+        document, arrays, table = read_law(Path(path))
         check_entries(document["info"])
         law = Law(**from_document(document, arrays), parameters=table)
         check_law(law)

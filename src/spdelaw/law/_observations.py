@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import value_noise
 from spdelaw.domain import Places
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
+#: What ``law.info["observation_noise"]`` says where each value came with its own deviation.
+VALUE_NOISE = "known per value"
 #: Observation variance, relative to the field's, below which the filter does not go.
 VARIANCE_FLOOR = 1e-10
 
@@ -32,7 +35,8 @@ class Observations(NamedTuple):
         times: (T,) or (P, T).
         basis: all modes at the points, (M, N).
         places: points and labels of the data as they came.
-        weights: precision per point where the noise was learned point by point, else None.
+        weights: precision per point (M,) where the noise was learned point by point, or per value
+            (P, T, M) where it came with the data, else None.
     """
 
     fields: xr.DataArray
@@ -60,6 +64,11 @@ def observe(law: Law, data: Any) -> Observations:
         fix = "pass the history from its first time on"
         raise DataError("time", expected="at least two times", got=f"{times.shape[-1]}", fix=fix)
     precision = point_weights(law, len(places.points))
+    by_value = law.info.get("observation_noise") == VALUE_NOISE
+    if by_value and (noise := value_noise(labelled)) is not None:
+        std = clock(law.domain.flatten(noise), float(law.times[0]))[0]
+        variance = std**2 + law.unresolved_variance
+        precision = np.nan_to_num(1.0 / variance, nan=1.0)
     return Observations(fields, values, times, modes_at(law, places), places, precision)
 
 
@@ -126,14 +135,19 @@ def without_unseen(law: Law, data: Observations, result: xr.Dataset) -> xr.Datas
 
     A prediction there is asked for by ``grid=``.
     """
-    unseen = np.isnan(data.values).all((0, 1))
+    return unseen_is_nan(law, data.places, ~np.isnan(data.values).all((0, 1)), result)
+
+
+def unseen_is_nan(law: Law, places: Places, seen: Array, result: xr.Dataset) -> xr.Dataset:
+    """The same from which of the points (M,) the data see."""
+    unseen = ~seen
     if not unseen.any():
         return result
     known = {np.asarray(point, float).tobytes() for point in law.points}
-    at = data.places.points
+    at = places.points
     unseen &= np.array([np.asarray(point, float).tobytes() not in known for point in at])
-    seen = xr.DataArray(data.places.unflatten(~unseen), dims=data.places.dims)
-    return result.where(seen, drop=False) if unseen.any() else result
+    kept = xr.DataArray(places.unflatten(~unseen), dims=places.dims)
+    return result.where(kept, drop=False) if unseen.any() else result
 
 
 def moments_dataset(

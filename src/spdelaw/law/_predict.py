@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._lazy import by_paths, is_lazy
+from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._lazy_times import by_times, in_parts
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -38,26 +40,33 @@ Array = np.ndarray
 
 
 def sample(
-    law: Law, n_paths: int, times: Any, grid: Any, seed: int, observation_noise: bool
+    law: Law,
+    n_paths: int,
+    times: Any,
+    grid: Any,
+    seed: int,
+    observation_noise: bool,
+    chunks: int | None = None,
 ) -> xr.DataArray:
     """New paths in the user's units; see `spdelaw.Law.sample`."""
     points = law.points if grid is None else grid
     given, times = times, to_clock(law, times)
     std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
-    if isinstance(law.dynamics, Linear) and std.ndim == 0:
+    linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if chunks is not None and (std.ndim or not linear):
+        expected, fix = "None: such a law draws in memory", "leave it out"
+        raise InputError("chunks", expected=expected, got=repr(chunks), fix=fix)
+    if linear:
         result = simulate(
-            bare.equation, n_paths, times, points, seed=seed, observation_std=float(std)
+            bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
         )
     else:
-        paths = _linear_paths if isinstance(law.dynamics, Linear) else _other_paths
-        result = _with_noise(law, paths(bare, n_paths, times, points, seed), points, std, seed)
+        result = _other_paths(bare, n_paths, times, points, seed)
+    if std.ndim or not linear:
+        result = _with_noise(law, result, points, std, seed)
     named = to_user(law, result.to_dataset(name="field"), given)["field"]
     return named.rename(law.info.get("labels", {}).get("name", "field"))
-
-
-def _linear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
-    return simulate(law.equation, n_paths, times, points, seed=seed)
 
 
 def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
@@ -73,13 +82,8 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
     t = law.times if times is None else check_times(times)
     _check_not_before(law, t)
     places = law.domain.places(points)
-    states = draw_paths(
-        law.state_space,
-        float(law.times[0]),
-        t,
-        whole("n_paths", n_paths, 1),
-        whole("seed", seed, 0),
-    )
+    n, seed, start = whole("n_paths", n_paths, 1), whole("seed", seed, 0), float(law.times[0])
+    states = draw_paths(law.state_space, start, t, n, seed)
     check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)
     coords = {"path": np.arange(n_paths), "time": t, **places.coords}
@@ -88,12 +92,14 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
-    if is_lazy(data):
-        return by_paths(functools.partial(_reconstructed, law, grid), data)
+    if in_paths(data):
+        return by_paths(functools.partial(reconstruct, law, grid=grid), data)
+    if in_parts(law, data):
+        return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
     own = observe(law, data)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
-    moments = _moments(law, own, own.values, own.times, space, places, out_basis)
+    moments = _moments(law, own, space, places, out_basis)
     rows = own_rows(own.fields, own.times)[:, :, None]
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
     result = moments_dataset(law, shown, places, clock_coords(own.fields))
@@ -102,16 +108,13 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     return to_user(law, result, data, own.fields if grid is None else None)
 
 
-def _reconstructed(law: Law, grid: Any, data: Any) -> xr.Dataset:
-    return reconstruct(law, data, grid)
-
-
 def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
-    if is_lazy(history) and not n_samples:
-        return by_paths(functools.partial(_forecasted, law, times, steps, seed, grid), history)
+    if in_paths(history) and not n_samples:
+        asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
+        return by_paths(functools.partial(forecast, law, **asked), history)
     own = observe(law, history)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
@@ -119,8 +122,8 @@ def forecast(
     places, out_basis = target(law, own, grid)
     space, generator = noisy_state_space(law, own), np.random.default_rng(seed)
     means, variances, draws = [], [], []
-    for clock, values, at in extended_clocks(own.times, wanted, own.values):
-        given = (law, own, values, clock, space, places, out_basis)
+    for data, at in _extended(own, wanted):
+        given = (law, data, space, places, out_basis)
         moments = _moments(*given)
         means.append(moments.mean[:, at])
         variances.append(moments.variance[:, at])
@@ -139,26 +142,31 @@ def forecast(
     return to_user(law, result, like, own.fields if grid is None else None)
 
 
-def _forecasted(
-    law: Law, times: Any, steps: int | None, seed: int, grid: Any, history: Any
-) -> xr.Dataset:
-    return forecast(law, history, times, steps, 0, seed, grid)
+def _extended(own: Observations, wanted: Array) -> Iterator[tuple[Observations, Array]]:
+    """The data on clocks that have the wanted times, and where on them these are."""
+    weights = None
+    if own.weights is not None and own.weights.ndim > 1:
+        extended = extended_clocks(own.times, wanted, own.weights)
+        weights = [np.nan_to_num(part, nan=1.0) for _, part, _ in extended]
+    for i, (clock, values, at) in enumerate(extended_clocks(own.times, wanted, own.values)):
+        data = own._replace(values=values, times=clock)
+        yield (data if weights is None else data._replace(weights=weights[i])), at
 
 
 def _moments(
-    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
-    places: Places, out_basis: Array,
-) -> FieldMoments:  # fmt: skip
+    law: Law, own: Observations, space: StateSpace, places: Places, out_basis: Array
+) -> FieldMoments:
     """Moments of modes and rest on a clock; what the white rest adds is added later.
 
     Where a value was seen, an error of the modes is one of the rest with the other sign, up to
     the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
     """
     if law.rest is None:
-        return smooth_fields(values, clock, own.basis, space, out_basis, own.weights)
+        return smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
     both, here, out = _stacked(own, out_basis)
-    mean, variance = smooth_fields(values, clock, own.basis, space, both, own.weights)
-    found = smooth_rest(values - mean[..., here], clock, law.rest.at(law.points, own.places.points))
+    mean, variance = smooth_fields(own.values, own.times, own.basis, space, both, own.weights)
+    rest = law.rest.at(law.points, own.places.points)
+    found = smooth_rest(own.values - mean[..., here], own.times, rest)
     there = law.rest.at(law.points, places.points).variance
     between = (own.places.points, places.points)
     z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
@@ -167,18 +175,23 @@ def _moments(
 
 
 def _draws(
-    law: Law, own: Observations, values: Array, clock: Array, space: StateSpace,
-    places: Places, out_basis: Array, n_samples: int, generator: np.random.Generator,
-) -> Array:  # fmt: skip
+    law: Law,
+    own: Observations,
+    space: StateSpace,
+    places: Places,
+    out_basis: Array,
+    n_samples: int,
+    generator: np.random.Generator,
+) -> Array:
     """Joint draws on a clock: of the modes and, given each of them, of the rest."""
-    given = (values, clock, own.basis, space)
+    given = (own.values, own.times, own.basis, space)
     if law.rest is None:
         return draw_fields(*given, out_basis, own.weights, n_samples, generator)
     both, here, out = _stacked(own, out_basis)
     drawn = draw_fields(*given, both, own.weights, n_samples, generator)
     rest = law.rest.at(law.points, own.places.points)
     for i, modes in enumerate(drawn):
-        z = draw_rest(values - modes[..., here], clock, rest, generator)
+        z = draw_rest(own.values - modes[..., here], own.times, rest, generator)
         drawn[i][..., out] += on_points(z, own.places.points, places.points, 0.0)
     return drawn[..., out]
 
@@ -194,12 +207,9 @@ def _stacked(own: Observations, out_basis: Array) -> tuple[Array, slice, slice]:
 def check_finite(states: Array) -> None:
     """Refuse paths that ran away."""
     if not np.isfinite(states).all():
-        raise ConvergenceError(
-            "law",
-            expected="paths that stay finite",
-            got="a drift that runs away from where they are",
-            fix="ask for shorter times, or fit a term that pulls back, such as u^3",
-        )
+        got = "a drift that runs away from where they are"
+        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 
 def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import platform
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from spdelaw._version import __version__
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +104,13 @@ class Provenance(Mapping[str, Any]):
     def __repr__(self) -> str:
         """As a dict."""
         return repr(dict(self))
+
+
+def software(*packages: ModuleType) -> dict[str, Any]:
+    """Entries for the versions of this package and of those below it."""
+    own = {"python": platform.python_version(), "numpy": np.__version__}
+    own |= {package.__name__: str(package.__version__) for package in packages}
+    return {"version": __version__, "versions": own}
 
 
 #: Names of the typed fields.

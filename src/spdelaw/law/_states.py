@@ -16,6 +16,7 @@ from spdelaw.equation import Linear, operators
 from spdelaw.model import (
     Block,
     Collapsed,
+    Smoothed,
     StateSpace,
     collapse,
     forward_filter,
@@ -54,8 +55,11 @@ def batches(
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
-        own = times if times.ndim == 1 else times[start : start + step]
-        part: Collapsed = collapse(values[start : start + step], own, basis, weights, products)
+        some = slice(start, start + step)
+        own, precision = times if times.ndim == 1 else times[some], weights
+        if weights is not None and weights.ndim > 1:
+            precision = weights[some]
+        part: Collapsed = collapse(values[some], own, basis, precision, products)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
@@ -77,6 +81,14 @@ def smooth_fields(
         for p, path in enumerate(block.paths):
             np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
         _write_variance(states.covariance, out_basis, block.paths, variance)
+    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
+
+
+def field_moments(states: Smoothed, out_basis: Array) -> FieldMoments:
+    """Moments of ``out_basis c_t`` from those of the states of one pattern."""
+    mean = states.mean.transpose(2, 0, 1) @ out_basis.T
+    variance = np.empty(mean.shape)
+    _write_variance(states.covariance, out_basis, np.arange(len(mean)), variance)
     return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
 
 

@@ -74,7 +74,7 @@ def written_files(folder: Path) -> tuple[str, ...]:
 
 
 def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
-    """Description, arrays and parameter table of a saved law, or `FileError`."""
+    """Description, arrays and parameter table of a saved law; `FileError` where there is none."""
     path = Path(path)
     recover_directory(path)
     try:
@@ -94,15 +94,10 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
         raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
     if document.get("sha256") != digest:
         raise _unreadable(path, "other contents than were written")
-    try:
-        table = _table(document, arrays)
-        if schema in OLD_SCHEMAS:
-            document, arrays = upgrade(document, arrays)
-        return document, arrays, table
-    except SpdeLawError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+    table = _table(document, arrays)
+    if schema in OLD_SCHEMAS:
+        document, arrays = upgrade(document, arrays)
+    return document, arrays, table
 
 
 def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:

@@ -1,8 +1,9 @@
-"""A law in a few lines: as plain text and as a table for notebooks."""
+"""A law in a few lines: plain text, a table for notebooks, and what to cite."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,11 @@ from spdelaw.domain import table_html
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
+PAPER = (
+    "S. Zeng, A. Petersson, W. Bock: Latent-Variable Learning of SPDEs via Wiener Chaos. "
+    "Preprint, 2026."
+)
+SOFTWARE = "spdelaw {version}: learning the law of stochastic PDEs from observed fields."
 #: Most rows of a table.
 MOST_ROWS = 12
 #: Widths of the columns of intervals.
@@ -105,3 +111,13 @@ def interval(values: np.ndarray) -> str:
     """Estimate with its interval."""
     estimate, _, lower, upper = values
     return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
+
+
+def citation(info: Mapping[str, Any]) -> str:
+    """Software and, where its method was used, the paper."""
+    lines = [SOFTWARE.format(version=info.get("version", ""))]
+    if info.get("engine") in ("chaos", "amortized"):
+        lines.append(PAPER)
+    else:
+        lines.append(f"The problem and the spectral setting follow {PAPER}")
+    return "\n".join(lines)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
 from spdelaw.domain import places_of_fields
 from spdelaw.equation import Linear
 from spdelaw.errors import InputError
+from spdelaw.law._rest import same_points
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
-
-#: Points that differ by less than this part of the largest coordinate are one.
-SAME_POINT = 1e-5
 
 
 def to_law(law: Law, data: Any) -> xr.DataArray:
@@ -75,7 +73,9 @@ def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
     With the part of a known mean outside the modes; None where there is nothing of this.
     """
     dynamics, places = law.dynamics, law.domain.places(fields)
-    offset = None if law.offset is None else _offset(law, places.points)
+    offset = law.offset
+    if offset is not None:  # zero where the data were not, so that the modes alone have it
+        offset = np.append(offset, 0.0)[same_points(law.points, places.points)]
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
         return None if offset is None else xr.DataArray(places.unflatten(offset), dims=places.dims)
     time = fields.coords.get("path_time", fields["time"])
@@ -83,15 +83,6 @@ def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
     basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
     driven = dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
     return xr.DataArray(places.unflatten(driven), dims=(*time.dims, *places.dims))
-
-
-def _offset(law: Law, points: np.ndarray) -> np.ndarray:
-    """Offset at some points; zero where the data were not, so that the modes alone have it."""
-    offset = cast("np.ndarray", law.offset)  # asked for where there is one
-    unit = np.where(np.abs(law.points).max(0) > 0, np.abs(law.points).max(0), 1.0)
-    known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (law.points, points))
-    near = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
-    return np.append(offset, 0.0)[near]
 
 
 def has_dates(data: Any) -> bool:
@@ -119,10 +110,8 @@ def _parsed(texts: np.ndarray) -> np.ndarray:
     try:
         return texts.astype("datetime64[ns]")
     except ValueError as error:
-        raise InputError(
-            "times", expected="dates such as 2011-03-15, or numbers", got=repr(texts.flat[0]),
-            fix='pass times=["2011-03-15"]',
-        ) from error  # fmt: skip
+        expected, fix = "dates such as 2011-03-15, or numbers", 'pass times=["2011-03-15"]'
+        raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
 
 
 def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
@@ -131,24 +120,18 @@ def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) 
     A lone number is refused where the record has dates: it might mean steps, days or a date.
     """
     if (times is None) == (steps is None):
-        raise InputError(
-            "times", expected="either times or steps", got="neither" if times is None else "both",
-            fix="pass steps=6, or times= with the dates or numbers you want",
-        )  # fmt: skip
+        got = "neither" if times is None else "both"
+        fix = "pass steps=6, or times= with the dates or numbers you want"
+        raise InputError("times", expected="either times or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))
         if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
-            raise InputError(
-                "times", expected="dates, or a list of numbers on the clock of the data",
-                got=f"{times}", fix=f"pass steps={times:g} for the next {times:g} times",
-            )  # fmt: skip
+            expected = "dates, or a list of numbers on the clock of the data"
+            fix = f"pass steps={times:g} for the next {times:g} times"
+            raise InputError("times", expected=expected, got=f"{times}", fix=fix)
         return to_clock(law, times)
-    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-        raise InputError(
-            "steps", expected="a positive integer", got=repr(steps), fix="pass steps=6"
-        )
-    return next_times(law, fields, int(steps))
+    return next_times(law, fields, whole("steps", steps, 1))
 
 
 def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:

@@ -1,35 +1,24 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
 from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
-from spdelaw.model._chaos_map import TAILS, ChaosModel, Tail
+from spdelaw.model._chaos_map import TAILS, ChaosModel
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
-from spdelaw.model._chaos_projection import Projected, project_on_decoder
+from spdelaw.model._chaos_projection import project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
-from spdelaw.model._filter import (
-    Filtered,
-    filter_log_likelihood,
-    forward_filter,
-    rts_smoother,
-    smooth_block,
-)
+from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
-from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
+from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
-from spdelaw.model._restricted import Restricted, evaluate_restricted, mean_given, with_mean
+from spdelaw.model._records import part_slices
+from spdelaw.model._restricted import evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
     mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
-from spdelaw.model._semilinear_filter import (
-    FilterScores,
-    Prior,
-    SemilinearStates,
-    filter_scores,
-    smooth_semilinear,
-)
-from spdelaw.model._semilinear_innovations import filter_innovations, transition_innovations
+from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
+from spdelaw.model._semilinear_innovations import transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
@@ -45,15 +34,12 @@ from spdelaw.model._smoother import (
     component_innovations,
     innovations,
     sample_states,
+    smooth_part,
     smooth_states,
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
-from spdelaw.model._statistics import (
-    Statistics,
-    collect,
-    evaluate_statistics,
-    white_noise_z,
-)
+from spdelaw.model._statistics import Statistics, collect, evaluate_statistics, white_noise_z
+from spdelaw.model._stitch import Link, Message, Part, stitch
 
 __all__ = [
     "TAILS",
@@ -61,20 +47,17 @@ __all__ = [
     "ChaosModel",
     "Collapsed",
     "Evaluation",
-    "FilterScores",
-    "Filtered",
     "Latents",
+    "Link",
+    "Message",
     "OneStep",
     "PairSums",
+    "Part",
     "Prior",
-    "Projected",
-    "Restricted",
     "Scores",
-    "SemilinearStates",
     "Smoothed",
     "StateSpace",
     "Statistics",
-    "Tail",
     "Transitions",
     "chaos_latents",
     "chaos_log_likelihood",
@@ -88,7 +71,6 @@ __all__ = [
     "evaluate_restricted",
     "evaluate_restricted_statistics",
     "evaluate_statistics",
-    "filter_innovations",
     "filter_log_likelihood",
     "filter_scores",
     "first_paths",
@@ -97,18 +79,22 @@ __all__ = [
     "in_segments",
     "innovations",
     "linear_state_space",
+    "link_of",
     "mean_given",
     "mean_given_statistics",
+    "part_slices",
     "project_on_decoder",
     "rotate",
     "rts_smoother",
     "sample_states",
     "scheme_scores",
     "smooth_block",
+    "smooth_part",
     "smooth_semilinear",
     "smooth_states",
     "some_paths",
     "statistics_of_pieces",
+    "stitch",
     "transition_innovations",
     "transitions",
     "white_noise_z",

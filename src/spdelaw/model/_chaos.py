@@ -49,10 +49,9 @@ def evaluate_chaos(
             after a deterministic initial state ("coefficients"), which exists without noise.
     """
     if model.noise_factor is not None:
-        raise InputError(
-            "noise_factor", expected="noise of its own for each mode", got="a dense factor",
-            fix="chaos_log_likelihood takes dense factors; the score does not",
-        )  # fmt: skip
+        expected = "noise of its own for each mode"
+        fix = "chaos_log_likelihood takes dense factors; the score does not"
+        raise InputError("noise_factor", expected=expected, got="a dense factor", fix=fix)
     log_likelihood = np.empty(collapsed.n_paths)
     sums: list = [0.0] * (len(Evaluation._fields) - 1)
     for block in collapsed.blocks:
@@ -129,10 +128,9 @@ def coupled(rows: Rows, state_space: StateSpace, model: ChaosModel) -> Gaussian:
         return without_tail(w, columns, r)
     size = w.shape[1]
     if size > MOST_ROWS:
-        raise DataError(
-            "data", expected=f"at most {MOST_ROWS} times x modes where the grid mixes modes",
-            got=str(size), fix="use tail='dropped', or engine='exact'",
-        )  # fmt: skip
+        expected = f"at most {MOST_ROWS} times x modes where the grid mixes modes"
+        fix = "use tail='dropped', or engine='exact'"
+        raise DataError("data", expected=expected, got=str(size), fix=fix)
     covariance = full_covariance(state_space, rows.ages, model)
     half = rows.whiten(covariance.reshape(*rows.root.shape[:2], size))[0]
     signal = rows.whiten(half.T.reshape(*rows.root.shape[:2], size))

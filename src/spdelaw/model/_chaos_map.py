@@ -23,7 +23,7 @@ from spdelaw.chaos import (
     tail_covariance,
     zero_order,
 )
-from spdelaw.chaos.checks import check_count
+from spdelaw.checks import whole
 from spdelaw.equation import decay_mean_slope
 from spdelaw.errors import InputError
 from spdelaw.model._state_space import StateSpace
@@ -56,18 +56,15 @@ class ChaosModel:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_count("n_time", self.n_time)
+        whole("n_time", self.n_time, 1)
         _ = self.basis
         if self.tail not in TAILS:
-            raise InputError(
-                "tail", expected=f"one of {TAILS}", got=repr(self.tail), fix="tail='modelled'"
-            )
+            expected = f"one of {TAILS}"
+            raise InputError("tail", expected=expected, got=repr(self.tail), fix="tail='modelled'")
         if self.noise_factor is not None and np.ndim(self.noise_factor) != 2:
-            raise InputError(
-                "noise_factor", expected="a factor of shape (L, N)",
-                got=f"shape {np.shape(self.noise_factor)}",
-                fix="leave it out where each mode has its own noise",
-            )  # fmt: skip
+            got = f"shape {np.shape(self.noise_factor)}"
+            fix = "leave it out where each mode has its own noise"
+            raise InputError("noise_factor", expected="a factor of shape (L, N)", got=got, fix=fix)
 
     @property
     def basis(self) -> CosineBasis:

@@ -1,4 +1,4 @@
-"""Collapsed observations as rows of unit precision, one stack of problems a pattern.
+"""Collapsed observations as rows of unit precision, one stack of problems per pattern.
 
 With ``G_t = H_t' H_t`` the likelihood of the collapsed estimates is that of
 

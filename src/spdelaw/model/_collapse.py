@@ -16,8 +16,9 @@ the correlation of errors between modes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from spdelaw.data import Here, Place
 from spdelaw.domain import Products
 from spdelaw.model._least_squares import least_squares, marginal
 from spdelaw.model._row_grams import Basis, few_rows, row_grams, single_grams
+
+if TYPE_CHECKING:
+    from spdelaw.model._records import Records
 
 Array = np.ndarray
 
@@ -101,6 +105,8 @@ class Collapsed(NamedTuple):
         decoupled: whether each mode stands for itself, to save memory.
         place: where the blocks are, and where they are worked on.
         known: facts about blocks that are elsewhere.
+        records: parts of long records where they are kept apart; the blocks are then their rows
+            without what couples the modes.
     """
 
     blocks: tuple[Any, ...]
@@ -109,11 +115,12 @@ class Collapsed(NamedTuple):
     decoupled: bool = False
     place: Place = Here()
     known: tuple[Facts, ...] = ()
+    records: Records | None = None
 
     @property
-    def facts(self) -> tuple[Facts, ...]:
-        """The facts about each block."""
-        return self.known or tuple(map(facts_of, self.blocks))
+    def facts(self) -> tuple[Any, ...]:
+        """The facts about each block: `Facts`, or the block itself where it is here."""
+        return self.known or self.blocks
 
     @property
     def n_values(self) -> float:
@@ -134,8 +141,32 @@ class Collapsed(NamedTuple):
         """``function(block, *parameters)`` of each block, in their order."""
         return self.place.over(function, self.blocks, *parameters)
 
+    def over_rows(self, function: Callable, *parameters: Any) -> list:
+        """The same of blocks with all that they have; those of a long record are in parts."""
+        if self.records is None:
+            return self.over(function, *parameters)
+        return self.records.over(self.place, function, *parameters)
+
+    def over_first_rows(self, function: Callable, *parameters: Any) -> list:
+        """The same of blocks that have at least the first rows of their paths."""
+        if self.records is None:
+            return self.over(function, *parameters)
+        return self.records.heads.over(self.place, function, *parameters)
+
+    def changed_heads(self, function: Callable, *parameters: Any) -> Collapsed:
+        """The same as `changed` for what lies in the first rows alone."""
+        if self.records is None:
+            return self.changed(function, *parameters)
+        records = self.records.with_heads(
+            self.records.heads.changed(self.place, function, *parameters)
+        )
+        return self._replace(records=records, blocks=records.rows(self.place))
+
     def changed(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same paths with other blocks, which stay where they are."""
+        if self.records is not None:
+            records = self.records.changed(self.place, function, *parameters)
+            return self._replace(records=records, blocks=records.rows(self.place))
         return self._replace(blocks=tuple(self.place.keep(function, self.blocks, *parameters)))
 
 
@@ -152,20 +183,22 @@ def collapse(
         values: fields; NaN where nothing was observed.
         times: (T,), or (P, T) where each path has its own.
         eigenfunctions: ``Phi``, (M, N).
-        weights: relative precision of each point, (M,).
+        weights: relative precision of each point, (M,), or of each value, (P, T, M).
         products: ``domain.products`` of the same points and modes; many modes are faster with it.
     """
     n_paths, n_modes = len(values), eigenfunctions.shape[1]
     w = np.ones(len(eigenfunctions)) if weights is None else np.asarray(weights, float)
-    basis = Basis(eigenfunctions, w, products)
-    groups = list(_groups(values, times, n_modes))
+    precision = w if w.ndim > 1 else None
+    shared = w if precision is None else np.ones(len(eigenfunctions))
+    basis = Basis(eigenfunctions, shared, products)
+    groups = list(_groups(values, times, n_modes, alike=precision is None))
     own = sum(len(paths) for paths, shared in groups if not shared)
     if 8.0 * own * values.shape[1] * n_modes**2 > MOST_BYTES:
         step = DECOUPLED_PATHS
         parts = [np.arange(n_paths)[start : start + step] for start in range(0, n_paths, step)]
-        blocks = [decoupled_block(values, times, basis, paths) for paths in parts]
+        blocks = [decoupled_block(values, times, basis, paths, precision) for paths in parts]
         return Collapsed(tuple(blocks), n_paths, n_modes, True)
-    blocks = [block_of(values, times, basis, *group) for group in groups]
+    blocks = [block_of(values, times, basis, *group, precision) for group in groups]
     return Collapsed(tuple(blocks), n_paths, n_modes)
 
 
@@ -173,8 +206,12 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
     """The first paths of a data set, without another pass over their fields."""
     if n_paths >= collapsed.n_paths:
         return collapsed
-    pairs = zip(collapsed.blocks, collapsed.facts, strict=True)
-    some = [block for block, facts in pairs if (facts.paths < n_paths).any()]
+    has_some = [bool((facts.paths < n_paths).any()) for facts in collapsed.facts]
+    if collapsed.records is not None:
+        records = collapsed.records.where(has_some)
+        records = records.changed(collapsed.place, _first_paths, n_paths)
+        return records.collapsed(n_paths, collapsed.n_modes, collapsed.place)
+    some = itertools.compress(collapsed.blocks, has_some)
     part = collapsed._replace(blocks=tuple(some), n_paths=n_paths, known=())
     part = part.changed(_first_paths, n_paths)
     return part._replace(known=tuple(part.over(facts_of))) if collapsed.known else part
@@ -196,14 +233,19 @@ def some_paths(block: Block, keep: Array) -> Block:
     return block._replace(**{name: of(getattr(block, name)) for name in block._fields[:-1]})
 
 
-def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, bool]]:
-    """Index sets of paths to be worked on together, and whether they share one pattern."""
+def _groups(
+    values: Array, times: Array, n_modes: int, *, alike: bool = True
+) -> Iterator[tuple[Array, bool]]:
+    """Index sets of paths to be worked on together, and whether they share one pattern.
+
+    Not ``alike`` where each value has a precision of its own: no two patterns are the same then.
+    """
     everything = np.arange(len(values))
     if len(values) == 1:
         yield everything, True
         return
     seen = ~np.isnan(values)
-    if times.ndim == 1 and seen.all():
+    if alike and times.ndim == 1 and seen.all():
         yield everything, True
         return
     keys = np.packbits(seen.reshape(len(seen), -1), axis=1)
@@ -213,7 +255,7 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
     patterns: dict[bytes, list[int]] = {}
     for path, key in enumerate(keys):
         patterns.setdefault(key.tobytes(), []).append(path)
-    if len(values) >= PATHS_PER_PATTERN * len(patterns):
+    if alike and len(values) >= PATHS_PER_PATTERN * len(patterns):
         for paths in patterns.values():
             yield np.array(paths), True
         return
@@ -225,12 +267,24 @@ def _groups(values: Array, times: Array, n_modes: int) -> Iterator[tuple[Array, 
         yield everything[start : start + step], False
 
 
-def block_of(values: Array, times: Array, basis: Basis, paths: Array, shared: bool) -> Block:
-    """Some paths as one block; ``shared`` where all have one pattern of gaps and one clock."""
+def block_of(
+    values: Array,
+    times: Array,
+    basis: Basis,
+    paths: Array,
+    shared: bool,
+    precision: Array | None = None,
+) -> Block:
+    """Some paths as one block; ``shared`` where all have one pattern of gaps and one clock.
+
+    ``precision`` (P, T, M) is that of each value, where they differ.
+    """
     y = _rows(values, paths)
     seen = ~np.isnan(y)
-    vector = _vector(y, seen, basis)
-    gram = row_grams(seen[:1] if shared else seen, basis)
+    own = None if precision is None else np.where(seen, _rows(precision, paths), 0.0)
+    vector = _vector(y if own is None else own * y, seen, basis)
+    rows = seen if own is None else own
+    gram = row_grams(rows[:1] if shared else rows, basis)
     if _nearly_diagonal(gram):
         gram = np.einsum("tiib->tib", gram).copy()
         estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
@@ -238,8 +292,8 @@ def block_of(values: Array, times: Array, basis: Basis, paths: Array, shared: bo
     else:
         estimate, log_gram = least_squares(gram, vector)
     clock = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
-    counts = _counts(seen, basis)
-    misfit = _misfit(y, seen, estimate, basis)
+    counts = _counts(seen, basis, own)
+    misfit = _misfit(y, seen, estimate, basis, own)
     return Block(paths, clock, gram, vector, estimate, misfit, *counts, log_gram)
 
 
@@ -259,34 +313,43 @@ def _vector(y: Array, seen: Array, basis: Basis) -> Array:
     return out
 
 
-def _misfit(y: Array, seen: Array, estimate: Array, basis: Basis) -> Array:
+def _misfit(y: Array, seen: Array, estimate: Array, basis: Basis, precision: Array | None) -> Array:
     """``RSS`` of each path; (P,)."""
     out = np.zeros(len(y))
     for p, t in few_rows(y.shape):
         residual = np.ascontiguousarray(estimate[t, :, p].transpose(2, 0, 1)) @ basis.modes.T
         np.subtract(y[p, t], residual, out=residual)
         residual[~seen[p, t]] = 0.0
+        if precision is not None:
+            residual *= np.sqrt(precision[p, t])
         out[p] += np.einsum("ptm,ptm->pm", residual, residual) @ basis.weights
     return out
 
 
-def _counts(seen: Array, basis: Basis) -> tuple[Array, Array]:
+def _counts(seen: Array, basis: Basis, precision: Array | None) -> tuple[Array, Array]:
     """Observed values of each path, and the sum of their ``log w``; (P,)."""
+    if precision is not None:
+        logs = np.log(np.where(seen, precision, 1.0)).sum((1, 2))
+        return np.count_nonzero(seen, axis=(1, 2)).astype(float), logs
     if (basis.weights == 1.0).all():
         return np.count_nonzero(seen, axis=(1, 2)).astype(float), np.zeros(len(seen))
     per_point = seen.sum(1).astype(float)
     return per_point.sum(1), per_point @ np.log(basis.weights)
 
 
-def decoupled_block(values: Array, times: Array, basis: Basis, paths: Array) -> Block:
+def decoupled_block(
+    values: Array, times: Array, basis: Basis, paths: Array, precision: Array | None = None
+) -> Block:
     """Block in which each mode has its marginal estimate: ``gram`` is ``1 / (G^-1)_nn``.
 
     A row whose G is too ill conditioned to invert counts as unobserved.
     """
     y = values[paths].copy()
-    vector = _vector(y, ~np.isnan(y), basis)
+    seen = ~np.isnan(y)
+    own = None if precision is None else np.where(seen, precision[paths], 0.0)
+    vector = _vector(y if own is None else own * y, seen, basis)
     gram, estimate = np.zeros(vector.shape), np.zeros(vector.shape)
-    for p, t, matrix in single_grams(~np.isnan(y), basis):
+    for p, t, matrix in single_grams(seen if own is None else own, basis):
         found = marginal(matrix, vector[t, :, p])
         if found is None:
             y[p, t] = np.nan
@@ -295,10 +358,8 @@ def decoupled_block(values: Array, times: Array, basis: Basis, paths: Array) -> 
     seen = ~np.isnan(y)
     clock = times[:, None] if times.ndim == 1 else times[paths].T
     log_gram = np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
-    misfit = _misfit(y, seen, estimate, basis)
-    return Block(
-        paths, clock, gram, gram * estimate, estimate, misfit, *_counts(seen, basis), log_gram
-    )
+    misfit, counts = _misfit(y, seen, estimate, basis, own), _counts(seen, basis, own)
+    return Block(paths, clock, gram, gram * estimate, estimate, misfit, *counts, log_gram)
 
 
 def _nearly_diagonal(gram: Array) -> bool:

@@ -13,7 +13,7 @@ from spdelaw.model._compiler import compiled
 
 Array = np.ndarray
 
-#: Paths a pass. Enough to fill vector registers many times over, few enough for the cache.
+#: Paths per pass. Enough to fill vector registers many times over, few enough for the cache.
 LANES = 32
 
 

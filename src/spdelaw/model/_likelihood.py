@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.data import Here
+from spdelaw.data import Here, Place
 from spdelaw.equation import operators
 from spdelaw.model._blocks import apply, as_matrix, sandwich, transpose
 from spdelaw.model._chain import Prior, along, chain_prior
@@ -25,8 +25,10 @@ from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._forced import add_response_score, without_response
 from spdelaw.model._gram import apply_gram, quadratic, weighted_sum
 from spdelaw.model._posterior import Posterior, over_paths, posterior, step_sums
+from spdelaw.model._records import Records
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import gradients
+from spdelaw.model._stitch import Link, Part, chain_of, condense, informed, posterior_of
 
 Array = np.ndarray
 
@@ -64,7 +66,9 @@ def evaluate_likelihood(
     ``use_misfit=False`` is the likelihood of the collapsed estimates alone: what lies outside
     the modes, be it noise or further modes, then says nothing about the noise.
     """
-    if threads > 1 and len(collapsed.blocks) > 1:
+    if collapsed.records is not None:
+        parts = _of_records(collapsed.records, collapsed.place, state_space, use_misfit)
+    elif threads > 1 and len(collapsed.blocks) > 1:
         with ThreadPoolExecutor(threads) as pool:
             parts = Here(pool.map).over(evaluate_block, collapsed.blocks, state_space, use_misfit)
     else:
@@ -76,23 +80,59 @@ def evaluate_likelihood(
     return Evaluation(log_likelihood, *sums)
 
 
+def _of_records(
+    records: Records, place: Place, state_space: StateSpace, use_misfit: bool
+) -> list[Evaluation]:
+    """Likelihood and score of each long record: two passes over its parts."""
+    heard = records.heard(place, link_of, state_space)
+    parts = records.by_record(place.over(evaluate_part, heard, state_space, use_misfit))
+    return [Evaluation(*(sum(values) for values in zip(*one, strict=True))) for one in parts]
+
+
+def link_of(part: Part, state_space: StateSpace) -> Link:
+    """A part condensed to its ends."""
+    return condense(chain_of(part, state_space), float(state_space.observation_variance))
+
+
+def evaluate_part(pair: list, state_space: StateSpace, use_misfit: bool) -> Evaluation:
+    """What a part adds to the likelihood and score of its record, given the other parts."""
+    part, message = pair
+    chain = informed(chain_of(part, state_space), message)
+    post = posterior_of(chain, float(state_space.observation_variance), message.log_determinant)
+    return score(chain.block, state_space, chain.prior, post, use_misfit)
+
+
 def evaluate_block(forced: Block, state_space: StateSpace, use_misfit: bool) -> Evaluation:
     """Likelihood and score of the paths of a block."""
-    dynamics, initial = state_space.linear, state_space.initial
-    r, n_paths = float(state_space.observation_variance), len(forced.paths)
-    block = without_response(forced, dynamics)
+    r = float(state_space.observation_variance)
+    block = without_response(forced, state_space.linear)
     prior = chain_prior(state_space, block.times)
     prior = prior._replace(mean=prior.mean * block.unit)
     start = prior.n_fixed
     # In units of r: dividing the few numbers of the prior spares a pass over G and b.
     post = posterior(block.gram[start:], block.vector[start:], prior.scaled(r)).scaled(r)
-    mean = _with_fixed(post.mean, initial.mean[:, None] * block.unit) if start else post.mean
+    return score(block, state_space, prior, post, use_misfit)
+
+
+def score(
+    block: Block, state_space: StateSpace, prior: Prior, post: Posterior, use_misfit: bool
+) -> Evaluation:
+    """Likelihood and score from the posterior of the free states.
+
+    These may begin with one state before the rows of the block (`spdelaw.model._stitch`).
+    """
+    dynamics, initial = state_space.linear, state_space.initial
+    r, n_paths = float(state_space.observation_variance), len(block.paths)
+    states = post.mean
+    if prior.n_fixed:
+        states = _with_fixed(post.mean, initial.mean[:, None] * block.unit)
+    mean = states[-len(block.gram) :]
     outside, count, volume = density(block, use_misfit)
     misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
     energy = _of_paths(block, _prior_energy(post.mean, prior)) + misfit / r
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
-    sums = step_sums(mean, post, prior, n_paths)
+    sums = step_sums(states, post, prior, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
     found = Evaluation(
         value,

@@ -24,6 +24,7 @@ from spdelaw.model._forced import without_response
 from spdelaw.model._gram import apply_gram
 from spdelaw.model._posterior import over_paths
 from spdelaw.model._state_space import StateSpace
+from spdelaw.model._stitch import Chain, Link, Part, chain_of, condense, informed, posterior_of
 
 Array = np.ndarray
 
@@ -53,7 +54,7 @@ class Response(NamedTuple):
 
 
 def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Response:
-    r, initial = float(state_space.observation_variance), state_space.initial
+    r = float(state_space.observation_variance)
     block = without_response(forced, state_space.linear)
     prior = chain_prior(state_space, block.times)
     prior = prior._replace(mean=prior.mean * block.unit)
@@ -62,13 +63,63 @@ def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Respo
     found = sweep(gram, block.vector[prior.n_fixed :] / r, prior)
     extra = None if carry is None else multiply(prior.precision, carry)
     slope, state = _columns(found, gram, extra), chain_mean(found)
+    return _from_states(block, state_space, prior, carry, slope, state)
+
+
+def slopes_link(part: Part, state_space: StateSpace, anchored: bool, apart: bool) -> Link:
+    """A part of a record condensed to its ends, with the right-hand sides of ``K``.
+
+    ``apart`` where all blocks of all parts are diagonal.
+    """
+    chain = _with_slopes(chain_of(part, state_space), state_space, anchored, apart)
+    return condense(chain, float(state_space.observation_variance))
+
+
+def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
+    """`response_of` a part of a record, given what the other parts say of its ends.
+
+    ``K`` of a later part begins with the state before it.
+    """
+    part, message = pair
+    r, own = float(state_space.observation_variance), chain_of(part, state_space)
+    chain = informed(_with_slopes(own, state_space, anchored, apart), message)
+    found = posterior_of(chain, r, message.log_determinant).mean
+    n = own.vector.shape[-1]
+    state, slope = found[..., :n], found[..., n:]
+    carry = _carried(own.prior) if anchored and not own.n_before else None
+    slope = slope if apart else slope[..., None]
+    return _from_states(own.block, state_space, own.prior, carry, slope, state)
+
+
+def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
+    """The chain with the columns of ``G`` beside its vector: one where all blocks are diagonal."""
+    columns = chain.gram if apart else full_slope(chain.gram)[..., 0]
+    if anchored and not chain.n_before:
+        r, prior = float(state_space.observation_variance), chain.prior
+        extra = r * multiply(prior.precision, _carried(prior))
+        first = columns[:1] + (extra if apart else as_matrix(extra)[..., 0])
+        columns = np.concatenate([first, columns[1:]])
+    return chain._replace(vector=np.concatenate([chain.vector, columns], axis=-1))
+
+
+def _from_states(
+    block: Block,
+    state_space: StateSpace,
+    prior: Prior,
+    carry: Array | None,
+    slope: Array,
+    state: Array,
+) -> Response:
+    """Information and gradient from ``K`` and ``u_bar`` of the free states."""
+    r, initial = float(state_space.observation_variance), state_space.initial
     start_pull = None if carry is None else apply(prior.precision, state[0] - prior.mean)
     if prior.n_fixed:
-        slope = np.concatenate([_fixed_slope(slope, anchored), slope])
+        slope = np.concatenate([_fixed_slope(slope, carry is not None), slope])
         first = np.broadcast_to(initial.mean[:, None] * block.unit, state.shape[1:])
         state = np.concatenate([first[None], state])
-    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
-    information = _information(block.gram / r, slope, len(block.paths))
+    rows = slice(-len(block.gram), None)
+    pull = apply_gram(block.gram, block.estimate - state[rows]) / r * block.unit
+    information = _information(block.gram / r, slope[rows], len(block.paths))
     if carry is None or start_pull is None:
         return Response(slope, information, pull.sum((0, 2)), prior, None)
     back = apply(transpose(carry), start_pull) * block.unit

@@ -14,7 +14,6 @@ import numpy as np
 
 from spdelaw.data import Pieces, Place
 from spdelaw.domain import Products
-from spdelaw.model._blocks import as_matrix
 from spdelaw.model._collapse import (
     MOST_BYTES,
     Block,
@@ -22,10 +21,21 @@ from spdelaw.model._collapse import (
     block_of,
     decoupled_block,
     facts_of,
+    some_paths,
 )
 from spdelaw.model._pair_sums import pair_sums
+from spdelaw.model._records import (
+    LONG,
+    PART_BYTES,
+    RECORD_BYTES,
+    WORTHWHILE,
+    Records,
+    in_time,
+    part_slices,
+)
 from spdelaw.model._row_grams import Basis
 from spdelaw.model._statistics import Statistics, of_coefficients
+from spdelaw.model._stitch import Part
 
 Array = np.ndarray
 
@@ -113,6 +123,9 @@ def collapse_pieces(
     clocks = [times[part] for part in pieces.times]
     rows = [[piece, i % len(clocks)] for i, piece in enumerate(pieces.flat)]
     condensed = pieces.by_block(place.keep(_rows, rows, clocks, basis, decoupled))
+    if not decoupled and _are_long(pieces, n_modes, place):
+        records = _records(condensed, pieces, times, n_modes, place)
+        return records.collapsed(n_paths, n_modes, place)
     parts = [[block, part.start] for block, part in zip(condensed, pieces.paths, strict=True)]
     blocks = place.keep(_in_time, parts)
     known = tuple(place.over(facts_of, blocks)) if place.remote else ()
@@ -129,37 +142,41 @@ def _rows(piece: list, clocks: list[Array], basis: Basis, decoupled: bool) -> Bl
     return block_of(values, times, basis, paths, bool((seen == seen[:1]).all()))
 
 
+def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
+    """Whether records are worth being kept in parts: long ones, and few, or too large for one."""
+    n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
+    if place.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
+        return False
+    return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+
+
+def _records(
+    condensed: list[list], pieces: Pieces, times: Array, n_modes: int, place: Place
+) -> Records:
+    """Each path as a record in parts of neighbouring chunks of times."""
+    whole = 8.0 * len(times) * n_modes**2
+    wanted = max(-(-place.workers // pieces.paths[-1].stop), int(whole / PART_BYTES))
+    ranges = part_slices(pieces.times, wanted)
+    groups, starts = [], [pieces.times[chunks.start].start for chunks in ranges]
+    for block, paths in zip(condensed, pieces.paths, strict=True):
+        for path in range(paths.stop - paths.start):
+            groups += [
+                [block[chunks], path, paths.start, times[start - 1] if start else None]
+                for chunks, start in zip(ranges, starts, strict=True)
+            ]
+    parts, n = place.keep(_part, groups), len(ranges)
+    return Records(tuple(tuple(parts[i : i + n]) for i in range(0, len(parts), n)))
+
+
+def _part(group: list) -> Part:
+    """One path of neighbouring blocks in time."""
+    blocks, path, start, before = group
+    own = in_time([some_paths(block, np.arange(len(block.paths)) == path) for block in blocks])
+    return Part(own._replace(paths=own.paths + start), before)
+
+
 def _in_time(part: list) -> Block:
-    """Blocks of the same paths that follow one another in time, as one from path ``start`` on."""
+    """Blocks that follow one another in time as one, from path ``start`` on."""
     blocks, start = part
-    first, apart = blocks[0], all(block.is_diagonal for block in blocks)
-    batch = max(block.gram.shape[-1] for block in blocks)
-
-    def of(name: str) -> Array:
-        return np.concatenate([getattr(block, name) for block in blocks])
-
-    def total(name: str) -> Array:
-        return np.sum([getattr(block, name) for block in blocks], axis=0)
-
-    grams = (block.gram if apart else _matrices(block.gram) for block in blocks)
-    return Block(
-        first.paths + start,
-        of("times"),
-        np.concatenate([_for_all(gram, batch) for gram in grams]),
-        of("vector"),
-        of("estimate"),
-        total("misfit"),
-        total("n_values"),
-        total("log_weight"),
-        np.sum([_for_all(block.log_gram, batch) for block in blocks], axis=0),
-    )
-
-
-def _matrices(gram: Array) -> Array:
-    """Diagonals (T, N, B) as matrices (T, N, N, B)."""
-    return gram if gram.ndim == 4 else np.stack([as_matrix(row) for row in gram])
-
-
-def _for_all(part: Array, batch: int) -> Array:
-    """What all paths share, once for each of them where some part differs."""
-    return np.broadcast_to(part, (*part.shape[:-1], batch))
+    found = in_time(blocks)
+    return found._replace(paths=found.paths + start)

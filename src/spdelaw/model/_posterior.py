@@ -89,7 +89,7 @@ def _by_one_chain(gram: Array, vector: Array, prior: Prior) -> Posterior:
     if apart:
         covariance = np.einsum("tiib->tib", covariance)
         cross = found.lag[..., None]
-    trace = _gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
+    trace = gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
     logs = found.log_determinant + prior.log_determinant
     return Posterior(found.mean, covariance, cross, first, trace, logs)
 
@@ -136,7 +136,7 @@ def _by_machine_code(compiled: ModuleType, gram: Array, vector: Array, prior: Pr
     vectors = np.array(vector)
     vectors[0] += apply(prior.precision, prior.mean)
     mean, variance, lag, first, logs = compiled.solve(gram, vectors, own, d)
-    trace = _gram_trace(variance, lag, own, d)
+    trace = gram_trace(variance, lag, own, d)
     return Posterior(mean, variance, lag, first, trace, logs + prior.log_determinant)
 
 
@@ -155,7 +155,7 @@ def _by_elimination(gram: Array, vector: Array, prior: Prior) -> Posterior:
             target = target + apply(turned[t], mean[t + 1])
         # Within the same loop, while this step's block is still in cache.
         mean[t] = apply(found.inverse[t], target)
-    trace = _gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
+    trace = gram_trace(covariance, cross, prior.own(), along(prior.coupling, prior.free))
     return Posterior(mean, covariance, cross, block, trace, found.log_determinant)
 
 
@@ -163,7 +163,7 @@ def _turned(d: Array) -> Array:
     return d if d.ndim == 3 else np.swapaxes(d, 1, 2)
 
 
-def _gram_trace(covariance: Array, cross: Array, own: Array, d: Array) -> Array:
+def gram_trace(covariance: Array, cross: Array, own: Array, d: Array) -> Array:
     """``sum_t tr(G_t Cov_t)`` without G.
 
     Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's

@@ -16,7 +16,8 @@ score is the one at m_hat plus what these add, which is linear in them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +25,18 @@ from spdelaw.equation import operators
 from spdelaw.model._blocks import as_matrix, transpose
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
-from spdelaw.model._mean_response import Response, full_slope, response_of
+from spdelaw.model._mean_response import (
+    Response,
+    full_slope,
+    response_of,
+    response_of_part,
+    slopes_link,
+)
 from spdelaw.model._mean_volume import bounded_volume, flat_volume, solve_mean
 from spdelaw.model._posterior import over_paths
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import StepSums, gradients, grouped
+from spdelaw.model._stitch import Part
 
 Array = np.ndarray
 
@@ -65,14 +73,14 @@ def evaluate_restricted(
         use_misfit: as of `evaluate_likelihood`.
         threads: likewise.
     """
-    bare, parts = _responses(collapsed, state_space, anchored)
+    bare, blocks, parts = _responses(collapsed, state_space, anchored)
     information, gradient = _totals(collapsed, parts)
     mean, covariance, logs = solve_mean(information, gradient)
     own = bare.linear
     volume = bounded_volume(own, information) if anchored else flat_volume(own, covariance, logs)
     at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    pairs = [list(pair) for pair in zip(collapsed.blocks, parts, strict=True)]
+    pairs = [list(pair) for pair in zip(blocks, parts, strict=True)]
     added = collapsed.place.over(_spread_of, pairs, bare, volume.spread)
     spread = Spread(*(sum(part) for part in zip(*added, strict=True)))
     known = spread.shared @ covariance @ spread.shared.T
@@ -92,7 +100,7 @@ def mean_given(
     collapsed: Collapsed, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array]:
     """``m_hat`` and ``C`` alone, at a third of the cost."""
-    _, parts = _responses(collapsed, state_space, anchored)
+    _, _, parts = _responses(collapsed, state_space, anchored)
     return solve_mean(*_totals(collapsed, parts))[:2]
 
 
@@ -106,9 +114,16 @@ def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpac
 
 def _responses(
     collapsed: Collapsed, state_space: StateSpace, anchored: bool
-) -> tuple[StateSpace, list[Response]]:
+) -> tuple[StateSpace, Sequence[Any], list[Response]]:
+    """The law without a mean, the blocks or parts of records, and the response of each."""
     bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    return bare, collapsed.place.keep(response_of, collapsed.blocks, bare, anchored)
+    records, place = collapsed.records, collapsed.place
+    if records is None:
+        blocks = collapsed.blocks
+        return bare, blocks, place.keep(response_of, blocks, bare, anchored)
+    how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
+    heard = records.heard(place, slopes_link, *how)
+    return bare, records.flat, place.keep(response_of_part, heard, *how)
 
 
 def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
@@ -139,11 +154,12 @@ class Spread(NamedTuple):
 def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread:
     """Of a block and its response."""
     block, part = pair
+    block = block.block if isinstance(block, Part) else block
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
-    left = np.eye(len(covariance))[..., None] - full_slope(part.slope)
+    left = np.eye(len(covariance))[..., None] - full_slope(part.slope[-len(block.gram) :])
     spread = np.einsum("tijb,jk,tlkb->tilb", left, covariance, left, optimize=True)
     trace = over_paths(_trace(block.gram, spread), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)

@@ -22,6 +22,8 @@ def rotate(collapsed: Collapsed) -> Collapsed:
 
     `evaluate_likelihood` gives every path of a rotated block their mean log-likelihood.
     """
+    if collapsed.records is not None:  # each part would turn its paths another way
+        return collapsed
     return collapsed.changed(_rotated)
 
 

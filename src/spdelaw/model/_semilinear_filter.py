@@ -8,8 +8,8 @@ Between observations a Gaussian moves by the closure. At a time with collapsed o
     m+ = m + P g,      P+ = M^-1 P.
 
 Nothing is inverted but M, so points may be missing altogether (G = 0). Gradients run backwards
-through the same steps; the moves are computed anew on the way, which saves the memory of their
-stages.
+through the same steps; the stages of the moves are kept where they fit into `TAPE_BYTES`, and
+computed anew on the way where they do not.
 
 The first states of a bistable field are not Gaussian, and no Gaussian start makes their
 likelihood honest. Terms before ``burn`` are left out: what is left is the density of the later
@@ -18,15 +18,17 @@ observations given the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import Closure, Moments, advance, pull_back
+from spdelaw.equation import Closure, Moments, Tape, advance, pull_back
 from spdelaw.model._collapse import Block
 
 Array = np.ndarray
+
+#: Most bytes of kept stages, and matrices that a sub-step keeps.
+TAPE_BYTES, TAPE_MATRICES = 3e8, 14
 
 
 class Prior(NamedTuple):
@@ -89,13 +91,20 @@ def filter_scores(
     """
     gram, dt = _grams(block), _steps(block)
     counts = _counted(block, burn)
-    before, updates = _forward(closure, block, gram, dt, r, prior, n_steps)
+    tapes: list[Tape] | None = None if value_only or _is_long(block, n_steps) else []
+    before, updates = _forward(closure, block, gram, dt, r, prior, n_steps, tapes)
     value = (counts * np.array([u.value for u in updates])).sum(0)
     value += _constant(block, gram, counts, r)
     if value_only or not np.isfinite(value).all():
         zero = np.zeros_like(updates[0].mean)
         return FilterScores(value, zero, zero, zero[:, : len(closure.coefficients)], value * 0.0)
-    return _backward(closure, block, gram, dt, r, n_steps, counts, before, updates, value)
+    return _backward(closure, block, gram, dt, r, n_steps, counts, before, updates, value, tapes)
+
+
+def _is_long(block: Block, n_steps: int) -> bool:
+    """Whether the stages of all moves are too much to keep."""
+    n_times, n, n_paths = block.vector.shape
+    return 8 * TAPE_MATRICES * n_times * n_steps * n_paths * n**2 > TAPE_BYTES
 
 
 def _grams(block: Block) -> Array:
@@ -141,8 +150,9 @@ def _left_out(gram: Array, counts: Array) -> Array:
 
 
 def _forward(
-    closure: Closure, block: Block, gram: Array, dt: list, r: float, prior: Prior, n_steps: int
-) -> tuple[list[Moments], list[_Update]]:
+    closure: Closure, block: Block, gram: Array, dt: list, r: float, prior: Prior, n_steps: int,
+    tapes: list[Tape] | None = None,
+) -> tuple[list[Moments], list[_Update]]:  # fmt: skip
     n_paths = block.vector.shape[2]
     m = np.tile(prior.mean, (n_paths, 1))
     p = np.tile(np.diag(prior.variance), (n_paths, 1, 1))
@@ -150,23 +160,13 @@ def _forward(
     updates: list[_Update] = []
     for t in range(len(gram)):
         if t:
-            (m, p, _), _ = advance(
-                closure, updates[-1].mean, updates[-1].covariance, dt[t - 1], n_steps
-            )
+            state = updates[-1]
+            (m, p, _), tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
+            if tapes is not None:
+                tapes.append(tape)
         before.append(Moments(m, p))
         updates.append(_update(m, p, gram[t], block.estimate[t].T, r))
     return before, updates
-
-
-def predictions(
-    closure: Closure, block: Block, r: float, prior: Prior, n_steps: int = 1
-) -> Iterator[tuple[Array, Array]]:
-    """At each time the error of the prediction, (P, N), and its precision W, (P, N, N)."""
-    gram = _grams(block)
-    before, updates = _forward(closure, block, gram, _steps(block), r, prior, n_steps)
-    for t, (state, update) in enumerate(zip(before, updates, strict=True)):
-        precision = np.broadcast_to(gram[t] / r, state.covariance.shape) @ update.inverse
-        yield block.estimate[t].T - state.mean, precision
 
 
 def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Update:
@@ -185,7 +185,7 @@ def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Upda
 
 def _backward(
     closure: Closure, block: Block, gram: Array, dt: list, r: float, n_steps: int, counts: Array,
-    before: list[Moments], updates: list[_Update], value: Array,
+    before: list[Moments], updates: list[_Update], value: Array, tapes: list[Tape] | None,
 ) -> FilterScores:  # fmt: skip
     n_paths, n = block.vector.shape[2], block.vector.shape[1]
     rate, noise = np.zeros((n_paths, n)), np.zeros((n_paths, n))
@@ -198,7 +198,10 @@ def _backward(
         by_r += change
         if t:
             state = updates[t - 1]
-            _, tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
+            if tapes is None:
+                _, tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
+            else:
+                tape = tapes.pop()
             pulled = pull_back(closure, tape, Moments(m, p))
             m, p = pulled.mean, pulled.covariance
             rate, noise, theta = (

@@ -21,6 +21,7 @@ from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
 from spdelaw.model._posterior import is_shared, solve_shared
 from spdelaw.model._state_space import StateSpace
+from spdelaw.model._stitch import chain_of, informed
 
 Array = np.ndarray
 
@@ -35,15 +36,34 @@ class Smoothed(NamedTuple):
 def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
     """Posterior mean and covariance of the states at every time of the block."""
     gram, vector, prior = _inputs(block, state_space)
-    initial = state_space.initial
+    return _with_start(_smoothed(gram, vector, prior), prior, block, state_space)
+
+
+def smooth_part(pair: list, state_space: StateSpace) -> Smoothed:
+    """The same for a part of a long record, given what the other parts say of its ends."""
+    part, message = pair
+    r = float(state_space.observation_variance)
+    chain = informed(chain_of(part, state_space), message)
+    prior = chain.prior._replace(mean=np.zeros_like(chain.prior.mean)).scaled(r)
+    found = _smoothed(chain.gram, chain.vector, prior)
+    own = Smoothed(found.mean[chain.n_before :], r * found.covariance[chain.n_before :])
+    return _with_start(own, chain.prior, part.block, state_space)
+
+
+def _smoothed(gram: Array, vector: Array, prior: Prior) -> Smoothed:
+    """Moments of the free states."""
     if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
         solved = solve_shared(gram, vector, prior, crosses=False)
-        mean, covariance = solved.mean, solved.covariance[..., None]
-    else:
-        found = sweep(gram, vector, prior)
-        mean, covariance = chain_mean(found), chain_covariances(found)
+        return Smoothed(solved.mean, solved.covariance[..., None])
+    found = sweep(gram, vector, prior)
+    return Smoothed(chain_mean(found), chain_covariances(found))
+
+
+def _with_start(free: Smoothed, prior: Prior, block: Block, state_space: StateSpace) -> Smoothed:
+    """Moments at all times: with a fixed first state, mean and response to a forcing."""
+    mean, covariance = free
     if prior.n_fixed:
-        fixed = np.broadcast_to(initial.mean[:, None], mean.shape[1:])
+        fixed = np.broadcast_to(state_space.initial.mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
         covariance = np.concatenate([np.zeros_like(covariance[:1]), covariance])
     return Smoothed(mean + _response(block, state_space), covariance)

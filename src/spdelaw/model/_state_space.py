@@ -40,12 +40,9 @@ class StateSpace(NamedTuple):
     def linear(self) -> Linear:
         """The dynamics, where they are linear."""
         if not isinstance(self.dynamics, Linear):
-            raise EquationError(
-                "dynamics",
-                expected="linear dynamics",
-                got=type(self.dynamics).__name__,
-                fix="use forward_filter and rts_smoother, which take any dynamics",
-            )
+            got = type(self.dynamics).__name__
+            fix = "use forward_filter and rts_smoother, which take any dynamics"
+            raise EquationError("dynamics", expected="linear dynamics", got=got, fix=fix)
         return self.dynamics
 
     def with_noise(self, observation_variance: Any) -> StateSpace:

@@ -81,12 +81,9 @@ class Statistics:
     def of_pairs(self) -> PairSums:
         """Products of different modes, or an error where they were not kept."""
         if self.pairs is None:
-            raise DataError(
-                "statistics",
-                expected="products of different modes, for a law that couples them",
-                got="those of each mode alone",
-                fix="fit the fields themselves",
-            )
+            expected = "products of different modes, for a law that couples them"
+            got, fix = "those of each mode alone", "fit the fields themselves"
+            raise DataError("statistics", expected=expected, got=got, fix=fix)
         return self.pairs
 
     def shifted(self, m: Array) -> Statistics:
@@ -117,12 +114,10 @@ class Statistics:
             and self.square.shape == other.square.shape
             and (self.pairs is None) == (other.pairs is None)
         ):
-            raise DataError(
-                "statistics",
-                expected="the same times and modes in both",
-                got=f"{self.square.shape} and {other.square.shape}",
-                fix="interpolation changes a law; fit data sets on different times together",
-            )
+            expected = "the same times and modes in both"
+            got = f"{self.square.shape} and {other.square.shape}"
+            fix = "interpolation changes a law; fit data sets on different times together"
+            raise DataError("statistics", expected=expected, got=got, fix=fix)
         return self.joined(other)
 
     def joined(self, other: Statistics) -> Statistics:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.errors import InputError
-
 Array = np.ndarray
 
 #: Paths that share one random stream. A path's numbers depend on the seed and its index only.
@@ -13,15 +11,6 @@ BLOCK = 16
 
 #: Streams of one block: adding one never shifts the others.
 PATHS, INITIAL, OBSERVATION, BRIDGE = range(4)
-
-
-def check_seed(seed: int) -> int:
-    """Return a non-negative integer seed, or raise `InputError`."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(
-            "seed", expected="a non-negative integer", got=repr(seed), fix="pass seed=0"
-        )
-    return int(seed)
 
 
 def normals(seed: int, stream: int, start: int, n_paths: int, shape: tuple[int, ...]) -> Array:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+import functools
+import json
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
+from spdelaw.checks import one_of, whole
 from spdelaw.equation import Semilinear, SpectralSPDE, check_times
 from spdelaw.errors import InputError
-from spdelaw.simulation._noise import check_seed
+from spdelaw.simulation._noise import OBSERVATION, normals
+from spdelaw.simulation._schemes import SCHEMES
 
 Array = np.ndarray
 
 
-class Request(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Request:
     """Arguments of `spdelaw.simulate` that hold: times (T,) and points of the grid included."""
 
+    equation: SpectralSPDE | Semilinear
     n_paths: int
     times: Array
     grid: Array
@@ -24,36 +32,62 @@ class Request(NamedTuple):
     observation_std: float
     return_noise: bool
 
+    @property
+    def linear(self) -> SpectralSPDE:
+        """The equation, or its linear part."""
+        return self.equation.linear if isinstance(self.equation, Semilinear) else self.equation
+
+    @functools.cached_property
+    def eigenfunctions(self) -> Array:
+        """Modes on the grid, (M, N)."""
+        return self.equation.domain.eigenfunctions(self.grid, self.equation.n_modes)
+
+    def add_noise(self, fields: Array, start: int) -> None:
+        """Observation noise of paths ``start, start + 1, ...``, in place."""
+        if self.observation_std > 0:
+            z = normals(self.seed, OBSERVATION, start, len(fields), fields.shape[1:])
+            fields += self.observation_std * z
+
+    def label(self, fields: Array, start: int, more: dict[str, Any]) -> xr.DataArray:
+        """Fields (P, T, M) with coordinates and where they come from."""
+        places = self.equation.domain.places(self.grid)
+        coords: dict[str, Any] = {
+            "path": np.arange(start, start + len(fields)),
+            "time": self.times,
+            **places.coords,
+        }
+        kind = "spectral" if self.linear is self.equation else "semilinear"
+        attrs = {
+            "title": self.equation.label or f"{kind} SPDE",
+            "equation": json.dumps(self.equation.to_dict()),
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "observation_std": self.observation_std,
+            **more,
+            "source": "spdelaw.simulate",
+        }
+        dims = ("path", "time", *places.dims)
+        return xr.DataArray(places.unflatten(fields), coords, dims, name="field", attrs=attrs)
+
 
 def check_request(
-    equation: SpectralSPDE | Semilinear,
-    n_paths: Any,
-    times: Any,
-    grid: Any,
-    *,
-    seed: Any,
-    scheme: str,
-    observation_std: Any,
-    return_noise: bool,
+    equation: Any, n_paths: Any, times: Any, grid: Any, *, observation_std: Any, **words: Any
 ) -> Request:
     """The request, or `InputError`."""
     if not isinstance(equation, (SpectralSPDE, Semilinear)):
-        raise InputError(
-            "equation", expected="a SpectralSPDE", got=type(equation).__name__,
-            fix="pass sl.catalogue.heat()",
-        )  # fmt: skip
-    if isinstance(n_paths, bool) or not isinstance(n_paths, (int, np.integer)) or n_paths < 1:
-        raise InputError(
-            "n_paths", expected="a positive integer", got=repr(n_paths), fix="pass n_paths=100"
-        )
+        got, fix = type(equation).__name__, "pass sl.catalogue.heat()"
+        raise InputError("equation", expected="a SpectralSPDE", got=got, fix=fix)
     if not (isinstance(observation_std, (int, float)) and 0 <= observation_std < np.inf):
-        raise InputError(
-            "observation_std", expected="a non-negative number", got=repr(observation_std),
-            fix="pass observation_std=0.05",
-        )  # fmt: skip
+        got, fix = repr(observation_std), "pass observation_std=0.05"
+        raise InputError("observation_std", expected="a non-negative number", got=got, fix=fix)
     linear = equation.linear if isinstance(equation, Semilinear) else equation
-    t = linear._times(None if times is None else check_times(times))
-    x = equation.domain.check_points(equation.default_grid() if grid is None else grid)
     return Request(
-        int(n_paths), t, x, check_seed(seed), scheme, float(observation_std), bool(return_noise)
+        equation,
+        whole("n_paths", n_paths, 1),
+        linear._times(None if times is None else check_times(times)),
+        equation.domain.check_points(equation.default_grid() if grid is None else grid),
+        whole("seed", words["seed"], 0),
+        one_of("scheme", words["scheme"], SCHEMES),
+        float(observation_std),
+        bool(words["return_noise"]),
     )

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import Linear, SpectralSPDE, decay_mean, distinct_steps, operators, transition
-from spdelaw.errors import InputError
 
 Array = np.ndarray
 SCHEMES = ("exact", "semi_implicit")
@@ -35,10 +34,6 @@ class Steps(NamedTuple):
 
 def steps(equation: SpectralSPDE, times: Array, scheme: str) -> Steps:
     """Operators of a scheme for the steps that end at ``times`` (n_steps,)."""
-    if scheme not in SCHEMES:
-        raise InputError(
-            "scheme", expected=f"one of {SCHEMES}", got=repr(scheme), fix="pass scheme='exact'"
-        )
     dynamics, dt = equation.dynamics, np.diff(times, prepend=equation.initial_time)
     lengths, which, start = dt, np.arange(len(dt)), times - dt
     if dynamics.season is None:

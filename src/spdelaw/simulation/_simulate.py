@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Semilinear, SpectralSPDE, operators
-from spdelaw.simulation._noise import (
-    BLOCK,
-    BRIDGE,
-    INITIAL,
-    OBSERVATION,
-    PATHS,
-    normals,
-)
-from spdelaw.simulation._request import Request, check_request
-from spdelaw.simulation._schemes import Steps, recurse, steps
-from spdelaw.simulation._semilinear import simulate_semilinear
+from spdelaw.checks import whole
+from spdelaw.equation import Semilinear, SpectralSPDE
+from spdelaw.errors import InputError, MissingExtraError
+from spdelaw.simulation._linear import LinearPaths
+from spdelaw.simulation._noise import BLOCK
+from spdelaw.simulation._request import check_request
+from spdelaw.simulation._semilinear import SemilinearPaths, semilinear_paths
 from spdelaw.simulation._stream import stream_to_zarr
 
 Array = np.ndarray
 Progress = Callable[[int, int], None]
+#: Paths of a request: ``draw`` gives their coefficients and, where wanted, their noise.
+Paths = LinearPaths | SemilinearPaths
 
 #: Bytes of one batch of fields; batches are whole blocks of paths.
 BATCH_BYTES = 32e6
-
-
-class Plan(NamedTuple):
-    """Everything a batch of paths needs, checked once."""
-
-    equation: SpectralSPDE
-    n_paths: int
-    times: Array
-    grid: Array
-    eigenfunctions: Array
-    rule: Steps
-    scheme: str
-    seed: int
-    observation_std: float
-    return_noise: bool
 
 
 @overload
@@ -51,13 +33,13 @@ def simulate(
     equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
     seed: int = ..., scheme: str = ..., observation_std: float = ...,
     return_noise: Literal[False] = ..., out: str | Path | None = ...,
-    progress: Progress | None = ...,
+    chunks: int | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray: ...  # fmt: skip
 @overload
 def simulate(
     equation: SpectralSPDE | Semilinear, n_paths: int, times: Any = ..., grid: Any = ..., *,
     seed: int = ..., scheme: str = ..., observation_std: float = ..., return_noise: bool,
-    out: str | Path | None = ..., progress: Progress | None = ...,
+    out: str | Path | None = ..., chunks: int | None = ..., progress: Progress | None = ...,
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 def simulate(
     equation: SpectralSPDE | Semilinear,
@@ -70,6 +52,7 @@ def simulate(
     observation_std: float = 0.0,
     return_noise: bool = False,
     out: str | Path | None = None,
+    chunks: int | None = None,
     progress: Progress | None = None,
 ) -> xr.DataArray | xr.Dataset:
     """Simulate paths of an equation.
@@ -88,6 +71,8 @@ def simulate(
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
             then read lazily from there.
+        chunks: paths of each block of a lazy result (Dask), drawn where and when it is asked for;
+            about so many, and without ``return_noise``.
         progress: called with (paths done, paths in all) after each batch.
 
     Returns:
@@ -103,122 +88,109 @@ def simulate(
         {'path': 3, 'time': 201, 'x': 101}
     """
     request = check_request(
-        equation, n_paths, times, grid, seed=seed, scheme=scheme, observation_std=observation_std,
+        equation,
+        n_paths,
+        times,
+        grid,
+        observation_std=observation_std,
+        seed=seed,
+        scheme=scheme,
         return_noise=return_noise,
-    )  # fmt: skip
-    if isinstance(equation, Semilinear):
-        return simulate_semilinear(equation, request, out, progress)
-    plan = _plan(equation, request)
-    if out is not None:
-        return stream_to_zarr(Path(out), _batches(plan), plan.n_paths, progress)
-    return _in_memory(plan, progress)
-
-
-def _plan(e: SpectralSPDE, r: Request) -> Plan:
-    h = e.domain.eigenfunctions(r.grid, e.n_modes)
-    rule = steps(e, r.times, r.scheme)
-    return Plan(
-        e, r.n_paths, r.times, r.grid, h, rule, r.scheme, r.seed, r.observation_std, r.return_noise
     )
+    paths: Paths
+    if isinstance(equation, Semilinear):
+        paths = semilinear_paths(request, equation)
+    else:
+        paths = LinearPaths(request, equation)
+    if out is not None:
+        return stream_to_zarr(Path(out), _batches(paths), request.n_paths, progress)
+    if chunks is not None:
+        return _lazy(paths, whole("chunks", chunks, 1))
+    return _in_memory(paths, progress)
 
 
-def _batch_size(plan: Plan) -> int:
-    per_path = 8 * len(plan.times) * max(len(plan.grid), plan.equation.n_modes)
-    return BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK))
+def _lazy(paths: Paths, size: int) -> xr.DataArray:
+    """All paths as a lazy array in blocks of about ``size``."""
+    if paths.request.return_noise:
+        expected, fix = "False with chunks=", "leave one of them out, or write with out="
+        raise InputError("return_noise", expected=expected, got="True", fix=fix)
+    try:
+        import dask
+        import dask.array as da
+    except ImportError as error:
+        raise MissingExtraError("simulate(chunks=...)", "distributed") from error
+    r, step = paths.request, BLOCK * -(-size // BLOCK)
+    one = r.label(np.zeros((1, len(r.times), len(r.grid))), 0, paths.attributes)
+    draw, own = dask.delayed(_drawn, pure=False), dask.delayed(paths, pure=False, traverse=False)
+    ends = [*range(0, r.n_paths, step), r.n_paths]
+    blocks = [
+        da.from_delayed(draw(own, start, stop), (stop - start, *one.shape[1:]), float)
+        for start, stop in itertools.pairwise(ends)
+    ]
+    coords = {name: c for name, c in one.coords.items() if "path" not in c.dims}
+    values = da.concatenate(blocks)
+    labels = coords | {"path": np.arange(r.n_paths)}
+    return xr.DataArray(values, labels, one.dims, one.name, one.attrs)
 
 
-def _in_memory(plan: Plan, progress: Progress | None) -> xr.DataArray | xr.Dataset:
-    shape = (plan.n_paths, len(plan.times), len(plan.grid))
-    fields = np.empty(shape)
-    noise = np.empty((*shape[:2], plan.equation.n_modes)) if plan.return_noise else None
-    size = _batch_size(plan)
-    for start in range(0, plan.n_paths, size):
-        stop = min(start + size, plan.n_paths)
-        increments = _write_batch(plan, start, fields[start:stop])
+def _drawn(paths: Paths, start: int, stop: int) -> Array:
+    fields = np.empty((stop - start, len(paths.request.times), len(paths.request.grid)))
+    _write_batch(paths, start, fields)
+    return np.asarray(paths.request.label(fields, start, paths.attributes).values)
+
+
+def _ranges(paths: Paths) -> Iterator[tuple[int, int]]:
+    """First and last path of each batch."""
+    r = paths.request
+    per_path = 8 * len(r.times) * max(len(r.grid), paths.width)
+    size = BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK))
+    for start in range(0, r.n_paths, size):
+        yield start, min(start + size, r.n_paths)
+
+
+def _in_memory(paths: Paths, progress: Progress | None) -> xr.DataArray | xr.Dataset:
+    r = paths.request
+    fields = np.empty((r.n_paths, len(r.times), len(r.grid)))
+    noise = np.empty((*fields.shape[:2], r.equation.n_modes)) if r.return_noise else None
+    for start, stop in _ranges(paths):
+        increments = _write_batch(paths, start, fields[start:stop])
         if noise is not None:
             noise[start:stop] = increments
         if progress is not None:
-            progress(stop, plan.n_paths)
-    return _label(plan, fields, noise, 0)
+            progress(stop, r.n_paths)
+    return _label(paths, fields, noise, 0)
 
 
-def _batches(plan: Plan) -> Iterator[xr.DataArray | xr.Dataset]:
-    size = _batch_size(plan)
-    for start in range(0, plan.n_paths, size):
-        n = min(size, plan.n_paths - start)
-        fields = np.empty((n, len(plan.times), len(plan.grid)))
-        noise = _write_batch(plan, start, fields)
-        yield _label(plan, fields, noise, start)
+def _batches(paths: Paths) -> Iterator[xr.DataArray | xr.Dataset]:
+    r = paths.request
+    for start, stop in _ranges(paths):
+        fields = np.empty((stop - start, len(r.times), len(r.grid)))
+        noise = _write_batch(paths, start, fields)
+        yield _label(paths, fields, noise, start)
 
 
-def _write_batch(plan: Plan, start: int, fields: Array) -> Array | None:
+def _write_batch(paths: Paths, start: int, fields: Array) -> Array | None:
     """Fill ``fields`` with paths ``start, ...``; return their noise increments if wanted."""
-    e, n = plan.equation, len(fields)
-    shape = (len(plan.times), e.n_modes)
-    z = normals(plan.seed, PATHS, start, n, shape)
-    noise = _increments(plan, start, z) if plan.return_noise else None
-    c = recurse(_initial_states(plan, start, n), z, plan.rule)
-    if e.dynamics.is_driven:
-        c = c + e.forced_mean(plan.times)
-    np.matmul(
-        c.reshape(-1, e.n_modes), plan.eigenfunctions.T, out=fields.reshape(-1, len(plan.grid))
-    )
-    if plan.observation_std > 0:
-        fields += plan.observation_std * normals(plan.seed, OBSERVATION, start, n, fields.shape[1:])
+    c, noise = paths.draw(start, len(fields))
+    flat = fields.reshape(-1, fields.shape[-1])
+    np.matmul(c.reshape(-1, c.shape[-1]), paths.request.eigenfunctions.T, out=flat)
+    paths.request.add_noise(fields, start)
     return noise
 
 
-def _initial_states(plan: Plan, start: int, n: int) -> Array:
-    e = plan.equation
-    if not e.initial_variance.any():
-        return np.broadcast_to(e.initial_mean, (n, e.n_modes))
-    z = normals(plan.seed, INITIAL, start, n, (e.n_modes,))
-    covariance = e.initial_state.covariance
-    if operators.is_diagonal(covariance):
-        return e.initial_mean + np.sqrt(covariance) * z
-    values, vectors = np.linalg.eigh(covariance)
-    return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-
-
-def _increments(plan: Plan, start: int, z: Array) -> Array:
-    """``sqrt(q) (beta(t_{i+1}) - beta(t_i))`` that belongs to the path of the normals z."""
-    increments = operators.apply_each(plan.rule.driving, z)
-    if plan.rule.bridge.any():
-        rest = normals(plan.seed, BRIDGE, start, len(z), z.shape[1:])
-        increments += operators.apply_each(plan.rule.bridge, rest)
-    return increments
-
-
-def _label(plan: Plan, fields: Array, noise: Array | None, start: int) -> xr.DataArray | xr.Dataset:
-    places = plan.equation.domain.places(plan.grid)
-    dims = ("path", "time", *places.dims)
-    coords: dict[str, Any] = {
-        "path": np.arange(start, start + len(fields)),
-        "time": plan.times,
-        **places.coords,
-    }
-    field = xr.DataArray(places.unflatten(fields), coords, dims, name="field")
-    field.attrs = _attributes(plan)
+def _label(
+    paths: Paths, fields: Array, noise: Array | None, start: int
+) -> xr.DataArray | xr.Dataset:
+    field = paths.request.label(fields, start, paths.attributes)
     if noise is None:
         return field
-    increments = xr.DataArray(
-        noise,
-        dims=("path", "time", "mode"),
-        coords={**{k: coords[k] for k in ("path", "time")}, "mode": plan.equation._modes},
-    )
-    in_space = (dims, places.unflatten(noise @ plan.eigenfunctions.T))
-    return xr.Dataset(
-        {"field": field, "noise_increment": increments, "noise_field": in_space},
-        attrs=field.attrs,
-    )
-
-
-def _attributes(plan: Plan) -> dict[str, Any]:
-    return {
-        "title": plan.equation.label or "spectral SPDE",
-        "equation": json.dumps(plan.equation.to_dict()),
-        "scheme": plan.scheme,
-        "seed": plan.seed,
-        "observation_std": plan.observation_std,
-        "source": "spdelaw.simulate",
+    mode = np.arange(1, noise.shape[-1] + 1)
+    coords = {"path": field["path"].values, "time": field["time"].values, "mode": mode}
+    places = paths.request.equation.domain.places(paths.request.grid)
+    in_space = places.unflatten(noise @ paths.request.eigenfunctions.T)
+    variables = {
+        "field": field,
+        "noise_increment": xr.DataArray(noise, coords, ("path", "time", "mode")),
+        "noise_field": (field.dims, in_space),
     }
+    return xr.Dataset(variables, attrs=field.attrs)

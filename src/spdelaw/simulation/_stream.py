@@ -56,15 +56,11 @@ def _check_target(out: Path) -> None:
     except ImportError as error:
         raise MissingExtraError("simulate(out=...)", "zarr") from error
     if out.suffix != ".zarr":
-        raise FileError(
-            "out", expected="a directory name ending in .zarr", got=str(out), fix="out='paths.zarr'"
-        )
+        expected = "a directory name ending in .zarr"
+        raise FileError("out", expected=expected, got=str(out), fix="out='paths.zarr'")
     if out.exists():
-        raise FileError(
-            "out", expected="a name that is free", got=f"{out} exists",
-            fix="remove it or choose another name",
-        )  # fmt: skip
+        fix = "remove it or choose another name"
+        raise FileError("out", expected="a name that is free", got=f"{out} exists", fix=fix)
     if not out.parent.is_dir():
-        raise FileError(
-            "out", expected="an existing folder", got=str(out.parent), fix="create the folder first"
-        )
+        fix = "create the folder first"
+        raise FileError("out", expected="an existing folder", got=str(out.parent), fix=fix)

@@ -3,12 +3,7 @@
 `spdelaw.train.torch_run` holds what trainings in torch share and is imported only where torch is.
 """
 
-from spdelaw.train._checkpoint import (
-    Snapshot,
-    find_checkpoint,
-    read_checkpoint,
-    write_checkpoint,
-)
+from spdelaw.train._checkpoint import Snapshot, find_checkpoint, read_checkpoint, write_checkpoint
 from spdelaw.train._event_file import EventFile
 from spdelaw.train._loop import (
     HOLD_OUT,
@@ -23,14 +18,17 @@ from spdelaw.train._loop import (
     train,
 )
 from spdelaw.train._memory import reused_memory
+from spdelaw.train._processes import ALONE, Processes, is_first, joined
 from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
 
 __all__ = [
+    "ALONE",
     "HOLD_OUT",
     "NOISE",
     "ORDER",
     "WEIGHTS",
     "EventFile",
+    "Processes",
     "Progress",
     "Report",
     "Run",
@@ -38,6 +36,8 @@ __all__ = [
     "Snapshot",
     "TrainingInterrupted",
     "find_checkpoint",
+    "is_first",
+    "joined",
     "rate_factor",
     "read_checkpoint",
     "reporter",

@@ -79,11 +79,9 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         )  # fmt: skip
         return snapshot, document["identity"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise FileError(
-            str(folder), expected="a checkpoint of a training",
-            got=f"{type(error).__name__}: {error}",
-            fix="check the name, or remove it and start anew",
-        ) from error  # fmt: skip
+        expected, got = "a checkpoint of a training", f"{type(error).__name__}: {error}"
+        fix = "check the name, or remove it and start anew"
+        raise FileError(str(folder), expected=expected, got=got, fix=fix) from error
 
 
 def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
@@ -104,9 +102,7 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
         differing += [k for k in ours["config"] if ours["config"][k] != theirs.get(k)]
         differing.remove("config")
     if differing:
-        raise InputError(
-            "checkpoint", expected="the run that was started in this folder",
-            got=f"another {', '.join(differing)}",
-            fix="repeat the call that started it, or choose another folder",
-        )  # fmt: skip
+        expected, got = "the run that was started in this folder", f"another {', '.join(differing)}"
+        fix = "repeat the call that started it, or choose another folder"
+        raise InputError("checkpoint", expected=expected, got=got, fix=fix)
     return snapshot

@@ -42,10 +42,8 @@ class EventFile:
             self.path = Path(folder) / name
             self.path.touch()
         except OSError as error:
-            raise FileError(
-                "tensorboard", expected="a folder that can be written to", got=str(error),
-                fix="pass another folder",
-            ) from error  # fmt: skip
+            expected, fix = "a folder that can be written to", "pass another folder"
+            raise FileError("tensorboard", expected=expected, got=str(error), fix=fix) from error
         self._write(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from spdelaw.train._checkpoint import Snapshot, find_checkpoint, write_checkpoint
 from spdelaw.train._memory import reused_memory
+from spdelaw.train._processes import is_first
 from spdelaw.train._progress import Progress, Report
 
 #: Names of the random streams of a run.
@@ -121,6 +122,7 @@ def train(
     """
     if checkpoint is not None and (found := find_checkpoint(checkpoint, identity)) is not None:
         run.restore(found)
+    folder = checkpoint if is_first() else None
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch
     try:
@@ -130,16 +132,16 @@ def train(
                 rate, loss = run.rate(epoch), run.epoch(epoch)
                 seconds = time.perf_counter() - start
                 run.finish(epoch, loss, before + seconds)
-                if checkpoint is not None and (epoch + 1) % run.config.checkpoint_every == 0:
-                    write_checkpoint(checkpoint, run.snapshot, identity)
+                if folder is not None and (epoch + 1) % run.config.checkpoint_every == 0:
+                    write_checkpoint(folder, run.snapshot, identity)
                     saved = run.snapshot.epoch
                 loss, _, relative_l2 = run.snapshot.history[-1]
                 left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
                 report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
         raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
-    if checkpoint is not None and saved < run.snapshot.epoch:
-        write_checkpoint(checkpoint, run.snapshot, identity)
+    if folder is not None and saved < run.snapshot.epoch:
+        write_checkpoint(folder, run.snapshot, identity)
     return run.snapshot
 
 
@@ -151,7 +153,8 @@ def _interrupted(
         return TrainingInterrupted(f"{where}; nothing was saved: pass checkpoint='run' to keep it")
     if snapshot.epoch == 0:
         return TrainingInterrupted(f"{where}; there was nothing to save yet")
-    write_checkpoint(checkpoint, snapshot, identity)
+    if is_first():
+        write_checkpoint(checkpoint, snapshot, identity)
     return TrainingInterrupted(
         f"{where}; saved in {checkpoint}. To go on, repeat the call with the same checkpoint"
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from spdelaw.errors import InputError
 from spdelaw.train._event_file import EventFile
+from spdelaw.train._processes import is_first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,20 +52,19 @@ def reporter(progress: Any) -> Report:
             itself on a terminal, else one every twentieth of the way), or a function of
             `Progress`.
     """
-    if progress is None or progress is False:
+    if progress is None or progress is False or (progress is True and not is_first()):
         return lambda state: None
     if progress is True:
         return _print
     if callable(progress):
         return progress
-    raise InputError(
-        "progress", expected="True, False or a function", got=repr(progress), fix="progress=True"
-    )
+    expected = "True, False or a function"
+    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
 
 
 def with_tensorboard(report: Report, folder: Any) -> Report:
     """The same report, and the numbers of each epoch to a folder that TensorBoard shows."""
-    if folder is None:
+    if folder is None or not is_first():
         return report
     events = EventFile(folder)
 

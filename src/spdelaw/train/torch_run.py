@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from spdelaw.train._checkpoint import Snapshot
 from spdelaw.train._loop import Run
+from spdelaw.train._processes import ALONE, Processes
 
 Array = np.ndarray
 
@@ -21,11 +22,18 @@ class TorchRun(Run):
     Args:
         model: its parameters are changed.
         groups: parameters by learning rate, for Adam.
-        weight_decay: of all of them.
+        weight_decay: of all groups that have none of their own.
+        processes: that share every batch; this one alone by default.
     """
 
-    def __init__(self, model: nn.Module, groups: list[dict[str, Any]], weight_decay: float) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: nn.Module,
+        groups: list[dict[str, Any]],
+        weight_decay: float,
+        processes: Processes = ALONE,
+    ) -> None:
+        self.model, self.processes = model, processes
         self.optimiser = torch.optim.Adam(groups, weight_decay=weight_decay, fused=True)
         self.rates = [group["lr"] for group in groups]
         by_identity = {id(p): name for name, p in model.named_parameters()}
@@ -36,6 +44,18 @@ class TorchRun(Run):
         """Learning rates of an epoch, as a factor of those at the start."""
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
+
+    def add_gradients(self, loss: float) -> float:
+        """Gradients and the loss summed over the processes that share a batch."""
+        if self.processes.size == 1:
+            return loss
+        flat = self._flat()
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in flat]
+        numbers = [part.double().ravel() for part in parts]
+        summed = self.processes.total(torch.cat([*numbers, torch.tensor([loss]).double()]))
+        for p, part in zip(flat, summed[:-1].split([p.numel() for p in flat]), strict=True):
+            p.grad = part.reshape(p.shape).to(p.dtype)
+        return float(summed[-1])
 
     def keep(
         self, epoch: int, row: tuple[float, float, float], score: float, seconds: float

@@ -10,7 +10,7 @@ import spdelaw as sl
 from spdelaw.infer._observed import observe
 from spdelaw.infer.amortized import make_config
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._neural_run import new_model
 from spdelaw.infer.amortized._paths import Paths, as_paths
 

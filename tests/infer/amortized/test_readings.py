@@ -52,6 +52,15 @@ def test_divergences_as_means_stand_beside_a_likelihood_per_value():
     assert terms.loss(config).item() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("what", "decays"), [("all", [True] * 3), ("encoder", [True, False, False])]
+)
+def test_weight_decay_of_all_parameters_or_of_the_encoder_alone(what, decays):
+    config = make_config(**SMALL, decay_of=what)
+    model = new_model(DOMAIN.eigenfunctions(GRID, 3), config, 0)
+    assert [group.get("weight_decay") != 0 for group in model.groups(config)] == decays
+
+
 # ------------------------------------------------------------------ the observation variance
 
 

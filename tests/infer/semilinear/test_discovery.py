@@ -61,6 +61,14 @@ def test_it_can_be_read():
     assert set(told["candidates"][0]["coefficients"]) == set(d.terms)
 
 
+def test_records_too_few_to_resample_say_nothing_of_it():
+    e, data = fields()
+    d = sl.discover(data[:1], e.domain, 5, library=("u", "u^3"), bootstrap=20)
+    assert d.inclusion.isnull().all()
+    assert "resampled" not in d.sentence
+    assert json.loads(json.dumps(d.to_dict()))["inclusion"] == {"u": None, "u^3": None}
+
+
 def test_an_idle_term_is_left_out():
     """Null: u^2 does not act. BIC keeps it in ``P(z^2 > log 320)`` = 1.6 % of data sets.
 

@@ -88,6 +88,17 @@ def test_own_times_and_a_broken_path():
     assert_recovers(fit, **TRUTH)
 
 
+@pytest.mark.parametrize("unit", [1e6, 1e-9])
+def test_units_do_not_matter(unit):
+    """A field in other units has the same law in these units."""
+    e, c = allen_cahn(n=5, n_paths=6, n_times=31)
+    plain, other = (fit_complete(k * c, e.times, e.domain, ("u", "u^3")) for k in (1.0, unit))
+    power = {"u^3": 2, "scale": -2}
+    for name, value in plain.values.items():
+        factor = unit ** power.get(name, 0)
+        assert other.values[name] * factor == pytest.approx(value, rel=1e-8)
+
+
 def test_fields_of_the_scheme():
     e = sl.catalogue.allen_cahn(7, times=0.1 * np.arange(61), initial=start(7))
     c = sl.simulate(e, 10, seed=2, scheme="semi_implicit")

@@ -56,10 +56,8 @@ def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> Assessment
     error, norm, count, objective, bound, kl_z, kl_xi, xi, z0 = map(
         torch.cat, zip(*parts, strict=True)
     )
-    kept = norm > 0
     return Assessment(
-        relative_l2=float(torch.sqrt(error[kept] / norm[kept]).mean()),
-        rmse=float(torch.sqrt(error.sum() / count.sum())),
+        **mean_errors(error, norm, count),
         loss=-float(objective.mean()),
         elbo=float(bound.mean()),
         kl_initial=kl_z.mean(0),
@@ -77,6 +75,15 @@ def path_errors(field: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Tensor]:
     norm = (paths.values**2 * weight).sum((1, 2))
     count = weight.expand_as(paths.values).sum((1, 2))
     return error.double(), norm.double(), count.double()
+
+
+def mean_errors(error: Tensor, norm: Tensor, count: Tensor) -> dict[str, float]:
+    """Relative L2, the mean over paths, and pooled root mean square from `path_errors`."""
+    kept = norm > 0
+    return {
+        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
+        "rmse": float(torch.sqrt(error.sum() / count.sum())),
+    }
 
 
 def latent_use(found: Assessment) -> dict[str, Any]:

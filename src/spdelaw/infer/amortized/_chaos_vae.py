@@ -83,11 +83,12 @@ class ChaosVAE(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def groups(self, config: AmortizedConfig) -> list[dict[str, Any]]:
-        """Parameters by learning rate, for an optimiser."""
+        """Parameters by learning rate and weight decay, for an optimiser."""
+        free = {"weight_decay": 0.0} if config.decay_of == "encoder" else {}
         return [
             {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
-            {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate},
-            {"params": [self._variance_parameter()], "lr": config.variance_rate},
+            {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate, **free},
+            {"params": [self._variance_parameter()], "lr": config.variance_rate, **free},
         ]
 
     def log_observation_variance(self) -> Tensor:

@@ -49,9 +49,9 @@ class AmortizedConfig(BaseModel):
         warmup_epochs: of the linear warm-up, before each cosine; at most a third of a cycle.
         schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
             cycle ends with the training. Empty: one cycle.
-        loss_scale: "sum" over all values of a path; "per_value" or "per_time": the objective divided
-            by the number of observed values of a path or times of a point, beside which weight decay
-            counts.
+        loss_scale: "sum" over all values of a path; "per_value" or "per_time": the objective
+            divided by the number of observed values of a path or times of a point, beside which
+            weight decay counts.
         kl_scale: "sum" over the coordinates of each divergence, or "mean": their mean, beside the
             likelihood at its own scale.
         variance: what is learned of the observation variance: "log", its logarithm, or "squared",
@@ -68,10 +68,12 @@ class AmortizedConfig(BaseModel):
         n_embedding: width of the time embedding.
         encoder_rate, dynamics_rate, variance_rate: learning rates of the encoder's weights, of
             lambda and q, and of the observation variances.
-        weight_decay: of all parameters.
+        weight_decay: in units of the loss.
+        decay_of: what decays: "all" parameters, or the weights of the "encoder" alone and not
+            lambda, q and the observation variances.
         kl_initial, kl_chaos: weights of the two Kullback-Leibler terms.
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
-        expectation: of the log-likelihood under the posterior, one draw a path ("sampled") or
+        expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
         select_by: what the best checkpoint has least of on the validation paths: "relative_l2"
             of the reconstruction, or "loss".
@@ -104,6 +106,7 @@ class AmortizedConfig(BaseModel):
     dynamics_rate: PositiveFloat = 2e-2
     variance_rate: PositiveFloat = 1e-3
     weight_decay: float = Field(1e-4, ge=0)
+    decay_of: Literal["all", "encoder"] = "all"
     kl_initial: float = Field(0.07, ge=0)
     kl_chaos: float = Field(1.3, ge=0)
     propagators: Literal["closed_form", "rk4"] = "closed_form"
@@ -182,10 +185,8 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     values |= {key: value for key, value in settings.items() if value is not None}
     preset = values.get("preset", "paper")
     if preset not in PRESETS:
-        raise InputError(
-            "preset", expected=f"one of {tuple(PRESETS)}", got=repr(preset),
-            fix="pass preset='structured'",
-        )  # fmt: skip
+        expected, fix = f"one of {tuple(PRESETS)}", "pass preset='structured'"
+        raise InputError("preset", expected=expected, got=repr(preset), fix=fix)
     kind = PRESETS[preset]
     try:
         return kind(**values)
@@ -210,13 +211,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise FileError(
-            str(path), expected="a readable YAML file", got=f"{type(error).__name__}: {error}",
-            fix="write one setting a line, such as 'epochs: 500'",
-        ) from error  # fmt: skip
+        got = f"{type(error).__name__}: {error}"
+        fix = "write one setting per line, such as 'epochs: 500'"
+        raise FileError(str(path), expected="a readable YAML file", got=got, fix=fix) from error
     if not isinstance(values, dict):
-        raise FileError(
-            str(path), expected="settings by name", got=type(values).__name__,
-            fix="write one setting a line, such as 'epochs: 500'",
-        )  # fmt: skip
+        fix = "write one setting per line, such as 'epochs: 500'"
+        raise FileError(str(path), expected="settings by name", got=type(values).__name__, fix=fix)
     return values

@@ -47,24 +47,25 @@ class Elbo(NamedTuple):
         kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
         return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
 
-    def objective(self, config: AmortizedConfig) -> Tensor:
+    def objective(self, config: AmortizedConfig, n_values: Tensor | None = None) -> Tensor:
         """What is maximised, (P,): the weighted bound at the scale that the config asks for.
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
+        ``n_values`` are those of all paths of the batch, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
-        scale = self._scale(config.loss_scale)
+        scale = self._scale(config.loss_scale, self.n_values if n_values is None else n_values)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
         kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
         return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
 
-    def _scale(self, word: str) -> Tensor | float:
+    def _scale(self, word: str, n_values: Tensor) -> Tensor | float:
         """What the objective is divided by: 1, the values of a path, or the times of a point."""
         if word == "sum":
             return 1.0
-        return self.n_values.mean() / (self.n_points if word == "per_time" else 1)
+        return n_values.mean() / (self.n_points if word == "per_time" else 1)
 
     def loss(self, config: AmortizedConfig) -> Tensor:
         """Mean over paths of minus the objective."""
@@ -117,6 +118,11 @@ def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, square
 def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
     """``S_m / r_m + n_m (log r_m + log 2 pi)``, (P, M): minus twice the log-density."""
     return squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
+
+
+def values_of(paths: Paths) -> Tensor:
+    """Observed values of each path, (P,) or (1,)."""
+    return _counts(paths).expand(-1, paths.values.shape[-1]).sum(1)
 
 
 def _counts(paths: Paths) -> Tensor:

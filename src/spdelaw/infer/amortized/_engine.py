@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, MissingExtraError
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed, observe
@@ -17,50 +16,32 @@ from spdelaw.infer.amortized._structured import fit_structured
 from spdelaw.law import Law
 from spdelaw.train import HOLD_OUT, reporter, stream, with_tensorboard
 
+if TYPE_CHECKING:
+    from spdelaw.infer._amortized_engine import Amortized
+
 Array = np.ndarray
 
 
 def fit_amortized(
-    observed: Observed,
-    domain: AbstractDomain,
-    n_modes: int,
-    model: Model,
-    *,
-    config: AmortizedConfig | StructuredConfig,
-    validation: Any,
-    checkpoint: Any,
-    tensorboard: Any,
-    threads: int,
-    level: float,
-    seed: int,
-    progress: Any,
+    engine: Amortized, observed: Observed, n_modes: int, model: Model, run: dict[str, Any]
 ) -> Law:
     """Law of the observed fields by training on batches of paths.
 
     Args:
+        engine: its options.
         observed: training paths.
-        domain: where they live.
         n_modes: N.
         model: what is assumed.
-        config: its ``preset`` is "paper", the paper's encoder (needs the extra ``neural``), or
-            "structured", whose encoder is the exact posterior.
-        validation: fields that score the epochs; for "paper", by default a share of the paths.
-        checkpoint: folder to save the run in, and to go on from where it holds one.
-        tensorboard: folder for a log of every epoch that TensorBoard shows.
-        threads: of the likelihood.
-        level: of the intervals.
-        seed: of weights, order, noise and held-out paths; repeats a run on one machine.
-        progress: True, or a function of `Progress`.
+        run: arguments of `spdelaw.infer.Engine.learn` by name. The seed is that of weights, order,
+            noise and held-out paths; it repeats a run on one machine.
     """
+    config, seed = engine.config, run["seed"]
     learn = fit_structured if isinstance(config, StructuredConfig) else _neural()
-    folder = None if checkpoint is None else Path(checkpoint)
-    observed, held_out = _hold_out(observed, domain, validation, config, seed)
-    report = with_tensorboard(reporter(progress), tensorboard)
-    return learn(
-        Job(
-            observed, held_out, domain, n_modes, model, config, folder, report, level, seed, threads
-        )
-    )
+    folder = None if engine.checkpoint is None else Path(engine.checkpoint)
+    observed, held_out = _hold_out(observed, engine.validation, config, seed)
+    report = with_tensorboard(reporter(run["progress"]), engine.tensorboard)
+    what = (observed, held_out, n_modes, model, config, folder, report)
+    return learn(Job(*what, run["level"], seed, engine.threads))
 
 
 def _neural() -> Any:
@@ -72,25 +53,23 @@ def _neural() -> Any:
 
 
 def _hold_out(
-    observed: Observed, domain: AbstractDomain, validation: Any, config: Any, seed: int
+    observed: Observed, validation: Any, config: Any, seed: int
 ) -> tuple[Observed, Observed]:
     """Training paths, and those that score the epochs."""
     if validation is not None:
-        given = observe(validation, domain)
+        given = observe(validation, observed.domain)
         if not np.array_equal(given.points, observed.points):
-            raise DataError(
-                "validation", expected="the points of the data", got=f"{len(given.points)} others",
-                fix="split one set of fields: train, validation, test = sl.split(fields)",
-            )  # fmt: skip
+            got = f"{len(given.points)} others"
+            fix = "split one set of fields: train, validation, test = sl.split(fields)"
+            raise DataError("validation", expected="the points of the data", got=got, fix=fix)
         return observed, given
     if not isinstance(config, AmortizedConfig):  # nothing to choose by validation
         return observed, observed
     n = observed.n_paths
     if n < 2:
-        raise DataError(
-            "data", expected="at least two paths, one to validate with", got=str(n),
-            fix="simulate or observe more paths, or use preset='structured' or engine='exact'",
-        )  # fmt: skip
+        expected = "at least two paths, one to validate with"
+        fix = "simulate or observe more paths, or use preset='structured' or engine='exact'"
+        raise DataError("data", expected=expected, got=str(n), fix=fix)
     order = np.random.default_rng(stream(seed, HOLD_OUT)).permutation(n)
     last = n - min(max(1, round(config.validation_fraction * n)), n - 1)
     return _some(observed, np.sort(order[:last])), _some(observed, np.sort(order[last:]))

@@ -47,7 +47,7 @@ def truncated_log_likelihood(
     Args:
         observed: fields.
         basis: eigenfunctions at the points, (M, N).
-        parameters: eigenvalues, noise variances, one observation variance a point.
+        parameters: eigenvalues, noise variances, one observation variance per point.
         n_time: K.
         horizon: T.
     """

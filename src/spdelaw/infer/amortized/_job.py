@@ -1,4 +1,4 @@
-"""What one training is asked to do, whatever preset does it."""
+"""What one training is asked to do, whatever preset does it, and the time it runs in."""
 
 from __future__ import annotations
 
@@ -12,8 +12,30 @@ from spdelaw.data import fingerprint
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.infer.amortized._clock import Clock
 from spdelaw.train import Report, Snapshot
+
+Array = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Clock:
+    """Where the model's time starts and how long it runs: ``s = (t - start) / horizon``.
+
+    The model lives on [0, 1]; rates and noise variances per unit of ``s`` are ``horizon`` times
+    those per unit of the data's time, so that lambda = q = 1 is a neutral start in every unit.
+    """
+
+    start: float
+    horizon: float
+
+    @classmethod
+    def of(cls, times: Array) -> Clock:
+        """Clock of observation times (T,) or (P, T)."""
+        return cls(float(times.min()), float(times.max() - times.min()))
+
+    def ages(self, times: Array) -> Array:
+        """Times as shares of the horizon."""
+        return (np.asarray(times, float) - self.start) / self.horizon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +45,6 @@ class Job:
     Attributes:
         observed: training paths.
         held_out: paths that score the epochs.
-        domain: where they live.
         n_modes: N.
         model: what is assumed.
         config: of the preset.
@@ -36,7 +57,6 @@ class Job:
 
     observed: Observed
     held_out: Observed
-    domain: AbstractDomain
     n_modes: int
     model: Model
     config: Any
@@ -45,6 +65,11 @@ class Job:
     level: float = 0.95
     seed: int = 0
     threads: int = 1
+
+    @property
+    def domain(self) -> AbstractDomain:
+        """Where the paths live."""
+        return self.observed.domain
 
     @property
     def clock(self) -> Clock:

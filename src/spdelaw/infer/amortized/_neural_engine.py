@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
-import platform
 from typing import Any
 
 import numpy as np
 import torch
 
-from spdelaw._version import __version__
-from spdelaw.data import fingerprint
 from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._gap import (
     truncated_log_likelihood,
     untruncated_log_likelihood,
     without_zeros,
     zeros_of,
 )
-from spdelaw.infer.amortized._job import Job, training_curve
+from spdelaw.infer.amortized._job import Clock, Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
-from spdelaw.law import Law, Numbers, Provenance, Quantity, parameters_dataset
+from spdelaw.law import (
+    Law,
+    Numbers,
+    Provenance,
+    Quantity,
+    density_entries,
+    parameters_dataset,
+    software,
+)
 from spdelaw.model import StateSpace, linear_state_space
-from spdelaw.train import train
+from spdelaw.train import joined, train
 
 Array = np.ndarray
 
@@ -52,7 +55,7 @@ def fit_neural(job: Job) -> Law:
     paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
     seed = job.seed if config.initialisation is None else config.initialisation
     model = new_model(basis, config, seed)
-    run = NeuralRun(model, paths, held_out, config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed, joined())
     train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
@@ -107,7 +110,6 @@ def _table(state: StateSpace, level: float) -> Any:
 def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
     observed, config, snapshot = job.observed, job.config, run.snapshot
     n_values = int(np.isfinite(observed.values).sum())
-    of = Numbers("values", n_values, fingerprint(observed.fields))
     elbo = found.elbo * observed.n_paths
     seen = without_zeros(observed, job.domain, job.n_modes)
     whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
@@ -122,8 +124,7 @@ def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
-        "log_likelihood": exact,
-        "log_likelihood_of": dataclasses.asdict(of),
+        **density_entries(exact, Numbers("values", n_values), observed.fields),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
         "training": {
@@ -135,9 +136,5 @@ def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str
         "noise": "diagonal",
         "seconds": {"training": round(snapshot.seconds, 3)},
         "warnings": notes,
-        "version": __version__,
-        "versions": {
-            "python": platform.python_version(), "numpy": np.__version__,
-            "torch": str(torch.__version__),
-        },
+        **software(torch),
     }  # fmt: skip

@@ -14,10 +14,10 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import DataError
 from spdelaw.infer._observed import Observed, observe
-from spdelaw.infer.amortized._assess import path_errors
+from spdelaw.infer.amortized._assess import mean_errors, path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._clock import Clock
 from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._paths import Paths, as_paths
 from spdelaw.law import own_rows
 from spdelaw.train import read_checkpoint
@@ -35,13 +35,9 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
         mean = c @ model.basis.t()
         std = torch.sqrt(model.field_variance(curves, batch, posterior))
         parts.append((mean, std, *path_errors(mean, batch)))
-    mean, std, error, norm, count = map(torch.cat, zip(*parts, strict=True))
-    kept = norm > 0
-    errors = {
-        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
-        "rmse": float(torch.sqrt(error.sum() / count.sum())),
-    }
-    return _labelled(trained, observed, {"mean": mean, "std": std}).assign_attrs(errors)
+    mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
+    found = _labelled(trained, observed, {"mean": mean, "std": std})
+    return found.assign_attrs(mean_errors(*errors))
 
 
 @torch.no_grad()
@@ -80,10 +76,9 @@ def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained,
     trained = _load(folder)
     observed, points = observe(data, trained.domain, **adapter), trained.points
     if len(observed.points) != len(points) or not np.allclose(observed.points, points):
-        raise DataError(
-            "points", expected=f"the {len(points)} points the encoder was trained on",
-            got=f"{len(observed.points)} points", fix="use law.reconstruct, which takes any points",
-        )  # fmt: skip
+        expected = f"the {len(points)} points the encoder was trained on"
+        fix = "use law.reconstruct, which takes any points"
+        raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
     return trained, observed, as_paths(observed, trained.clock)
 
 

@@ -12,9 +12,9 @@ from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
-from spdelaw.infer.amortized._elbo import elbo
+from spdelaw.infer.amortized._elbo import elbo, values_of
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.train import NOISE, ORDER, WEIGHTS, stream
+from spdelaw.train import ALONE, NOISE, ORDER, WEIGHTS, Processes, stream
 from spdelaw.train.torch_run import TorchRun
 
 
@@ -34,14 +34,21 @@ class NeuralRun(TorchRun):
         validation: what chooses the best epoch.
         config: how.
         seed: of order and noise.
+        processes: that share every batch.
     """
 
     model: ChaosVAE
 
     def __init__(
-        self, model: ChaosVAE, paths: Paths, validation: Paths, config: AmortizedConfig, seed: int
+        self,
+        model: ChaosVAE,
+        paths: Paths,
+        validation: Paths,
+        config: AmortizedConfig,
+        seed: int,
+        processes: Processes = ALONE,
     ) -> None:
-        super().__init__(model, model.groups(config), config.weight_decay)
+        super().__init__(model, model.groups(config), config.weight_decay, processes)
         self.config, self.seed = config, seed
         self.paths, self.validation = paths, validation
 
@@ -59,20 +66,31 @@ class NeuralRun(TorchRun):
     def step(self, batch: Paths, generator: torch.Generator, epoch: int) -> float:
         """One step of Adam; loss before it."""
         self.optimiser.zero_grad(set_to_none=True)
-        terms = elbo(self.model, batch, self._noise(len(batch), generator))
-        loss = terms.loss(self.config)
-        if not math.isfinite(value := loss.item()):
-            check_terms(terms, self.model, epoch)
-        loss.backward()
+        share, noise = self.processes.share(len(batch)), self._noise(len(batch), generator)
+        own = batch if self.processes.size == 1 else batch.take(share)
+        value = 0.0
+        if len(own):
+            noise = None if noise is None else (noise[0][share], noise[1][share])
+            terms = elbo(self.model, own, noise)
+            gain = terms.objective(self.config, values_of(batch))
+            loss = -gain.mean() * (len(own) / len(batch))
+            if not math.isfinite(value := loss.item()):
+                check_terms(terms, self.model, epoch)
+            loss.backward()
+        value = self.add_gradients(value)
         check_gradients(self.model, epoch)
         self.optimiser.step()
         return value
 
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot."""
-        found = assess(self.model, self.validation, self.config)
-        score = found.relative_l2 if self.config.select_by == "relative_l2" else found.loss
-        self.keep(epoch, (loss, found.loss, found.relative_l2), score, seconds)
+        numbers = torch.zeros(2, dtype=torch.float64)
+        if self.processes.rank == 0:
+            found = assess(self.model, self.validation, self.config)
+            numbers = torch.tensor([found.loss, found.relative_l2], dtype=torch.float64)
+        worth, relative_l2 = self.processes.first(numbers).tolist()
+        score = relative_l2 if self.config.select_by == "relative_l2" else worth
+        self.keep(epoch, (loss, worth, relative_l2), score, seconds)
 
     def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
         if self.config.expectation == "exact":

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from spdelaw.errors import DataError
 from spdelaw.infer._observed import Observed
-from spdelaw.infer.amortized._clock import Clock
+from spdelaw.infer.amortized._job import Clock
 
 Array = np.ndarray
 
@@ -67,11 +67,10 @@ def as_paths(observed: Observed, clock: Clock) -> Paths:
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
     if (outside & (seen.any(2) if ages.ndim == 2 else seen.any((0, 2)))).any():
         end = clock.start + clock.horizon
-        raise DataError(
-            "time", expected=f"times within {clock.start:g} and {end:g}, those of the fit",
-            got=f"{observed.times.min():g} to {observed.times.max():g}",
-            fix="fit over the longer time, or use law.forecast",
-        )  # fmt: skip
+        expected = f"times within {clock.start:g} and {end:g}, those of the fit"
+        got = f"{observed.times.min():g} to {observed.times.max():g}"
+        fix = "fit over the longer time, or use law.forecast"
+        raise DataError("time", expected=expected, got=got, fix=fix)
     ages = np.clip(ages, 0.0, 1.0)
     index = None
     if ages.ndim == 2:

@@ -63,10 +63,9 @@ def _functions_of_time(law: Law) -> int:
         return int(info["config"]["n_time"])
     if info.get("tail") == "dropped":
         return int(info["n_time"])
-    raise InputError(
-        "law", expected="one of a truncated model: the paper's learner, or a dropped tail",
-        got=f"engine {info.get('engine')!r} without a truncation", fix="use law.sample",
-    )  # fmt: skip
+    expected = "one of a truncated model: the paper's learner, or a dropped tail"
+    got = f"engine {info.get('engine')!r} without a truncation"
+    raise InputError("law", expected=expected, got=got, fix="use law.sample")
 
 
 def _noise(law: Law) -> Array:

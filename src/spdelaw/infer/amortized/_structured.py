@@ -22,8 +22,8 @@ from spdelaw.infer._filter_route import pose
 from spdelaw.infer._posterior import estimate
 from spdelaw.infer._problem import Problem
 from spdelaw.infer.amortized._assess_exact import latent_use
-from spdelaw.infer.amortized._decode import decode
 from spdelaw.infer.amortized._job import Job, training_curve
+from spdelaw.infer.amortized._reconstruct import decode
 from spdelaw.infer.amortized._stochastic import StructuredRun
 from spdelaw.law import Law, Provenance
 from spdelaw.model import Collapsed, StateSpace, collapse, evaluate_likelihood

@@ -2,8 +2,10 @@
 
 from spdelaw.infer.semilinear._complete import fit_complete, fit_transitions
 from spdelaw.infer.semilinear._discover import Selection, check_library, select
+from spdelaw.infer.semilinear._fields_layout import FieldsLayout, layout
 from spdelaw.infer.semilinear._filtered import fit_filtered
-from spdelaw.infer.semilinear._layout import NOISES, Layout, layout
+from spdelaw.infer.semilinear._layout import NOISES, Layout
+from spdelaw.infer.semilinear._one_pass import fit_one_pass, residuals
 from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, FAST, coarse
 from spdelaw.infer.semilinear._result import SemilinearFit
 
@@ -11,6 +13,7 @@ __all__ = [
     "ALLOWED_SHIFT",
     "FAST",
     "NOISES",
+    "FieldsLayout",
     "Layout",
     "Selection",
     "SemilinearFit",
@@ -18,7 +21,9 @@ __all__ = [
     "coarse",
     "fit_complete",
     "fit_filtered",
+    "fit_one_pass",
     "fit_transitions",
     "layout",
+    "residuals",
     "select",
 ]

@@ -14,7 +14,8 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import reaction_rate, substeps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._fields_layout import layout
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
     Maximum,
@@ -22,6 +23,7 @@ from spdelaw.infer.semilinear._optimise import (
     information,
     invert_information,
     maximise,
+    pseudo_inverse,
     warn_if_coarse,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
@@ -92,19 +94,23 @@ def fit_transitions(
         n_steps: sub-steps of the closure to begin with, where the reaction is slow.
     """
     if scheme not in ("exact", "semi_implicit"):
-        raise InputError(
-            "scheme", expected="'exact' or 'semi_implicit'", got=repr(scheme),
-            fix="pass scheme='exact'",
-        )  # fmt: skip
+        expected = "'exact' or 'semi_implicit'"
+        raise InputError("scheme", expected=expected, got=repr(scheme), fix="pass scheme='exact'")
     _check_amount(data, form)
     x = start(form, data) if x0 is None else np.asarray(x0, float)
-    data = data._replace(steps=substeps(form.closure(x), data.before, data.dt))
     make = _closure_objective if scheme == "exact" else _scheme_objective
-    some, used = data.draw(WARM * max(len(x), 4)), 0.0
+    data, used = _stepped(form, data, x), 0.0
+    some = data.draw(WARM * max(len(x), 4))
     if len(some.dt) < len(data.dt):
         warm = maximise(make(form, some, n_steps), x, WARM_NEAR)
         used, x = warm.n_evaluations * len(some.dt) / len(data.dt), warm.x
+        data = _stepped(form, data, x)  # a start from increments is far too slow
     return _finish(make, form, data, x, n_steps, used)
+
+
+def _stepped(form: Layout, data: Transitions, x: Array) -> Transitions:
+    """The same with as many sub-steps as the reaction at x is fast."""
+    return data._replace(steps=substeps(form.closure(x), data.before, data.dt))
 
 
 def _finish(
@@ -159,7 +165,7 @@ def _important(scores: Array, n: int) -> tuple[Array, Array]:
     """
     if n >= len(scores):
         return np.arange(len(scores)), np.ones((len(scores), 1))
-    factor = np.linalg.pinv(scores.T @ scores, rcond=1e-14, hermitian=True)
+    factor = pseudo_inverse(scores.T @ scores)
     leverage = np.einsum("ni,ij,nj->n", scores, factor, scores, optimize=True)
     chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
     rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)
@@ -196,11 +202,9 @@ def _scheme_objective(form: Layout, data: Transitions, n_steps: int) -> Objectiv
 
 def _check_value(best: Maximum) -> None:
     if not np.isfinite(best.value):
-        raise ConvergenceError(
-            "fit", expected="a finite likelihood at the start",
-            got="a covariance that is not positive, or states that run away",
-            fix="observe more often: the reaction is too fast for these time steps",
-        )  # fmt: skip
+        got = "a covariance that is not positive, or states that run away"
+        fix = "observe more often: the reaction is too fast for these time steps"
+        raise ConvergenceError("fit", expected="a finite likelihood at the start", got=got, fix=fix)
 
 
 def _check_amount(data: Transitions, form: Layout) -> None:

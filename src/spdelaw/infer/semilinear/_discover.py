@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.domain import AbstractDomain, Box, Interval
+from spdelaw.domain import AbstractDomain, Box, Fields, Interval
+from spdelaw.equation import field_of
 from spdelaw.errors import InputError
 from spdelaw.infer.semilinear._result import SemilinearFit
 
@@ -33,10 +34,12 @@ LINEAR = ("1", "u")
 CLOSE, FITTED = 6.0, 3
 #: Largest library of which all subsets are ranked.
 MOST_TERMS = 12
+#: Best subsets of each equation that are tried together with those of the others.
+SHORT = 6
 #: Candidates that the table shows, the best linear one apart.
 SHOWN = 8
-#: Transitions of one path that are drawn together.
-BLOCK = 10
+#: Transitions of one path that are drawn together, and blocks without which nothing is drawn.
+BLOCK, FEWEST_BLOCKS = 10, 6
 
 
 class Selection(NamedTuple):
@@ -46,7 +49,7 @@ class Selection(NamedTuple):
         terms: the chosen terms, members of the library.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``bic`` above the best,
             ``log_likelihood`` and ``coefficient`` (over ``term``) where they were fitted, whether
-            they are ``linear``, and their ``frequency`` in the bootstrap.
+            they are ``linear``, and their ``frequency`` in the bootstrap, NaN without one.
         inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
         fit: the law with the chosen terms.
         library_fit: the law with all of them.
@@ -60,22 +63,58 @@ class Selection(NamedTuple):
 
 
 def default_library(domain: AbstractDomain) -> Terms:
-    """Powers of u, and products with first derivatives where the domain has them."""
+    """Powers of u, and products with first derivatives where the domain has them.
+
+    Of several fields all monomials up to degree 3, in each equation.
+    """
+    if isinstance(domain, Fields):
+        return in_each(domain, _monomials(domain.names, 3))
     powers = ("1", "u", "u^2", "u^3")
     if isinstance(domain, Interval):
         return (*powers, "u u_x", "u_x^2")
     return (*powers, "|grad u|^2") if isinstance(domain, Box) else powers
 
 
+def in_each(domain: Fields, library: Sequence[str]) -> Terms:
+    """The same terms in the equation of every field; full names as they are."""
+    if any(":" in name for name in library):
+        return tuple(library)
+    return tuple(f"{field}: {term}" for field in domain.names for term in library)
+
+
+def _monomials(names: Sequence[str], degree: int) -> list[str]:
+    """``1, u, v, u^2, u v, ...`` up to a degree."""
+    out = ["1"]
+    for total in range(1, degree + 1):
+        for chosen in itertools.combinations_with_replacement(names, total):
+            powers = {name: chosen.count(name) for name in chosen}
+            out.append(" ".join(n if p == 1 else f"{n}^{p}" for n, p in powers.items()))
+    return out
+
+
 def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
     """The library, or the default one of the domain; `InputError` where it has no right size."""
     names = default_library(domain) if library is None else tuple(library)
-    if not 1 <= len(names) <= MOST_TERMS:
-        raise InputError(
-            "library", expected=f"1 to {MOST_TERMS} terms", got=str(len(names)),
-            fix="pass library=('u', 'u^2', 'u^3')",
-        )  # fmt: skip
+    if isinstance(domain, Fields):
+        names = in_each(domain, names)
+    largest = max(map(len, _groups(names)), default=0)
+    if not 1 <= largest <= MOST_TERMS:
+        expected = f"1 to {MOST_TERMS} terms in an equation"
+        fix = "pass library=('u', 'u^2', 'u^3')"
+        raise InputError("library", expected=expected, got=str(largest), fix=fix)
     return names
+
+
+def _groups(names: Terms) -> list[list[int]]:
+    """Positions of the terms of each equation."""
+    fields = dict.fromkeys(field_of(name) for name in names)
+    return [[k for k, name in enumerate(names) if field_of(name) == field] for field in fields]
+
+
+def _is_linear(name: str) -> bool:
+    """Whether a law with this term alone is linear."""
+    text = name.partition(":")[2].strip() if ":" in name else name
+    return text in LINEAR or (":" in name and text.isidentifier())
 
 
 def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 0) -> Selection:
@@ -89,16 +128,14 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
     """
     names = whole.layout.reaction.names
     at = [whole.layout.free_names.index(name) for name in names]
-    covariance, penalty = (
-        whole.covariance[np.ix_(at, at)],
-        np.log(whole.diagnostics["n_transitions"]),
-    )
-    ranked = _rank(whole.x[at], covariance, penalty)
+    n = whole.diagnostics.get("n_values", whole.diagnostics["n_transitions"])
+    covariance, penalty = whole.covariance[np.ix_(at, at)], np.log(n)
+    ranked = _rank(whole.x[at], covariance, penalty, names)
     fits = _refit(fit, names, ranked, whole)
     bic = {s: -2.0 * f.log_likelihood + len(s) * penalty for s, f in fits.items()}
     best = min(bic, key=bic.__getitem__)
     counts = _bootstrap(whole, at, covariance, penalty, bootstrap, seed)
-    total = max(bootstrap, 1)
+    total = sum(counts.values()) or np.nan
     included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(at))]
     return Selection(
         tuple(names[k] for k in best), _table(names, ranked, fits, bic, best, counts),
@@ -109,13 +146,33 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
 Subset = tuple[int, ...]
 
 
-def _rank(theta: Array, covariance: Array, penalty: float) -> dict[Subset, float]:
-    """``BIC(S)`` of all subsets, best first."""
-    n = len(theta)
+def _rank(theta: Array, covariance: Array, penalty: float, names: Terms) -> dict[Subset, float]:
+    """``BIC(S)``, best first: of all subsets, or of the best ones of several equations together.
+
+    Equations have noise of their own, so what a term costs in one does not depend on the others.
+    """
+    groups = _groups(names)
+    each = [_rank_group(theta, covariance, penalty, group) for group in groups]
+    if len(each) == 1:
+        return each[0]
+    short = []
+    for own in each:
+        linear = next(s for s in own if all(_is_linear(names[k]) for k in s))
+        short.append({s: own[s] for s in [*list(own)[:SHORT], linear]})
+    out = {}
+    for parts in itertools.product(*(own.items() for own in short)):
+        out[tuple(sorted(k for s, _ in parts for k in s))] = sum(value for _, value in parts)
+    return dict(sorted(out.items(), key=lambda item: item[1]))
+
+
+def _rank_group(
+    theta: Array, covariance: Array, penalty: float, group: list[int]
+) -> dict[Subset, float]:
+    """``BIC(S)`` of all subsets of the terms of one equation, best first."""
     out: dict[Subset, float] = {}
-    for size in range(n + 1):
-        for subset in itertools.combinations(range(n), size):
-            left = [k for k in range(n) if k not in subset]
+    for size in range(len(group) + 1):
+        for subset in itertools.combinations(group, size):
+            left = [k for k in group if k not in subset]
             part = covariance[np.ix_(left, left)]
             cost = float(theta[left] @ np.linalg.solve(part, theta[left])) if left else 0.0
             out[subset] = cost + size * penalty
@@ -136,7 +193,7 @@ def _refit(
 
 
 def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
-    return next(s for s in ranked if all(names[k] in LINEAR for k in s))
+    return next(s for s in ranked if all(_is_linear(names[k]) for k in s))
 
 
 def _bootstrap(
@@ -145,15 +202,18 @@ def _bootstrap(
     """How often each subset is best when blocks of scores are drawn with replacement.
 
     A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, block b having been drawn w_b times.
+    Too few blocks say nothing, and nothing is counted.
     """
     sums = _block_sums(whole.scores, whole.groups)
+    if len(sums) < FEWEST_BLOCKS:
+        return {}
     generator = np.random.default_rng(seed)
     counts: dict[Subset, int] = {}
     centred = sums - sums.mean(0)
     for _ in range(n):
         drawn = generator.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)))
         theta = (whole.x + whole.covariance @ (drawn @ centred))[at]
-        best = next(iter(_rank(theta, covariance, penalty)))
+        best = next(iter(_rank(theta, covariance, penalty, whole.layout.reaction.names)))
         counts[best] = counts.get(best, 0) + 1
     return counts
 
@@ -178,7 +238,7 @@ def _table(
     # What the curvature promises a subset that was not fitted is no reason to stand first.
     order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
     shown = list(dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)]))
-    total = max(sum(counts.values()), 1)
+    total = sum(counts.values()) or np.nan
     coefficient = np.full((len(shown), len(names)), np.nan)
     for row, s in enumerate(shown):
         for k in s if s in fits else ():
@@ -189,7 +249,7 @@ def _table(
             "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
             "log_likelihood": ("candidate", height),
             "bic": ("candidate", [max(values[s], 0.0) for s in shown]),
-            "linear": ("candidate", [all(names[k] in LINEAR for k in s) for s in shown]),
+            "linear": ("candidate", [all(_is_linear(names[k]) for k in s) for s in shown]),
             "frequency": ("candidate", [counts.get(s, 0) / total for s in shown]),
             "coefficient": (("candidate", "term"), coefficient),
         },

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from spdelaw.model import (
     Block,
     Collapsed,
     Prior,
+    Transitions,
     filter_scores,
+    in_segments,
     smooth_semilinear,
     some_paths,
     transitions,
@@ -28,8 +31,10 @@ Array = np.ndarray
 
 #: Rounds of expectation-maximisation for the variances of the modes.
 ROUNDS = 8
-#: Paths that are enough for a start.
-PATHS = 12
+#: Paths that are enough for rough states, and records that choose among starts.
+PATHS, FEW = 12, 6
+#: What a value costs, as a part of a value with its gradient.
+VALUE_COST = 0.4
 #: Factors tried on the noise.
 FACTORS = np.exp([-4.0, -3.0, -2.0, -1.0, 0.0])
 #: Noise of observations is no smaller than this part of their variance to begin with.
@@ -63,8 +68,16 @@ def _at(gram: Array, t: int) -> Array:
     return np.moveaxis(g, -1, 0)
 
 
-def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Array, Prior]:
-    """States (P, T, N), times (P, T), their error variances, and the prior they were found with."""
+class Rough(NamedTuple):
+    """States (P, T, N) of the first paths, times (P, T), and the prior they were found with."""
+
+    states: Array
+    times: Array
+    prior: Prior
+
+
+def rough_states(collapsed: Collapsed, r: float) -> Rough:
+    """States of the first paths, each time on its own."""
     block = collapsed.blocks[0]
     n_times, n, n_paths = block.vector.shape
     n_paths = min(n_paths, PATHS)
@@ -83,29 +96,35 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Array, P
         v = np.maximum((c**2 + error).mean(0), 1e-12 * v.max())
     states = c.reshape(n_times, n_paths, n).transpose(1, 0, 2)
     times = np.broadcast_to(block.times, (n_times, block.vector.shape[2]))[:, :n_paths].T
-    return states, times, error.mean(0), Prior(np.zeros(n), v)
+    return Rough(states, times, Prior(np.zeros(n), v))
 
 
-def filter_start(layout: Layout, collapsed: Collapsed, r: float) -> tuple[Array, Prior, int]:
-    """Free vector, prior and evaluations that were spent."""
-    states, times, _, prior = rough_states(collapsed, r)
-    block = collapsed.blocks[0]
-    part = some_paths(block, np.arange(len(block.paths)) < len(states))
+def filter_start(
+    layout: Layout, collapsed: Collapsed, r: float, rough: Rough
+) -> tuple[Array, Transitions, float]:
+    """Free vector, pairs of smoothed states, and the evaluations of all records that it cost."""
+    block = in_segments(collapsed.blocks[0], 0.0)
+    part = some_paths(block, np.arange(len(block.paths)) < FEW)
+    shape = (len(part.times), part.vector.shape[2])
+    times = np.broadcast_to(part.times, shape).T
 
     def value(x: Array) -> float:
-        found = filter_scores(layout.closure(x), part, r, prior, value_only=True).value.sum()
+        found = filter_scores(layout.closure(x), part, r, rough.prior, value_only=True).value.sum()
         return float(found) if np.isfinite(found) else -np.inf
 
-    x, spent = _best_noise(layout, start(layout, transitions(states, times)), value)
+    def smooth(x: Array) -> Transitions:
+        found = smooth_semilinear(layout.closure(x), part, r, rough.prior)
+        return transitions(found.mean.transpose(1, 0, 2), times)
+
+    x, spent = _best_noise(layout, start(layout, transitions(rough.states, rough.times)), value)
     for _ in range(2):
-        smooth = smooth_semilinear(layout.closure(x), part, r, prior)
-        again = start(layout, transitions(smooth.mean.transpose(1, 0, 2), times))
-        trial, more = _best_noise(layout, again, value)
+        trial, more = _best_noise(layout, start(layout, smooth(x)), value)
         spent += more
         if value(trial) <= value(x):
             break
         x = trial
-    return x, prior, spent
+    share = VALUE_COST * part.vector.size / sum(b.vector.size for b in collapsed.blocks)
+    return x, smooth(x), spent * share
 
 
 def _best_noise(layout: Layout, x: Array, value: Callable[[Array], float]) -> tuple[Array, int]:

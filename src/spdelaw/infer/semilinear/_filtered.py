@@ -13,12 +13,9 @@ import numpy as np
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import advance, reaction_rate
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer.semilinear._filter_starts import (
-    filter_start,
-    noise_guess,
-    rough_states,
-)
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._fields_layout import layout
+from spdelaw.infer.semilinear._filter_starts import Rough, filter_start, noise_guess, rough_states
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import (
     ALLOWED_SHIFT,
     Maximum,
@@ -26,18 +23,19 @@ from spdelaw.infer.semilinear._optimise import (
     information,
     invert_information,
     maximise_bfgs,
+    positive,
     warn_if_coarse,
 )
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.model import (
+    Block,
     Collapsed,
     Prior,
+    Transitions,
     closure_scores,
     filter_scores,
     in_segments,
-    smooth_semilinear,
     some_paths,
-    transitions,
 )
 
 Array = np.ndarray
@@ -46,16 +44,18 @@ Array = np.ndarray
 BURN = 2.0
 #: At most this part of a record is left out.
 MOST_BURN = 0.5
-#: The search ends this near, in squared standard errors of its metric; Newton steps follow.
-NEAR = 0.05
+#: Records on which the search begins.
+SOME = 8
+#: A search ends this near, in squared standard errors; Newton steps follow and end nearer.
+NEAR, NEAR_NEWTON, MOST_NEWTON = 0.3, 0.01, 5
 #: Most evaluations of the search.
 MOST = 60
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0
 #: Most sub-steps.
 MOST_STEPS = 16
-#: Paths on which finer sub-steps are tried.
-FEW_PATHS = 6
+#: Records on which finer sub-steps are tried, and paths that show how fast the reaction is.
+FEW, FEW_PATHS = 6, 6
 
 
 def fit_filtered(
@@ -91,42 +91,36 @@ def fit_filtered(
         observation_variance=observation_variance,
     )  # fmt: skip
     r = noise_guess(collapsed) if observation_variance is None else observation_variance
-    states, times, _, wide = rough_states(collapsed, r)
-    x, _, spent = filter_start(form.unobserved, collapsed, r)
-    prior = wide if prior is None else prior
-    burn_given = burn is not None
-    burn = burn if burn is not None else _burn(form.unobserved, x, states, times)
-    block = collapsed.blocks[0]
-    few = some_paths(block, np.arange(len(block.paths)) < len(states))
-    smooth = smooth_semilinear(form.unobserved.closure(x), few, r, prior)
-    metric = _complete_information(form, x, smooth.mean.transpose(1, 0, 2), times, collapsed)
+    rough = rough_states(collapsed, r)
+    prior = rough.prior if prior is None else prior
+    x, smooth, spent = filter_start(form.unobserved, collapsed, r, rough)
+    metric = _complete_information(form, x, smooth, collapsed)
     x = x if observation_variance is not None else np.append(x, np.log(r))
-    if burn_given:
-        return _finish(form, collapsed, prior, burn, n_steps, x, metric, spent / 4.0)
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
-    first = maximise_bfgs(_objective(form, collapsed, prior, burn, n_steps), x, metric, 1.0, MOST)
+    early = _burn(form, x, rough) if burn is None else burn
+    some = _Likelihood(form, collapsed, prior, early, SOME)
+    objective = some.objective(n_steps)
+    first = maximise_bfgs(objective, x, some.share * metric, NEAR, MOST)
     _check(first)
-    better = _burn(form, first.x, states, times)
-    return _finish(
-        form, collapsed, prior, max(burn, better), n_steps, first.x, metric,
-        spent / 4.0 + first.n_evaluations,
-    )  # fmt: skip
+    metric = positive(information(objective, first), first.metric) / some.share
+    burn = _burn(form, first.x, rough) if burn is None else burn
+    whole = _Likelihood(form, collapsed, prior, burn)
+    spent += some.share * (first.n_evaluations + len(x))
+    return _finish(whole, n_steps, first.x, metric, spent)
 
 
-def _burn(form: Layout, x: Array, states: Array, times: Array) -> float:
+def _burn(form: Layout, x: Array, rough: Rough) -> float:
     """`BURN` over the rate of the reaction, but no more than `MOST_BURN` of the shortest record."""
+    states, times = rough.states, rough.times
     rate = float(np.median(reaction_rate(form.closure(x), states.reshape(-1, states.shape[-1]))))
     longest = MOST_BURN * float((times[:, -1] - times[:, 0]).min())
     return min(BURN / max(rate, 1e-300), longest)
 
 
-def _complete_information(
-    form: Layout, x: Array, states: Array, times: Array, collapsed: Collapsed
-) -> Array:
+def _complete_information(form: Layout, x: Array, data: Transitions, collapsed: Collapsed) -> Array:
     """Information of complete data like these, by squared scores of simulated next states."""
     plain = form.unobserved
     closure = plain.closure(x)
-    data = transitions(states, times)
     data = data.draw(500)
     rows = []
     generator = np.random.default_rng(0)
@@ -147,24 +141,53 @@ def _complete_information(
     return out
 
 
-def _objective(
-    form: Layout, collapsed: Collapsed, prior: Prior, burn: float, n_steps: int
-) -> Objective:
+class _Likelihood:
+    """Likelihood of some of the records, by free vector and number of sub-steps.
+
+    Attributes:
+        share: part of the values that it sees.
+    """
+
+    def __init__(
+        self, form: Layout, collapsed: Collapsed, prior: Prior, burn: float, most: int | None = None
+    ) -> None:
+        self.form, self.collapsed, self.prior, self.burn = form, collapsed, prior, burn
+        self.blocks, self.share = _records(collapsed, burn, most)
+
+    def few(self, most: int) -> _Likelihood:
+        """The same of fewer records."""
+        return _Likelihood(self.form, self.collapsed, self.prior, self.burn, most)
+
+    def objective(self, n_steps: int) -> Objective:
+        """Value and scores of each record at a free vector."""
+        form = self.form
+
+        def objective(x: Array) -> tuple[float, Array]:
+            closure, r = form.closure(x), form.observation_variance(x)
+            value, scores = 0.0, []
+            for block in self.blocks:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    found = _safe(closure, block, r, self.prior, n_steps, self.burn)
+                if found is None:
+                    return -np.inf, np.zeros((1, len(x)))
+                value += float(found.value.sum())
+                scores.append(form.pull(x, *found[1:]))
+            return value, np.concatenate(scores)
+
+        return objective
+
+
+def _records(collapsed: Collapsed, burn: float, most: int | None) -> tuple[list[Block], float]:
+    """Blocks in segments, or about ``most`` of these spread over all, and their share."""
     blocks = [in_segments(block, burn) for block in collapsed.blocks]
-
-    def objective(x: Array) -> tuple[float, Array]:
-        closure, r = form.closure(x), form.observation_variance(x)
-        value, scores = 0.0, []
-        for block in blocks:
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = _safe(closure, block, r, prior, n_steps, burn)
-            if found is None:
-                return -np.inf, np.zeros((1, len(x)))
-            value += float(found.value.sum())
-            scores.append(form.pull(x, *found[1:]))
-        return value, np.concatenate(scores)
-
-    return objective
+    counts = np.array([len(block.paths) for block in blocks])
+    if most is None or counts.sum() <= most:
+        return blocks, 1.0
+    chosen = np.zeros(counts.sum(), bool)
+    chosen[np.linspace(0, counts.sum() - 1, most).astype(int)] = True
+    parts = np.split(chosen, np.cumsum(counts)[:-1])
+    kept = [some_paths(b, keep) for b, keep in zip(blocks, parts, strict=True) if keep.any()]
+    return kept, float(chosen.mean())
 
 
 def _safe(closure, block, r, prior, n_steps, burn):  # type: ignore[no-untyped-def]
@@ -176,40 +199,43 @@ def _safe(closure, block, r, prior, n_steps, burn):  # type: ignore[no-untyped-d
     return found if all(np.isfinite(part).all() for part in found) else None
 
 
-def _finish(
-    form: Layout, collapsed: Collapsed, prior: Prior, burn: float, n: int, x: Array, metric: Array,
-    spent: float,
-) -> SemilinearFit:  # fmt: skip
-    covariance = None
+def _finish(like: _Likelihood, n: int, x: Array, metric: Array, spent: float) -> SemilinearFit:
+    """Maximum of all records, its curvature, and as many sub-steps as it needs."""
+    form, collapsed = like.form, like.collapsed
+    few, covariance = like.few(FEW), None
     while True:
-        objective = _objective(form, collapsed, prior, burn, n)
-        best = maximise_bfgs(objective, x, metric, NEAR, MOST)
-        _check(best)
-        spent += best.n_evaluations
-        if covariance is None:
-            rate_dt = _rate_dt(form, collapsed, best.x)
-            best, covariance, more = _newton(objective, best, metric, rate_dt)
-            spent += more
+        best, covariance, more = _climb(like.objective(n), x, metric, covariance, like)
         metric = np.linalg.inv(covariance)
-        change = covariance @ _finer(form, collapsed, prior, burn, n, best.x)
+        change = covariance @ _finer(few, n, best.x)
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max())
+        spent += more + 3.0 * few.share
         if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
             break
         x, n = best.x + change, 2 * n
     warn_if_coarse(shift)
     end = best.x + (change if shift < LARGEST_SHIFT else 0.0)
-    meat = best.scores.T @ best.scores
-    robust = covariance @ meat @ covariance if len(best.scores) >= 2 * len(x) else covariance
+    robust = _sandwich(best.scores, covariance)
     return SemilinearFit(
         form, end, covariance, robust, best.value, int(collapsed.n_values),
         best.scores, np.arange(len(best.scores)),
         {
-            "n_steps": n, "step_shift": shift, "converged": bool(best.converged), "burn": burn,
-            "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
+            "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
+            "burn": like.burn, "n_evaluations": spent, "rate_dt": _rate_dt(form, collapsed, end),
             "n_paths": collapsed.n_paths, "n_transitions": _n_transitions(collapsed),
-            "prior": prior, "remaining_gain": 0.5 * best.distance**2,
+            "prior": like.prior, "remaining_gain": 0.5 * best.distance**2,
         },
     )  # fmt: skip
+
+
+def _sandwich(scores: Array, covariance: Array) -> Array:
+    """Covariance from the spread of the scores; as it is where the records are too few.
+
+    At the maximum k parameters have turned the n scores towards zero: ``n / (n - k)`` makes up.
+    """
+    n, k = scores.shape
+    if n < 2 * k:
+        return covariance
+    return n / (n - k) * covariance @ scores.T @ scores @ covariance
 
 
 def _n_transitions(collapsed: Collapsed) -> int:
@@ -230,41 +256,44 @@ def _rate_dt(form: Layout, collapsed: Collapsed, x: Array) -> float:
     return float(rate * np.median(np.diff(block.times, axis=0)))
 
 
-def _newton(
-    objective: Objective, best: Maximum, metric: Array, rate_dt: float
+def _climb(
+    objective: Objective, x: Array, metric: Array, covariance: Array | None, like: _Likelihood
 ) -> tuple[Maximum, Array, float]:
-    """Observed information, and Newton steps with it until the maximum is near."""
-    covariance = invert_information(information(objective, best, metric), rate_dt)
-    spent = float(len(best.x))
-    for _ in range(4):
-        step = covariance @ best.scores.sum(0)
-        promise = float(step @ best.scores.sum(0))
-        if promise < 0.01:
+    """The maximum, and the inverse of its curvature: Newton steps go the last part of the way."""
+    best = maximise_bfgs(objective, x, metric, NEAR, MOST)
+    _check(best)
+    spent = float(best.n_evaluations)
+    if covariance is None:
+        curvature = information(objective, best)
+        covariance = invert_information(curvature, _rate_dt(like.form, like.collapsed, best.x))
+        spent += len(x)
+    for _ in range(MOST_NEWTON):
+        promise = _promise(best, covariance)
+        if promise < NEAR_NEWTON:
             break
-        value, scores = objective(best.x + step)
+        trial = best.x + covariance @ best.scores.sum(0)
+        value, scores = objective(trial)
         spent += 1
-        if value < best.value:
+        if not value >= best.value:
             break
-        best = best._replace(x=best.x + step, value=value, scores=scores)
-    done = promise < 0.05
-    return best._replace(converged=done, distance=float(np.sqrt(abs(promise)))), covariance, spent
+        best = best._replace(x=trial, value=value, scores=scores)
+    best = best._replace(converged=promise < NEAR, distance=float(np.sqrt(abs(promise))))
+    return best, covariance, spent
 
 
-def _finer(
-    form: Layout, collapsed: Collapsed, prior: Prior, burn: float, n: int, x: Array
-) -> Array:
-    """What twice the sub-steps change in the score, from a few paths."""
-    block = collapsed.blocks[0]
-    some = some_paths(block, np.arange(len(block.paths)) < FEW_PATHS)
-    part = Collapsed((some,), some.vector.shape[2], collapsed.n_modes)
-    coarse = _objective(form, part, prior, burn, n)(x)[1].sum(0)
-    fine = _objective(form, part, prior, burn, 2 * n)(x)[1].sum(0)
-    return (fine - coarse) * collapsed.n_paths / part.n_paths
+def _promise(best: Maximum, covariance: Array) -> float:
+    """Squared distance to the maximum in standard errors."""
+    score = best.scores.sum(0)
+    return float(score @ covariance @ score)
+
+
+def _finer(few: _Likelihood, n: int, x: Array) -> Array:
+    """What twice the sub-steps change in the score, from a few records."""
+    coarse, fine = (few.objective(k)(x)[1].sum(0) for k in (n, 2 * n))
+    return (fine - coarse) / few.share
 
 
 def _check(best: Maximum) -> None:
     if not np.isfinite(best.value):
-        raise ConvergenceError(
-            "fit", expected="a finite likelihood at the start",
-            got="a filter that runs away", fix="observe more often, or use fewer modes",
-        )  # fmt: skip
+        expected, fix = "a finite likelihood at the start", "observe more often, or use fewer modes"
+        raise ConvergenceError("fit", expected=expected, got="a filter that runs away", fix=fix)

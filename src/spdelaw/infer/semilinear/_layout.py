@@ -151,10 +151,8 @@ def layout(
         InputError: a word or a name is not known.
     """
     if noise not in NOISES:
-        raise InputError(
-            "noise", expected=f"one of {NOISES} beside terms", got=repr(noise),
-            fix="pass noise='parametric'",
-        )  # fmt: skip
+        expected = f"one of {NOISES} beside terms"
+        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='parametric'")
     reaction = bind(terms, domain, n_modes)
     spectrum = ("scale", "exponent")
     if noise == "diagonal":
@@ -163,7 +161,8 @@ def layout(
     held: dict[str, Any] = {"kappa": 0.0} if "u" in reaction.names else {}
     held |= dict(fixed or {})
     s = held.pop("s", 1.0)
-    _check_held(held, names, reaction)
+    check_held(held, names)
+    _check_kappa(held, reaction)
     held = {name: float(value) for name, value in held.items() if value is not None}
     if observed:
         names = (*names, OBSERVATION)
@@ -171,21 +170,20 @@ def layout(
     return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, held)
 
 
-def _check_held(held: Mapping[str, Any], names: tuple[str, ...], reaction: Reaction) -> None:
+def check_held(held: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Refuse names that are no parameters, and values that are no numbers."""
     unknown = [name for name in held if name not in names]
     if unknown:
-        raise InputError(
-            "fixed", expected=f"names among {names}", got=repr(unknown[0]),
-            fix="fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term",
-        )  # fmt: skip
+        fix = "fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term"
+        raise InputError("fixed", expected=f"names among {names}", got=repr(unknown[0]), fix=fix)
     for name, value in held.items():
         if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
-            raise InputError(
-                "fixed", expected=f"a number for {name!r}", got=repr(value),
-                fix=f"pass fixed={{{name!r}: 0.0}}",
-            )  # fmt: skip
+            fix = f"pass fixed={{{name!r}: 0.0}}"
+            raise InputError("fixed", expected=f"a number for {name!r}", got=repr(value), fix=fix)
+
+
+def _check_kappa(held: Mapping[str, Any], reaction: Reaction) -> None:
     if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
-        raise InputError(
-            "kappa", expected="a value to hold beside the term 'u'", got="both free",
-            fix="leave kappa at 0: the coefficient of u is minus kappa",
-        )  # fmt: skip
+        expected = "a value to hold beside the term 'u'"
+        fix = "leave kappa at 0: the coefficient of u is minus kappa"
+        raise InputError("kappa", expected=expected, got="both free", fix=fix)

@@ -30,6 +30,8 @@ HALVINGS = 12
 ALLOWED_SHIFT = 0.3
 #: Rate of the reaction times the step above which the closure has not been seen to be honest.
 FAST = 1.0
+#: Least eigenvalue of the information, parameters scaled to 1, that is not nothing.
+LEAST_CURVATURE = 1e-10
 #: Differences of the score are taken over this part of a standard error.
 DIFFERENCE = 0.05
 
@@ -44,6 +46,7 @@ class Maximum(NamedTuple):
         n_evaluations: how often the likelihood was computed.
         distance: to the maximum, in standard errors.
         converged: whether that is near enough.
+        metric: what the search knows about the information, (n_free, n_free).
     """
 
     x: Array
@@ -52,6 +55,7 @@ class Maximum(NamedTuple):
     n_evaluations: int
     distance: float
     converged: bool
+    metric: Array
 
 
 def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 200) -> Maximum:
@@ -76,17 +80,21 @@ class _Scoring:
     """Steps with the sum of squared scores as metric."""
 
     def step(self, scores: Array) -> Array:
-        return _solve(scores.T @ scores, scores.sum(0))
+        return solve(scores.T @ scores, scores.sum(0))
 
     def learn(self, step: Array, change: Array) -> None:
         """The scores of the next point say all."""
+
+    def known(self, scores: Array) -> Array:
+        """Squared scores."""
+        return scores.T @ scores
 
 
 class _Learning:
     """Steps with an inverse information that learns from changes of the slope."""
 
     def __init__(self, metric: Array) -> None:
-        self.inverse = np.linalg.inv(metric)
+        self.inverse = pseudo_inverse(metric)
 
     def step(self, scores: Array) -> Array:
         return self.inverse @ scores.sum(0)
@@ -98,6 +106,10 @@ class _Learning:
             return
         left = np.eye(len(step)) - np.outer(step, change) / along
         self.inverse = left @ self.inverse @ left.T + np.outer(step, step) / along
+
+    def known(self, scores: Array) -> Array:
+        """What was learned."""
+        return pseudo_inverse(self.inverse)
 
 
 def _ascend(
@@ -117,7 +129,8 @@ def _ascend(
             break
         metric.learn(found[0] - x, scores.sum(0) - found[2].sum(0))
         x, value, scores = found[0], found[1], found[2]
-    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near)
+    known = metric.known(scores)
+    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near, known)
 
 
 def _climb(
@@ -131,18 +144,30 @@ def _climb(
     return x, value, None, HALVINGS
 
 
-def _solve(matrix: Array, vector: Array) -> Array:
-    scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
+def solve(matrix: Array, vector: Array) -> Array:
+    """Solution of normal equations, the shortest where there are many."""
+    scale = _units(matrix)
     return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
 
 
-def information(objective: Objective, at: Maximum, metric: Array | None = None) -> Array:
+def _units(matrix: Array) -> Array:
+    """Roots of the diagonal: coefficients of u and u^3 have units apart by those of the field."""
+    return np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+
+
+def pseudo_inverse(matrix: Array) -> Array:
+    """Inverse of a sum of squares, parameters scaled to 1, without directions that have none."""
+    scale = _units(matrix)
+    scaled = matrix / np.outer(scale, scale)
+    return np.linalg.pinv(scaled, rcond=1e-14, hermitian=True) / np.outer(scale, scale)
+
+
+def information(objective: Objective, at: Maximum) -> Array:
     """Observed information: minus the slope of the score, by differences; (n_free, n_free).
 
-    Steps are small parts of a standard error by the ``metric``, or by the squared scores.
+    Steps are small parts of a standard error by the metric of the search.
     """
-    guess = at.scores.T @ at.scores if metric is None else metric
-    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(guess, rcond=1e-14, hermitian=True)), 0.0))
+    spread = np.sqrt(np.maximum(np.diag(pseudo_inverse(at.metric)), 0.0))
     width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
     base = at.scores.sum(0)
     rows = []
@@ -168,24 +193,34 @@ def coarse(shift: float) -> str:
     )
 
 
+def positive(curvature: Array, otherwise: Array) -> Array:
+    """The curvature where it is positive definite."""
+    return curvature if _inverse(curvature) is not None else otherwise
+
+
+def _inverse(curvature: Array) -> Array | None:
+    scale = _units(curvature)
+    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+    if not values[0] > LEAST_CURVATURE:
+        return None
+    return (vectors / values) @ vectors.T / np.outer(scale, scale)
+
+
 def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
     """Covariance from the information, or `ConvergenceError` where it has no maximum.
 
     ``rate_dt`` is how many times itself the reaction changes the field between observations.
     """
-    scale = np.sqrt(np.maximum(np.abs(np.diag(curvature)), 1e-300))
-    values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
-    if values[0] <= 1e-10 and rate_dt > FAST:
-        raise ConvergenceError(
-            "fit", expected="observations close enough in time to see the reaction act",
-            got=f"a reaction that changes the field by {rate_dt:.1f} times itself between them",
-            fix="observe more often",
-        )  # fmt: skip
-    if values[0] <= 1e-10:
-        raise ConvergenceError(
-            "fit", expected="a likelihood with a maximum in every direction",
-            got="parameters that these data cannot tell apart",
-            fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
-            "noise that is given",
-        )  # fmt: skip
-    return (vectors / values) @ vectors.T / np.outer(scale, scale)
+    covariance = _inverse(curvature)
+    if covariance is not None:
+        return covariance
+    if rate_dt > FAST:
+        expected = "observations close enough in time to see the reaction act"
+        got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
+        raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
+    raise ConvergenceError(
+        "fit", expected="a likelihood with a maximum in every direction",
+        got="parameters that these data cannot tell apart",
+        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
+        "noise that is given",
+    )  # fmt: skip

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import decay_mean
+from spdelaw.equation import decay_mean, field_of
+from spdelaw.infer.semilinear._fields_layout import FieldsLayout, name_among_all
 from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.infer.semilinear._optimise import solve
 from spdelaw.model import Transitions
 
 Array = np.ndarray
@@ -37,7 +39,26 @@ class _Profile(NamedTuple):
 def start(layout: Layout, data: Transitions) -> Array:
     """The free vector of the exponential-Euler estimate."""
     data = data.draw(MOST)
-    terms = layout.reaction.values(data.before)
+    if isinstance(layout, FieldsLayout):
+        return _fields_start(layout, data)
+    return layout.vector(start_values(layout, data, layout.reaction.values(data.before)))
+
+
+def _fields_start(layout: FieldsLayout, data: Transitions) -> Array:
+    """The same of several fields, one after the other."""
+    values: dict[str, float] = {}
+    columns = layout.reaction.values(data.before)
+    for f, field in enumerate(layout.fields):
+        at = [k for k, name in enumerate(layout.reaction.names) if field_of(name) == field]
+        rows = slice(f, None, len(layout.fields))
+        own = data._replace(before=data.before[:, rows], after=data.after[:, rows])
+        found = start_values(layout.alone(field, at), own, columns[at][..., rows])
+        values |= {name_among_all(name, field): value for name, value in found.items()}
+    return layout.vector(values)
+
+
+def start_values(layout: Layout, data: Transitions, terms: Array) -> dict[str, float]:
+    """The same by name, from values of the terms at the states before, (n_terms, n, N)."""
     nu = layout.fixed["nu"] if "nu" in layout.fixed else _search(layout, data, terms)
     found = _profile(layout, data, terms, nu)
     values = {
@@ -51,7 +72,7 @@ def start(layout: Layout, data: Transitions) -> Array:
         values |= {"scale": float(np.exp(level)), "exponent": -float(slope)}
     else:
         values |= {f"q_{k}": float(q) for k, q in enumerate(found.noise, 1)}
-    return layout.vector({k: float(v) for k, v in values.items()})
+    return {k: float(v) for k, v in values.items()}
 
 
 def _search(layout: Layout, data: Transitions, terms: Array) -> float:
@@ -94,5 +115,4 @@ def _noise(residual: Array, z: Array, dt: Array) -> Array:
 
 def _weighted(columns: Array, target: Array, weight: Array) -> Array:
     normal = np.einsum("ink,jnk,nk->ij", columns, columns, weight, optimize=True)
-    right = np.einsum("ink,nk->i", columns, weight * target)
-    return np.linalg.lstsq(normal, right, rcond=1e-12)[0]
+    return solve(normal, np.einsum("ink,nk->i", columns, weight * target))

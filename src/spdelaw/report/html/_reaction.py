@@ -124,7 +124,8 @@ def _candidates(law: Law) -> list[Table]:
     for row in found:
         height = row["log_likelihood"]
         shown = "not fitted" if height is None else f"{height:.1f}"
-        rows.append([row["terms"], shown, f"{row['bic']:.1f}", f"{100 * row['frequency']:.0f} %"])
+        chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
+        rows.append([row["terms"], shown, f"{row['bic']:.1f}", chosen])
     header = ("terms", "log-likelihood", "BIC above the best", "chosen")
     note = "The last column: how often records resampled in blocks choose the same terms."
     return [Table("Candidates", header, rows, folded=True, note=note)] if rows else []

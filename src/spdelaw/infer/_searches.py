@@ -1,0 +1,199 @@
+"""Several starts, and the highest maximum that they lead to.
+
+Where rows do not determine all modes, or noise is strong, moments of least-squares coefficients are
+noise themselves, and a likelihood has lower maxima beside the highest. So a search starts from
+wherever the likelihood is highest among starts that cost little: moments, spectra that share the
+energy of the data, the maximum of a simpler model, and from there a few rounds of
+
+    states ~ p(states | data, law),      law = lag covariances of these states,
+
+expectation-maximisation with one draw in place of the expectation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer._coordinates import (
+    AbstractCoordinates,
+    OperatorTied,
+    PowerTied,
+    Single,
+    WithNuisance,
+)
+from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._lag_covariances import from_coefficient_pairs
+from spdelaw.infer._moment_estimates import from_coefficients
+from spdelaw.infer._posterior import LogPosterior, estimate
+from spdelaw.infer._spectrum_starts import quiet_starts, second_start, smooth_starts
+from spdelaw.infer._start import starting_vector
+from spdelaw.model import Block, StateSpace, sample_states
+
+if TYPE_CHECKING:
+    from spdelaw.infer._problem import Problem
+
+Array = np.ndarray
+
+#: Modes from which on a formula has fewer numbers than they have.
+FORMULA_MODES = 3
+#: Rounds of drawn states, and the seed of the draws.
+DRAWN_ROUNDS, DRAWN_SEED = 4, 0
+#: What a start may meet that leads nowhere.
+NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
+
+
+def highest(problem: Problem) -> Estimate:
+    """The highest of the maxima that the starts lead to."""
+    first = problem.posterior()
+    cheap = _usable(problem, smooth_starts(problem))
+    single = _usable(problem, single_starts(problem))
+    coupled = [first, *single] if single or not problem.is_diagonal else []
+    drawn = [one for start in coupled for one in _drawn(problem, start)]
+    tried = ([first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
+    posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
+    posteriors += _usable(problem, formula_starts(problem))
+    found = _highest(posteriors, problem.polish)
+    again = second_start(problem, found) if problem.polish else None
+    if again is None:
+        return found
+    return _highest([problem.posterior(again)], problem.polish, found)
+
+
+def _usable(problem: Problem, starts: Iterable[Array]) -> list[LogPosterior]:
+    """Starts that have a likelihood."""
+    found = []
+    for start in starts:
+        try:
+            found.append(problem.posterior(start))
+        except NOWHERE:
+            continue
+    return found
+
+
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
+    """The highest of their maxima; a start that leads nowhere counts only if all do.
+
+    Where there are several, only what is highest after a search is polished, the next ones where a
+    likelihood rises without end: its height says nothing.
+    """
+    quick = polish and len(posteriors) > 1
+    found, wrong = [], None
+    for posterior in posteriors:
+        try:
+            found.append(estimate(posterior, polish=polish and not quick))
+        except ConvergenceError as error:
+            wrong = error
+    if quick:
+        found = _polished(found)
+    found += known
+    if not found and wrong is not None:
+        raise wrong
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
+
+
+def _polished(rough: list[Estimate]) -> list[Estimate]:
+    """Estimates with curvature, from the highest on down to the first maximum."""
+    out: list[Estimate] = []
+    for one in sorted(rough, key=lambda one: -one.log_likelihood):
+        if not out or not out[-1].optimum.is_bounded:
+            out.append(estimate(one.posterior.moved(one.optimum.x)))
+    return out
+
+
+def formula_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
+
+    Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
+    that are noise; from there a spectrum of free numbers ends far below the truth. A formula
+    never did, and its maximum is a point of the richer model.
+    """
+    parts, design = problem.parametrisation.parts, problem.design
+    free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
+    if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
+        return
+    yield from _from_simpler(
+        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
+    )
+
+
+def single_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of single modes as a start of coupled ones."""
+    if problem.is_diagonal:
+        return
+    n, extra = problem.parametrisation.n_modes, problem.design.n_nuisance
+    parts = problem.parametrisation.parts
+    simple: dict[str, AbstractCoordinates] = {}
+    for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
+        own, free = parts[name], Single(what, n - extra)
+        simple[name] = (
+            WithNuisance(free, own.nuisance, n - extra) if isinstance(own, WithNuisance) else free
+        )
+    yield from _from_simpler(problem, **simple)
+
+
+def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
+    """The maximum of a simpler model of the same data as a point of this one."""
+    parts, moments = problem.parametrisation.parts, problem.moments
+    if "initial_variance" in parts:
+        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
+    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
+    model = dataclasses.replace(
+        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
+    )
+    if not problem.is_diagonal:  # the diagonal of a stable matrix need not be positive
+        moments = from_coefficients(problem.collapsed, moments.observation_variance)
+        moments = moments._replace(n_values=problem.count)
+    quick = dataclasses.replace(
+        problem, parametrisation=few, model=model, moments=moments, polish=False
+    )
+    try:
+        found = highest(quick)
+    except NOWHERE:
+        return
+    linear, initial = found.state_space.linear, found.state_space.initial
+    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
+    yield np.concatenate(
+        [
+            part.start(near[name]) if name in near else found.full[few.slices[name]]
+            for name, part in parts.items()
+        ]
+    )
+
+
+def _drawn(problem: Problem, start: LogPosterior) -> list[LogPosterior]:
+    """Laws of states that are drawn given the data, each under the law before it."""
+    generator, found = np.random.default_rng(DRAWN_SEED), [start]
+    try:
+        for _ in range(DRAWN_ROUNDS):
+            space = problem.parametrisation.state_space(found[-1].base)
+            found.append(problem.posterior(_redrawn(problem, space, found[-1].base, generator)))
+    except NOWHERE:
+        pass
+    return found[1:]
+
+
+def _redrawn(
+    problem: Problem, space: StateSpace, full: Array, generator: np.random.Generator
+) -> Array:
+    """Full vector with drift and noise of drawn states, all else as it was."""
+    data = problem.collapsed.changed(_with_draw, space, int(generator.integers(2**31)))
+    n, parts = space.n_modes, problem.parametrisation
+    plain = from_coefficients(data, 0.0)._replace(error=np.zeros(n))
+    moments = from_coefficient_pairs(data, plain, problem.model.couples_drift)
+    near, out = starting_vector(parts, moments), full.copy()
+    for part in ("drift", "noise"):
+        out[parts.slices[part]] = near[parts.slices[part]]
+    return out
+
+
+def _with_draw(block: Block, space: StateSpace, seed: int) -> Block:
+    """A block whose estimates are one draw of the states, every row of which determines them."""
+    generator = np.random.default_rng([seed, int(block.paths[0])])
+    drawn = sample_states(block, space, 1, generator)[0]
+    ones = np.ones((*block.gram.shape[:2], 1))
+    return block._replace(estimate=drawn, gram=ones, log_gram=np.zeros(1))

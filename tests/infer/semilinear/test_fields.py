@@ -1,0 +1,168 @@
+"""Laws of two fields: recovery, one pass against closure, discovery, verbs, refusals."""
+
+import numpy as np
+import pytest
+
+import spdelaw as sl
+from spdelaw.errors import DataError, EquationError, InputError
+from spdelaw.infer.semilinear import fit_one_pass, fit_transitions, layout
+from spdelaw.model import closure_scores, transitions
+
+TERMS = {"u": ("u", "u^3", "v"), "v": ("1", "u", "v")}
+#: Standard errors that an estimate may be off; one in 16,000 is, by chance.
+ALLOWED = 4.0
+
+
+@pytest.fixture(scope="module")
+def equation():
+    return sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(81))
+
+
+@pytest.fixture(scope="module")
+def fields(equation):
+    return sl.simulate(equation, 8, seed=5)
+
+
+@pytest.fixture(scope="module")
+def law(equation, fields):
+    return sl.fit(fields, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+
+
+def truth(equation):
+    out = {"nu u": 0.1, "scale u": 0.1, "exponent u": 1.5, "scale v": 0.02, "exponent v": 1.5}
+    return out | dict(equation.terms)
+
+
+def assert_recovered(law, known):
+    for name, error in law.info["standard_errors"].items():
+        assert abs(law.info["estimates"][name] - known[name]) < ALLOWED * error, name
+
+
+def test_recovery(law, equation):
+    assert_recovered(law, truth(equation))
+    row = law.parameters.coefficient.sel(term="u: u^3")
+    assert row.sel(statistic="lower") < -1.0 < row.sel(statistic="upper")
+
+
+def test_a_dataset_is_the_same(law, equation, fields):
+    data = fields.to_dataset("variable")
+    again = sl.fit(data, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+    assert again.info["estimates"] == law.info["estimates"]
+
+
+def test_gradients_are_differences(equation, fields):
+    domain, n = equation.domain, equation.n_modes
+    form = layout(domain, n, list(equation.terms))
+    data = transitions(domain.analyse(fields, n).values, equation.times).draw(40)
+    x = form.vector(truth(equation) | {"nu v": 0.02})
+
+    def value(at):
+        return closure_scores(form.closure(at), data, 1).value.sum()
+
+    found = closure_scores(form.closure(x), data, 1)
+    score, h = form.pull(x, *found[1:]).sum(0), 1e-5
+    for k, own in enumerate(np.eye(len(x))):
+        slope = (value(x + h * own) - value(x - h * own)) / (2 * h)
+        np.testing.assert_allclose(score[k], slope, rtol=1e-5, atol=1e-3)
+
+
+def test_one_pass_is_the_closure_where_steps_are_short():
+    """Without the correction it would be off by some ``rate dt / 2``, several standard errors."""
+    e = sl.catalogue.fitzhugh_nagumo(3, times=0.02 * np.arange(401))
+    data = transitions(e.domain.analyse(sl.simulate(e, 4, seed=1), 6).values, e.times)
+    form = layout(e.domain, 6, list(e.terms), fixed={"nu v": 0.0})
+    one, exact = fit_one_pass(form, data), fit_transitions(form, data)
+    error = np.sqrt(np.diag(exact.covariance))
+    assert np.abs((one.x - exact.x) / error).max() < 0.3
+    np.testing.assert_allclose(np.sqrt(np.diag(one.covariance)), error, rtol=0.1)
+    assert one.log_likelihood == pytest.approx(exact.log_likelihood, abs=10.0)
+
+
+def test_a_recovery_without_noise_of_its_own():
+    """Hypoelliptic: all that moves v comes through u, which makes its equation sharp."""
+    e = sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(61), recovery_noise=sl.White(0.0))
+    held = {"nu v": 0.0, "scale v": 0.0}
+    law = sl.fit(sl.simulate(e, 6, seed=2), e.domain.domain, 3, terms=TERMS, fixed=held)
+    assert_recovered(law, truth(e))
+    assert law.info["standard_errors"]["v: u"] < 0.002
+
+
+def test_gaps_and_noise_go_through_the_filter(equation):
+    grid = equation.domain.grid(8)
+    seen = sl.simulate(equation, 4, grid=grid, seed=3, observation_std=0.05)
+    seen = sl.mask(seen.isel(time=slice(0, 41)), fraction=0.3, seed=1)
+    law = sl.fit(seen, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+    assert law.info["route"] == "closure filter"
+    assert_recovered(law, truth(equation) | {"observation_variance": 0.0025})
+
+
+def test_verbs_of_the_law(law, fields, tmp_path):
+    law.save(tmp_path / "law")
+    again = sl.load(tmp_path / "law")
+    drawn = law.sample(2, seed=1)
+    assert drawn.dims == ("path", "time", "variable", "x")
+    np.testing.assert_array_equal(again.sample(2, seed=1).values, drawn.values)
+    ahead = again.forecast(fields.isel(path=[0], time=slice(0, 60)), steps=2)
+    assert ahead["variable"].values.tolist() == ["u", "v"]
+    error = (fields.isel(path=[0], time=slice(60, 62)).values - ahead["mean"]) / ahead["std"]
+    assert float(np.abs(error).max()) < 5.0
+    own = law.log_likelihood(fields)
+    assert float(own.sum()) == pytest.approx(law.info["log_likelihood"], rel=1e-3)
+
+
+def test_discovery_keeps_the_terms_of_each_equation(equation, fields):
+    library = {"u": ("u", "v", "u^2", "u^3"), "v": ("1", "u", "v", "u v")}
+    found = sl.discover(fields, equation.domain.domain, 3, library, bootstrap=20)
+    assert set(found.terms) == set(equation.terms)
+    assert found.table["linear"].values.any()
+
+
+def test_one_pass_discovery_of_gray_scott():
+    e = sl.catalogue.gray_scott(81, times=np.arange(0.0, 60.5, 0.5))
+    fields = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1)
+    library = ("1", "u", "v", "u v", "u v^2")
+    found = sl.discover(fields, e.domain.domain, 81, {"u": library, "v": library}, bootstrap=0)
+    assert set(found.terms) == set(e.terms)
+    assert found.law.info["route"] == "one pass over the increments"
+    assert_recovered(
+        found.law,
+        {"nu u": 0.16, "nu v": 0.08, "scale u": 1e-4, "scale v": 1e-4, "exponent u": 0.0,
+         "exponent v": 0.0, **e.terms},
+    )  # fmt: skip
+    assert found.law.sample(1, times=[0.0, 1.0]).sizes["variable"] == 2
+
+
+def test_many_modes_need_complete_fields_without_noise():
+    e = sl.catalogue.gray_scott(81, times=np.arange(0.0, 15.5, 0.5))
+    fields = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1)
+    terms = {"u": ("1", "u", "u v^2"), "v": ("v", "u v^2")}
+    with pytest.raises(DataError, match="complete fields"):
+        sl.fit(sl.mask(fields, fraction=0.1, seed=0), e.domain.domain, 81, terms=terms)
+    noisy = fields + 0.05 * np.random.default_rng(0).standard_normal(fields.shape)
+    with pytest.raises(DataError, match="noise of observations"):
+        sl.fit(noisy, e.domain.domain, 81, terms=terms)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        ({"terms": {"u": ("u",)}}, InputError, "two fields or more"),
+        ({"terms": {"u": ("u",), "v": ("u u_x",)}}, EquationError, "polynomial"),
+        ({"terms": {"u": ("u",), "v": "u"}}, EquationError, "names in a tuple"),
+        ({"terms": TERMS, "n_modes": "auto"}, InputError, "a number beside terms by field"),
+        ({"terms": TERMS, "fixed": {"kappa": 1.0}}, InputError, "names among"),
+        ({"terms": {"u": ("u",), "v": ("v",)}, "fixed": {"scale v": 0.0}}, InputError, "a term of"),
+        ({"terms": TERMS, "method": "best"}, InputError, "method"),
+    ],
+)
+def test_wrong_use_gets_one_sentence(equation, fields, words, error, message):
+    words = {"n_modes": 3, **words}
+    with pytest.raises(error, match=message):
+        sl.fit(fields, equation.domain.domain, **words)
+
+
+def test_data_of_one_field_are_told_so(equation, fields):
+    with pytest.raises(DataError, match="one variable per field"):
+        sl.fit(fields.sel(variable="u", drop=True), equation.domain.domain, 3, terms=TERMS)
+    with pytest.raises(DataError, match="terms by field"):
+        sl.fit(fields, equation.domain.domain, 3, terms=("u",))
