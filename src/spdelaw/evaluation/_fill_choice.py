@@ -141,7 +141,7 @@ def _with_shared(
     out: list[Trial] = []
     for candidate in asked:
         begun = time.perf_counter()
-        if seconds is not None and begun - start > seconds:
+        if out and seconds is not None and begun - start > seconds:
             break
         weight = out[0].settings.weight if out else None
         trial = _scored(laws[candidate], record, candidate, SHARED, None, weight)
