@@ -59,7 +59,9 @@ def paths(first: int, n: int, gaps: bool) -> np.ndarray:
 def store(target: Path, n_paths: int, gaps: bool, distinct: int) -> None:
     """Write the field region by region, so that one chunk at a time is in memory.
 
-    Chunks after the first ``distinct`` ones are copies of them, each a file of its own.
+    Chunks after the first ``distinct`` ones are copies of them, each a file of its own. A fit takes
+    them for further paths, so that a chance departure of the few counts as certain: tests for noise
+    may answer otherwise than for paths that differ.
     """
     import dask.array as da
 

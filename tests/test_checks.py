@@ -36,3 +36,29 @@ def test_good_values_come_back():
 def test_bad_values_name_the_argument(call):
     with pytest.raises(InputError, match=r"^x: expected .* got .* Fix: pass"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("least", "words"),
+    [(0, "a non-negative integer"), (1, "a positive integer"), (3, "an integer of at least 3")],
+)
+def test_counts_are_refused_in_plain_words(least, words):
+    with pytest.raises(InputError, match=f"expected {words}, got -1"):
+        checks.whole("n", -1, least)
+
+
+def test_numbers_are_an_array_or_a_nan():
+    np.testing.assert_array_equal(checks.numbers([1, 2.5]), [1.0, 2.5])
+    for wrong in ("text", [[1.0], [2.0, 3.0]], object()):
+        found = checks.numbers(wrong)
+        assert found.shape == ()
+        assert np.isnan(found)
+
+
+def test_an_object_from_its_settings():
+    kinds = {"fraction": dict}
+    assert checks.from_settings("thing", kinds, {"name": "fraction", "a": 1}) == {"a": 1}
+    with pytest.raises(InputError, match=r"expected one of \['fraction'\], got 'other'"):
+        checks.from_settings("thing", kinds, {"name": "other"})
+    with pytest.raises(InputError, match="the settings of whole"):
+        checks.from_settings("thing", {"whole": int}, {"name": "whole", "size": 2})

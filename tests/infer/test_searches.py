@@ -1,12 +1,14 @@
 """Searches that end short, and numbers that cannot be factorised: a law or one clear error."""
 
+import dataclasses
 import warnings
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import spdelaw as sl
-from spdelaw.equation import operators
+from spdelaw.equation import Linear, operators
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._covariance_coordinates import Covariance
 from spdelaw.infer._door import clear_errors
@@ -111,3 +113,32 @@ def test_starts_are_stable_and_positive():
     near = noise.values(noise.start(singular))
     assert (np.linalg.eigvalsh(near) > 0).all()
     np.testing.assert_allclose(near, singular, atol=1e-7)
+
+
+def _ou(lam, q, paths, times, dt, start, seed):
+    """Single modes from a known start, (path, time, mode)."""
+    rng, a = np.random.default_rng(seed), np.exp(-lam * dt)
+    size = np.sqrt(q * (1 - a**2) / (2 * lam))
+    c = [np.broadcast_to(start, (paths, len(lam)))]
+    for _ in range(times - 1):
+        c.append(a * c[-1] + size * rng.standard_normal(c[0].shape))
+    return np.stack(c, 1)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_three_points_of_a_sphere_at_a_time_without_noise():
+    """Rows that fix some of the modes to all digits once had no likelihood at all."""
+    domain, rng = sl.Sphere(), np.random.default_rng(5)
+    lat, lon = np.linspace(-75, 75, 6), np.arange(0.0, 360.0, 45.0)
+    lam, q, start = np.array([1.0, 4.0, 4.0, 4.0]), np.array([4.0, 2.0, 1.3, 1.0]), np.ones(4)
+    c = _ou(lam, q, 8, 25, 0.7, start, 0)
+    points = np.stack([x.ravel() for x in np.meshgrid(lat, lon, indexing="ij")], -1)
+    values = c @ domain.eigenfunctions(points, 4).T
+    values[rng.random(values.shape) < 0.95] = np.nan
+    coords = {"path": np.arange(8), "time": 0.7 * np.arange(25), "lat": lat, "lon": lon}
+    fields = xr.DataArray(values.reshape(8, 25, 6, 8), coords, ("path", "time", "lat", "lon"))
+    words = {"initial": "deterministic", "observation_noise": "none", "nuisance": 0}
+    law = sl.fit(fields, domain, 4, drift="parametric", mean="zero", **words)
+    initial = law.initial._replace(mean=start)
+    true = dataclasses.replace(law, dynamics=Linear(lam, q), initial=initial)
+    assert float((law.log_likelihood(fields) - true.log_likelihood(fields)).sum()) > -0.5

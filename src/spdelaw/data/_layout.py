@@ -105,7 +105,7 @@ def _missing_dim(array: xr.DataArray, dim: str) -> str:
         return f'rename the dim that plays its part: data.rename({left[0]}="{TIME}")'
     return (
         f'rename the dim that plays its part: data.rename({left[-1]}="{dim}"), '
-        "or name the spatial dims with dims="
+        "or, in as_fields, name the spatial dims with dims="
     )
 
 

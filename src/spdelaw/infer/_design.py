@@ -90,6 +90,14 @@ class Design(NamedTuple):
         seen = (~np.isnan(self.values)).sum(-1)
         return bool(((seen == 0) | (seen >= self.basis.shape[1] + 2)).all())
 
+    @property
+    def has_few_points(self) -> bool:
+        """Whether some row observes fewer points than there are modes."""
+        if self.observed is not None and self.observed.survey is not None:
+            return bool(self.observed.survey.least < self.basis.shape[1])
+        seen = (~np.isnan(self.values)).sum(-1)
+        return bool(((seen > 0) & (seen < self.basis.shape[1])).any())
+
     def head(self, n_paths: int) -> Design:
         """The first paths alone."""
         some = slice(n_paths)

@@ -17,6 +17,7 @@ from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
     MomentEstimates,
+    energy_of,
     from_coefficients,
     gram_diagonal,
     mean_gram,
@@ -32,6 +33,8 @@ NO_MISFIT = 1e-20
 #: Observation variance of noise-free values with gaps, relative to the energy: far below any
 #: increment, and large enough that rows which see only some modes keep their digits.
 WORKING_VARIANCE = 1e-10
+#: The same, that many times larger, where rows see fewer points than there are modes.
+FEW_POINTS = 100.0
 #: Share of the states that speak about a noise learned from the modes alone.
 OWN_SHARE = 0.2
 DECOUPLED = (
@@ -80,6 +83,7 @@ def pose(
     states = n_states(collapsed)
     spare = collapsed.n_values - states
     moments, energy = _moments(collapsed, spare, design, model)
+    working = WORKING_VARIANCE * energy * (FEW_POINTS if design.has_few_points else 1.0)
 
     def candidate(known: float | None) -> Problem:
         """The modes alone, with a known observation variance or one to estimate."""
@@ -92,7 +96,7 @@ def pose(
             n_modes,
             kind,
             own,
-            known_variance=None if known is None else known or WORKING_VARIANCE * energy,
+            known_variance=None if known is None else known or working,
             origin=design.origin,
         )
         return Problem(
@@ -167,6 +171,8 @@ def _first_moments(
     guess = max(collapsed.misfit / spare, 0.0) if spare > 0 else 0.0
     found, gram = from_coefficients(collapsed, guess), mean_gram(collapsed)
     energy = float(np.median(found.energy * gram))
+    if not design.rows_determine:  # moments are noise, and a working variance rests on this
+        energy = max(energy, sum(collapsed.over(energy_of)) / max(collapsed.n_values, 1.0))
     if design.first is not None:
         lam, q = design.first
         found = found._replace(drift=lam, noise=q, error=np.zeros(len(q)), energy=q / (2.0 * lam))

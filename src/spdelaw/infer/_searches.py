@@ -43,6 +43,8 @@ Array = np.ndarray
 FORMULA_MODES = 3
 #: Rounds of drawn states, and the seed of the draws.
 DRAWN_ROUNDS, DRAWN_SEED = 4, 0
+#: Working variances, relative to the last, that a search without noise goes through.
+NOISIER = (1e8, 1e5, 1e2)
 #: What a start may meet that leads nowhere.
 NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
 
@@ -57,6 +59,7 @@ def highest(problem: Problem) -> Estimate:
     tried = ([first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
     posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
     posteriors += _usable(problem, formula_starts(problem))
+    posteriors += _usable(problem, annealed_starts(problem, posteriors[0]))
     found = _highest(posteriors, problem.polish)
     again = second_start(problem, found) if problem.polish else None
     if again is None:
@@ -119,6 +122,27 @@ def formula_starts(problem: Problem) -> Iterator[Array]:
     yield from _from_simpler(
         problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
     )
+
+
+def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
+    """Where values without noise do not determine the modes: from a search with noise, and less.
+
+    A row that fixes some combinations of the modes to ten digits makes the likelihood a ridge that
+    no search climbs from afar.
+    """
+    known, r = problem.parametrisation, problem.parametrisation.observation_variance
+    held = "observation" in known.parts or problem.design.known != 0.0
+    if held or problem.design.rows_determine:
+        return
+    start = first.base
+    for factor in NOISIER:
+        own = dataclasses.replace(known, observation_variance=factor * r)
+        warmer = dataclasses.replace(problem, parametrisation=own, polish=False)
+        try:
+            start = estimate(warmer.posterior(start), polish=False).full
+        except NOWHERE:
+            continue
+    yield start
 
 
 def single_starts(problem: Problem) -> Iterator[Array]:

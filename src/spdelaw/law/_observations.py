@@ -24,6 +24,9 @@ Array = np.ndarray
 VALUE_NOISE = "known per value"
 #: Observation variance, relative to the field's, below which the filter does not go.
 VARIANCE_FLOOR = 1e-10
+#: The same, that many times larger, where rows see fewer points than there are modes: beside what
+#: they fix to more digits, the rest of the state has none left.
+FEW_POINTS = 100.0
 
 
 class Observations(NamedTuple):
@@ -49,8 +52,11 @@ class Observations(NamedTuple):
     @property
     def variance_floor(self) -> float:
         """Least observation variance with which the filter keeps its digits; weights have it."""
-        known = self.weights is not None
-        return 0.0 if known else VARIANCE_FLOOR * float(np.nanmean(self.values**2))
+        if self.weights is not None:
+            return 0.0
+        seen = (~np.isnan(self.values)).sum(-1)
+        few = ((seen > 0) & (seen < self.basis.shape[1])).any()
+        return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * float(np.nanmean(self.values**2))
 
 
 def observe(law: Law, data: Any) -> Observations:
