@@ -99,12 +99,24 @@ def _run_shell(block: Block, place: str) -> str:
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words[:1] != ["spdelaw"]:
             continue
+        words, target = _redirected(words)
         program = Path(sys.executable).with_name("spdelaw")
         run = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
         if run.returncode:
             raise PageError(f"{place} '{line}' exits with {run.returncode}\n{run.stderr}")
-        printed += run.stdout
+        if target:
+            Path(target).write_text(run.stdout, encoding="utf-8")
+        else:
+            printed += run.stdout
     return printed
+
+
+def _redirected(words: list[str]) -> tuple[list[str], str]:
+    """The command, and the file after ``>`` where there is one."""
+    if ">" not in words:
+        return words, ""
+    at = words.index(">")
+    return words[:at], words[at + 1]
 
 
 def on_files(files, config):

@@ -36,7 +36,7 @@ def test_table_and_figure_for_people(run, data, folder):
 
 def test_modes_to_choose_from(run_json, data):
     document = run_json("skill", "calm.nc", *SHORT[2:], "--modes", "1,2", "--rest", "white")
-    assert set(document["tried"]) == {"1", "2"}
+    assert set(document["tried"]) == {"1 mode, drift diagonal", "2 modes, drift diagonal"}
     assert document["rest"] == "white"
 
 

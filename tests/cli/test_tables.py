@@ -98,7 +98,9 @@ def test_broken_tables_are_one_line(fails, folder):
     cases = {
         "empty.csv": ("", "line of column names"),
         "gone.csv": (rows.assign(tmax=np.nan).to_csv(index=False), "known value"),
-        "twice.csv": (pd.concat([rows, rows[:2]]).to_csv(index=False), "repeat one"),
+        "twice.csv": (
+            pd.concat([rows, rows[:2].assign(tmax=99.0)]).to_csv(index=False), "contradict"
+        ),
         "one.csv": (rows[rows.id == 7000].to_csv(index=False), "points that differ"),
         "fill.csv": (rows.assign(tmax=rows.tmax.where(rows.id != 7001, -9999)).to_csv(index=False),
                      "--missing -9999"),
@@ -106,6 +108,18 @@ def test_broken_tables_are_one_line(fails, folder):
     for name, (content, words) in cases.items():
         (folder / name).write_text(content)
         assert words in fails("fit", name, *COLUMNS, "--out", "a.law")
+
+
+def test_decimal_commas_and_rows_that_say_the_same_again(run_json, folder):
+    rows = table(20, 4)
+    rows.to_csv("plain.csv", index=False)
+    rows.to_csv("comma.csv", index=False, sep=";", decimal=",")
+    pd.concat([rows, rows[:9], rows[:3].assign(tmax=np.nan)]).to_csv("again.csv", index=False)
+    shapes = [
+        run_json("info", f"{name}.csv", *COLUMNS)["fields"] for name in ("plain", "comma", "again")
+    ]
+    assert len({str(shape["values"]) for shape in shapes}) == 1
+    assert len({shape["fingerprint"] for shape in shapes}) == 1
 
 
 def test_ninety_per_cent_missing_and_declared_fills(run_json, folder):

@@ -7,6 +7,7 @@ import xarray as xr
 import spdelaw as sl
 from spdelaw.evaluation._complete_climate import completed
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
+from spdelaw.evaluation._shared_rest import NOISE, conditional, shared_covariance
 
 
 def places(n, rng, n_paths=1):
@@ -70,3 +71,25 @@ def test_months_that_a_point_never_saw_come_from_its_neighbours():
     np.testing.assert_allclose(full.coefficients[0], 2 + 3 * x, atol=1e-9)
     np.testing.assert_allclose(full.coefficients[1], -2 - 3 * x, atol=1e-9)
     assert completed(full) is full
+
+
+def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
+    """Points far apart that go together: distance cannot know, the learned covariance does."""
+    rng = np.random.default_rng(3)
+    points = np.arange(8.0)[:, None]
+    left, right = rng.standard_normal((2, 1, 400, 4))
+    rest = np.concatenate([left, left + 0.3 * right], axis=-1)  # k and k + 4 are alike
+    gappy = np.where(rng.uniform(size=rest.shape) < 0.2, np.nan, rest)
+    found = shared_covariance(gappy, points, 0.95)
+    cov = np.kron([[1, 1], [1, 1.09]], np.eye(4))
+    np.testing.assert_allclose(found, cov, atol=0.25)
+    row = gappy[0, :1, :].copy()
+    row[0, :3] = np.nan
+    seen = np.isfinite(row[0])
+    own = cov[np.ix_(seen, seen)] + NOISE * np.diag(np.diag(cov)[seen])
+    weights = np.linalg.solve(own, cov[np.ix_(seen, ~seen)])
+    got = conditional(row[None], cov)
+    np.testing.assert_allclose(got.mean[0, 0, ~seen], row[0, seen] @ weights, atol=1e-10)
+    spread = np.diag(cov[np.ix_(~seen, ~seen)] - cov[np.ix_(~seen, seen)] @ weights)
+    np.testing.assert_allclose(got.variance[0, 0, ~seen], spread, atol=1e-10)
+    np.testing.assert_allclose(got.mean[0, 0, seen], row[0, seen])

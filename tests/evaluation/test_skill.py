@@ -182,8 +182,8 @@ def test_preparation_is_relearned_and_undone():
 def test_number_of_modes_is_chosen_before_the_first_origin():
     fields = one_path(200)
     found = sl.skill(fields, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0)
-    assert set(found.tried) == {1, 2}
-    assert found.n_modes == min(found.tried, key=lambda n: found.tried[n])
+    assert set(found.tried) == {"1 mode, drift diagonal", "2 modes, drift diagonal"}
+    assert min(found.tried, key=lambda name: found.tried[name]).startswith(f"{found.n_modes} ")
     other = fields.copy(deep=True)
     other[:, 150:] *= -3.0
     assert sl.skill(other, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0).tried == (
@@ -252,6 +252,7 @@ def test_progress_is_told():
         ({"domain": "fourier"}, "'eof'"),
         ({"progress": 3}, "a function"),
         ({"prepare": "month"}, "a Preparation"),
+        ({"prepare": sl.Preparation(anomalies="lead")}, "judged by starts"),
         ({"rest": "pink"}, "white"),
         ({"nmodes": 3}, "did you mean n_modes"),
     ],
@@ -283,3 +284,16 @@ def test_the_mean_of_a_law_is_in_its_forecasts_and_not_in_those_of_rivals():
     law = sl.fit(raw.isel(time=slice(80)), CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
     own = law.forecast(raw.isel(time=slice(80)), steps=1)["mean"].values[0, 0]
     np.testing.assert_allclose(f.sel(predictor="law"), own, atol=1e-9)
+
+
+def test_a_curvilinear_grid_comes_back_as_it_was():
+    rng = np.random.default_rng(0)
+    lat, lon = np.meshgrid(np.linspace(50, 60, 3), np.linspace(-20, 0, 4), indexing="ij")
+    walk = np.cumsum(rng.standard_normal((60, 12)), axis=0) * 0.95 ** np.arange(60)[:, None]
+    values = (walk @ rng.standard_normal((12, 12))).reshape(60, 3, 4)
+    values[:, 0, 0] = np.nan
+    where = {"lat": (("j", "i"), lat + 0.05 * lon), "lon": (("j", "i"), lon + 0.1 * lat)}
+    raw = xr.DataArray(values, {"time": np.arange(60.0), **where}, ("time", "j", "i"), "tos")
+    found = sl.skill(raw, "eof", 2, drift="diagonal", leads=1, refits=1, most_origins=3)
+    assert found.forecasts["mean"].dims == ("predictor", "lead", "origin", "path", "j", "i")
+    assert found.forecasts["mean"].isel(j=0, i=0).isnull().all()

@@ -241,6 +241,24 @@ def test_arrays_survive_packing():
     assert thinned(3, 5).tolist() == [0, 1, 2]
 
 
+def test_skill_is_a_section_where_it_is_given(law, gappy, tmp_path):
+    row = [{"estimate": 1.0, "lower": 0.9, "upper": 1.1}]
+    scores = {m: {"rmse": row, "crps": row} for m in ("law", "climatology")}
+    found = {"leads": [2], "scores": scores, "level": 0.9, "units": "K", "facts": ["8 origins"],
+             "verdict": "law against climatology: ahead at lead 2"}  # fmt: skip
+    text = write_report(tmp_path / "a.html", law, gappy, skill=found).read_text()
+    for words in (
+        "Skill of forecasts",
+        "Law against climatology: ahead",
+        "8 origins",
+        "1 [0.9, 1.1]",
+    ):
+        assert words in text
+    assert "Skill of forecasts" not in write_report(tmp_path / "b.html", law, gappy).read_text()
+    with pytest.raises(InputError, match="to_dict"):
+        write_report(tmp_path / "c.html", law, gappy, skill={"leads": [1]})
+
+
 # ------------------------------------------------------------------ in a browser
 
 
@@ -291,10 +309,12 @@ def test_dark_light_and_paper(page, browser, tmp_path):
 
 @in_browser
 def test_page_fits_narrow_windows(page, browser):
-    for width in (1024, 700):
+    panels = "document.getElementById('plot-spectra').layout.xaxis2.domain[0]"
+    for width in (1024, 700, 390):
         browser.resize(width, 800)
         browser.open(page)
         assert browser.run("document.documentElement.scrollWidth") <= width
+        assert (browser.run(panels) == 0) == (width == 390), "one above the other on a phone"
     browser.resize(1280, 900)
 
 

@@ -34,14 +34,13 @@ Name = Annotated[
 
 
 def command(
+    *,
     name: Name,
     out: _options.OutFile,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Copy a data set that comes with the package into a NetCDF file or a table."""
-    output = Output(json, quiet)
     source = datasets.file_of(one_of("NAME", name, tuple(datasets.NAMES)))
     endings = (".nc",) if source.suffix == ".nc" else (".csv", ".csv.gz")
     check_file_target(out, endings, force=force)

@@ -38,11 +38,11 @@ TIMES = (0.1, 0.5, 1.0)
 
 
 def command(
+    *,
     out: _options.OutFolder = Path("demo"),
     paths: Annotated[int, typer.Option("--paths", hidden=True)] = 1000,
     seed: _options.Seed = 0,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Simulate the two equations of the paper, learn their laws back, and draw it all.
 
@@ -50,7 +50,7 @@ def command(
     paths alone, with and without gaps and noise, and used to fill gaps and to forecast.
     Figures and a report go to a folder. Exit code 1 if a law is off.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     if positive("--paths", paths) < 2:
         raise InputError("--paths", expected="at least 2", got="1", fix="pass --paths 1000")
     report.require_figures()

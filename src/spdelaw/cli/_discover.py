@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from spdelaw.cli import _domain, _options, _prepare
+from spdelaw.cli import _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._fit import observation_noise_of, said_once, with_source
+from spdelaw.cli._grouped import Without
 from spdelaw.cli._law_file import domain_name, law_document, show_notes, show_terms
 from spdelaw.cli._options import names_of, one_of, word_or_count
 from spdelaw.cli._output import Output
@@ -32,6 +33,7 @@ spdelaw discover flow.nc --modes 16 --library "u,u u_x,u_x^2" --out flow.law
 
 
 def command(
+    *,
     ctx: typer.Context,
     file: _options.InFile,
     out: Annotated[
@@ -45,12 +47,7 @@ def command(
             "derivatives where the domain has them."
         ),
     ] = None,
-    domain: _domain.DomainName = None,
-    bounds: _domain.Bounds = None,
-    boundary: _domain.Boundary = None,
-    sides: _domain.Sides = None,
-    radius: _domain.Radius = None,
-    centre: _domain.Centre = None,
+    asked: Asked,
     modes: Annotated[str, typer.Option(help="Modes of the law, or auto.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -62,12 +59,9 @@ def command(
         str, typer.Option(help="parametric (scale n^-exponent) or diagonal.")
     ] = NOISES[0],
     variable: _options.Variable = None,
-    along: _prepare.Along = None,
-    average: _prepare.Average = None,
-    select: _prepare.Select = None,
-    coarsen: _prepare.Coarsen = None,
-    missing: _prepare.Missing = None,
-    time_unit: _prepare.TimeUnit = None,
+    wanted: Annotated[
+        _prepare.Wanted, Without("anomalies", "detrend", "standardise", "area_weights")
+    ],
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Resampled records that say how sure the choice is.")
@@ -75,8 +69,7 @@ def command(
     seed: _options.Seed = 0,
     config: Config = None,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Learn which terms the fields in a file obey, and their law with these terms.
 
@@ -84,10 +77,7 @@ def command(
     best by likelihood and BIC, and says how often resampled records choose each. Fields may have
     gaps, noise and times of their own, as for fit.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
-    wanted = _prepare.Wanted(
-        along, average, select, coarsen, None, False, None, time_unit, False, missing
-    )
+    start = time.perf_counter()
     with lines_named(ctx):
         target = None if out is None else check_law_target(out, force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
@@ -99,10 +89,8 @@ def command(
             "bootstrap": bootstrap,
             "seed": seed,
         }
-        source = read_source(file, variable, wanted, domain, Columns())
-        chosen = choose_domain(
-            Asked(source.domain, bounds, sides, boundary, radius, centre), source.fields
-        )
+        source = read_source(file, variable, wanted, asked.domain, Columns())
+        chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
         settings["prepare"] = source.preparation
         with output.busy(f"choosing terms of {file}"), said_once(output):
             found = discover(source.data, chosen.domain, n_modes, **settings)

@@ -26,43 +26,36 @@ OPTIONS = {
 }
 NAMES = tuple(OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
-#: Options of every command that takes a domain.
-DomainName = Annotated[
-    str | None,
-    typer.Option(
-        "--domain",
-        help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); "
-        "by default the equation in the file, or guessed.",
-    ),
-]
-Bounds = Annotated[
-    tuple[float, float] | None,
-    typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
-]
-Boundary = Annotated[
-    str | None,
-    typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
-]
-Sides = Annotated[
-    str | None,
-    typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
-]
-Radius = Annotated[float | None, typer.Option(help="Of the disk or the sphere.")]
-Centre = Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")]
 #: Part of the radius of a disk from which points are at its rim, and the mean square there,
 #: relative to that of the whole, below which the field is zero.
 RIM, PINNED = 0.95, 0.02
 
 
 class Asked(NamedTuple):
-    """Options of the shell about the domain, None where not given."""
+    """Options about the domain, None where not given."""
 
-    name: str | None = None
-    bounds: tuple[float, float] | None = None
-    sides: str | None = None
-    boundary: str | None = None
-    radius: float | None = None
-    centre: str | None = None
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            "--domain",
+            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); for skill also eof, "
+            "patterns of the data. By default the equation in the file, or guessed.",
+        ),
+    ] = None
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
+    ] = None
+    sides: Annotated[
+        str | None,
+        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
+    ] = None
+    boundary: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
+    ] = None
+    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None
+    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None
 
 
 class Chosen(NamedTuple):
@@ -85,7 +78,7 @@ def dims_of(name: str | None) -> tuple[str, ...]:
 def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     """The domain that was asked for, or that the file itself describes."""
     own = stored_domain(fields)
-    name = asked.name
+    name = asked.domain
     if name is not None and name.endswith(".json"):
         _refuse(asked, name, ())
         return Chosen(_from_file(Path(name)), f"from {name}")
@@ -111,7 +104,7 @@ def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
 def _refuse(asked: Asked, name: str, allowed: tuple[str, ...]) -> None:
     """Refuse options that belong to another domain."""
     for key, value in asked._asdict().items():
-        if key != "name" and value is not None and f"--{key}" not in allowed:
+        if key != "domain" and value is not None and f"--{key}" not in allowed:
             raise InputError(
                 f"--{key}", expected=f"only {', '.join(allowed) or 'no options'} with {name}",
                 got=str(value), fix=f"leave it out, or pass --domain {_taker(key)}",

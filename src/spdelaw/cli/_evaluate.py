@@ -42,21 +42,20 @@ NoTruth = Annotated[
 
 
 def command(
+    *,
     law: _options.LawArgument,
     file: _options.InFile,
     truth: TruthFile = None,
     no_truth: NoTruth = False,
     variable: _options.Variable = None,
     columns: _options.ColumnList = None,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Judge a law on fields it has not seen: errors, calibration, model checks.
 
     Fields that were simulated carry their equation: the law is then compared with the truth
     as well.
     """
-    output = Output(json, quiet)
     learned = load_law(law)
     fields = read_for(learned, file, variable, columns)
     known = find_truth(truth, no_truth, file, fields, learned)

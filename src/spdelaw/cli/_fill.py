@@ -10,7 +10,7 @@ import numpy as np
 import typer
 import xarray as xr
 
-from spdelaw.cli import _domain, _options, _prepare
+from spdelaw.cli import _options, _prepare
 from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._law_file import domain_name
 from spdelaw.cli._options import one_of, word_or_count
@@ -19,7 +19,7 @@ from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_room, check_target, needed
 from spdelaw.cli._written import report_written
-from spdelaw.data import Columns, write
+from spdelaw.data import write
 from spdelaw.errors import InputError
 from spdelaw.evaluation import BASES, RESTS, Filled, fill_record
 from spdelaw.infer import DRIFTS
@@ -39,6 +39,7 @@ spdelaw fill sst.nc --anomalies month --dry-run
 
 
 def command(
+    *,
     file: _options.InFile,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write: .nc or .zarr.")
@@ -46,19 +47,8 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print guesses and the prepared data, and stop.")
     ] = False,
-    time_column: _options.TimeColumn = None,
-    value_column: _options.ValueColumn = None,
-    station_column: _options.StationColumn = None,
-    lon_column: _options.LonColumn = None,
-    lat_column: _options.LatColumn = None,
-    x_column: _options.XColumn = None,
-    y_column: _options.YColumn = None,
-    domain: _domain.DomainName = None,
-    bounds: _domain.Bounds = None,
-    boundary: _domain.Boundary = None,
-    sides: _domain.Sides = None,
-    radius: _domain.Radius = None,
-    centre: _domain.Centre = None,
+    table: _options.Table,
+    asked: Asked,
     modes: Annotated[
         str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
     ] = "auto",
@@ -72,7 +62,10 @@ def command(
     ] = None,
     rest: Annotated[
         str,
-        typer.Option(help="What the modes leave over: white, memory, local (close values), auto."),
+        typer.Option(
+            help="What the modes leave over: white, memory, local (close values), shared (other "
+            "points of the same time), auto."
+        ),
     ] = "auto",
     smooth: Annotated[
         bool, typer.Option("--smooth", help="The law's field at observed values also.")
@@ -84,20 +77,10 @@ def command(
         float, typer.Option(help="Begin no candidate that would take longer; 0 for no limit.")
     ] = 300.0,
     variable: _options.Variable = None,
-    along: _prepare.Along = None,
-    average: _prepare.Average = None,
-    select: _prepare.Select = None,
-    coarsen: _prepare.Coarsen = None,
-    anomalies: _prepare.Anomalies = None,
-    detrend: _prepare.Detrend = False,
-    standardise: _prepare.Standardise = None,
-    area_weights: _prepare.AreaWeights = False,
-    missing: _prepare.Missing = None,
-    time_unit: _prepare.TimeUnit = None,
+    wanted: _prepare.Wanted,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Fill the gaps of a record: mean and standard deviation of each missing value.
 
@@ -106,14 +89,8 @@ def command(
     they are, and so do points that were never seen, such as land. The file is written whole or not
     at all.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
-    wanted = _prepare.Wanted(
-        along, average, select, coarsen, anomalies, detrend, standardise, time_unit, area_weights,
-        missing,
-    )  # fmt: skip
-    columns = Columns(
-        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
-    )
+    start = time.perf_counter()
+    columns = table.columns
     target = None if dry_run else check_target(needed(out, "filled.nc"), force=force)
     n_modes = word_or_count("--modes", modes, "auto", 1)
     settings: dict[str, Any] = {
@@ -123,8 +100,8 @@ def command(
         "seconds": _limit(seconds),
         "smooth": smooth, "everywhere": everywhere, "seed": seed,
     }  # fmt: skip
-    source = read_source(file, variable, wanted, domain, columns)
-    asked = Asked(source.domain, bounds, sides, boundary, radius, centre)
+    source = read_source(file, variable, wanted, asked.domain, columns)
+    asked = asked._replace(domain=source.domain)
     chosen = choose_domain(asked, source.fields)
     if target is None:
         show_plan(output, file, source, chosen, n_modes)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from spdelaw.cli import _dask, _domain, _options, _prepare
+from spdelaw.cli import _dask, _options, _prepare
 from spdelaw.cli._config import Config, lines_named
 from spdelaw.cli._dask import machines
 from spdelaw.cli._domain import Asked, choose_domain
@@ -85,6 +85,7 @@ SHOWN = 12
 
 
 def command(
+    *,
     ctx: typer.Context,
     file: _options.InFile,
     out: Annotated[
@@ -94,19 +95,8 @@ def command(
         bool,
         typer.Option("--dry-run", help="Print guesses and the prepared data, and do not fit."),
     ] = False,
-    time_column: _options.TimeColumn = None,
-    value_column: _options.ValueColumn = None,
-    station_column: _options.StationColumn = None,
-    lon_column: _options.LonColumn = None,
-    lat_column: _options.LatColumn = None,
-    x_column: _options.XColumn = None,
-    y_column: _options.YColumn = None,
-    domain: _domain.DomainName = None,
-    bounds: _domain.Bounds = None,
-    boundary: _domain.Boundary = None,
-    sides: _domain.Sides = None,
-    radius: _domain.Radius = None,
-    centre: _domain.Centre = None,
+    table: _options.Table,
+    asked: Asked,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -196,16 +186,7 @@ def command(
         ),
     ] = None,
     variable: _options.Variable = None,
-    along: _prepare.Along = None,
-    average: _prepare.Average = None,
-    select: _prepare.Select = None,
-    coarsen: _prepare.Coarsen = None,
-    anomalies: _prepare.Anomalies = None,
-    detrend: _prepare.Detrend = False,
-    standardise: _prepare.Standardise = None,
-    area_weights: _prepare.AreaWeights = False,
-    missing: _prepare.Missing = None,
-    time_unit: _prepare.TimeUnit = None,
+    wanted: _prepare.Wanted,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
@@ -213,8 +194,7 @@ def command(
     seed: _options.Seed = 0,
     config: Config = None,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Learn the law of the fields in a file: spectra, initial state, noise, with intervals.
 
@@ -223,14 +203,8 @@ def command(
     the file where they are not given, and the guesses are said; --dry-run says them and stops.
     The law is written as a directory, whole or not at all.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
-    wanted = _prepare.Wanted(
-        along, average, select, coarsen, anomalies, detrend, standardise, time_unit, area_weights,
-        missing,
-    )  # fmt: skip
-    columns = Columns(
-        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
-    )
+    start = time.perf_counter()
+    columns = table.columns
     with lines_named(ctx):
         target = None if dry_run else check_law_target(needed(out, "heat.law"), force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
@@ -258,10 +232,8 @@ def command(
             settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
-        source = read_source(file, variable, wanted, domain, columns, std)
-        chosen = choose_domain(
-            Asked(source.domain, bounds, sides, boundary, radius, centre), source.fields
-        )
+        source = read_source(file, variable, wanted, asked.domain, columns, std)
+        chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
         if target is None:
             show_plan(output, file, source, chosen, n_modes)
             return

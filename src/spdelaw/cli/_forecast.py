@@ -38,6 +38,7 @@ spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forec
 
 
 def command(
+    *,
     law: _options.LawArgument,
     file: _options.InFile,
     out: _options.OutFile,
@@ -55,15 +56,14 @@ def command(
     columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Forecast paths from their history: mean and standard deviation, and draws on request.
 
     The history may have gaps and noise. Say when by --steps, such as six months of monthly data, by
     --until, by both, which cuts the time up to it into equal parts, or by --times.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_target(out, force=force)
     _check_choice(until, steps, times)
     learned = load_law(law)

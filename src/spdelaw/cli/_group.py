@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from spdelaw.cli._errors import one_line_errors
+from spdelaw.cli._grouped import ungrouped
 from spdelaw.cli._interrupt import ending_interrupts
 
 #: In the order of the help, with the first sentence of each. A command is a module ``_name`` with
@@ -46,7 +47,7 @@ def load_command(name: str) -> Any:
     with ending_interrupts():
         module = importlib.import_module(f"spdelaw.cli._{name}")
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    single.command(name, epilog=module.EXAMPLES)(module.command)
+    single.command(name, epilog=module.EXAMPLES)(ungrouped(module.command))
     return typer.main.get_command(single)
 
 

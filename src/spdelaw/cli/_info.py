@@ -41,29 +41,20 @@ LONGEST = 80
 
 
 def command(
+    *,
     file: _options.InFile,
     variable: _options.Variable = None,
     dims: Annotated[
         str | None, typer.Option("--dims", help="Spatial dims, with commas; guessed.")
     ] = None,
-    time_column: _options.TimeColumn = None,
-    value_column: _options.ValueColumn = None,
-    station_column: _options.StationColumn = None,
-    lon_column: _options.LonColumn = None,
-    lat_column: _options.LatColumn = None,
-    x_column: _options.XColumn = None,
-    y_column: _options.YColumn = None,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    table: _options.Table,
+    output: Output,
 ) -> None:
     """Describe the fields of a file: whatever `fit` can read, and how it would read it.
 
     A .zarr of this package is read block by block and may be larger than memory.
     """
-    output = Output(json, quiet)
-    columns = Columns(
-        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
-    )
+    columns = table.columns
     fields, notes = _fields(file, variable, dims, columns)
     summary = describe(fields)
     size = file_size(file)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from spdelaw.data import Columns
 from spdelaw.errors import InputError
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no table and no progress; errors stay.")
-]
 Seed = Annotated[
     int, typer.Option("--seed", help="Non-negative integer; the same seed gives the same numbers.")
 ]
@@ -41,22 +36,40 @@ LawArgument = Annotated[
     Path, typer.Argument(metavar="LAW", help="Law written by `spdelaw fit`, a directory.")
 ]
 OutLaw = Annotated[Path, typer.Option("--out", "-o", help="Law to write, such as heat.law.")]
-TABLE = "Columns of a table, one row per station and time"
-TimeColumn = Annotated[
-    str | None, typer.Option("--time", help="Dates, or numbers.", rich_help_panel=TABLE)
-]
-ValueColumn = Annotated[str | None, typer.Option("--value", help="Values.", rich_help_panel=TABLE)]
-StationColumn = Annotated[
-    str | None, typer.Option("--station", help="Names of stations.", rich_help_panel=TABLE)
-]
-LonColumn = Annotated[
-    str | None, typer.Option("--lon", help="Longitudes in degrees.", rich_help_panel=TABLE)
-]
-LatColumn = Annotated[
-    str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=TABLE)
-]
-XColumn = Annotated[str | None, typer.Option("--x", help="Other positions.", rich_help_panel=TABLE)]
-YColumn = Annotated[str | None, typer.Option("--y", help="Other positions.", rich_help_panel=TABLE)]
+PANEL = "Columns of a table, one row per station and time"
+
+
+class Table(NamedTuple):
+    """Columns of a table, as options."""
+
+    time: Annotated[
+        str | None, typer.Option("--time", help="Dates, or numbers.", rich_help_panel=PANEL)
+    ] = None
+    value: Annotated[str | None, typer.Option("--value", help="Values.", rich_help_panel=PANEL)] = (
+        None
+    )
+    station: Annotated[
+        str | None, typer.Option("--station", help="Names of stations.", rich_help_panel=PANEL)
+    ] = None
+    lon: Annotated[
+        str | None, typer.Option("--lon", help="Longitudes in degrees.", rich_help_panel=PANEL)
+    ] = None
+    lat: Annotated[
+        str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=PANEL)
+    ] = None
+    x: Annotated[
+        str | None, typer.Option("--x", help="Other positions.", rich_help_panel=PANEL)
+    ] = None
+    y: Annotated[
+        str | None, typer.Option("--y", help="Other positions.", rich_help_panel=PANEL)
+    ] = None
+
+    @property
+    def columns(self) -> Columns:
+        """As the data room has them."""
+        return Columns(*self)
+
+
 ColumnList = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,11 +16,19 @@ import typer
 PIPE_WIDTH = 200
 
 
-class Output(NamedTuple):
-    """Where and how much to print."""
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no table and no progress; errors stay.")
+]
 
-    json: bool = False
-    quiet: bool = False
+
+class Output(NamedTuple):
+    """Where and how much to print; the options of every command."""
+
+    json: Json = False
+    quiet: Quiet = False
 
     @property
     def talks(self) -> bool:

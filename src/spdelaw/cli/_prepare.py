@@ -10,68 +10,60 @@ from spdelaw.errors import InputError
 
 PANEL = "Preparation, kept in the law and undone on output"
 
-Along = Annotated[
-    str | None, typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PANEL)
-]
-Average = Annotated[
-    list[str] | None,
-    typer.Option(help="Dim to average over, latitudes by area.", rich_help_panel=PANEL),
-]
-Select = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry nearest "
-        "to a number, depth=10.",
-        rich_help_panel=PANEL,
-    ),
-]
-Coarsen = Annotated[
-    list[str] | None,
-    typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PANEL),
-]
-Anomalies = Annotated[
-    str | None,
-    typer.Option(
-        help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, lead.",
-        rich_help_panel=PANEL,
-    ),
-]
-Detrend = Annotated[
-    bool, typer.Option("--detrend", help="Subtract a line in time.", rich_help_panel=PANEL)
-]
-Standardise = Annotated[
-    str | None,
-    typer.Option(help="Divide by the deviation of each point, or whole.", rich_help_panel=PANEL),
-]
-AreaWeights = Annotated[
-    bool,
-    typer.Option(
-        "--area-weights", help="Multiply by the root of a cell's area.", rich_help_panel=PANEL
-    ),
-]
-Missing = Annotated[
-    list[float] | None,
-    typer.Option(help="Value that means nothing, such as -9999.", rich_help_panel=PANEL),
-]
-TimeUnit = Annotated[
-    str | None,
-    typer.Option(help="Unit that dates are counted in; guessed.", rich_help_panel=PANEL),
-]
-
 
 class Wanted(NamedTuple):
     """The options as they were given."""
 
-    along: str | None
-    average: list[str] | None
-    select: list[str] | None
-    coarsen: list[str] | None
-    anomalies: str | None
-    detrend: bool
-    standardise: str | None
-    time_unit: str | None
-    area_weights: bool = False
-    missing: list[float] | None = None
+    along: Annotated[
+        str | None, typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PANEL)
+    ] = None
+    average: Annotated[
+        list[str] | None,
+        typer.Option(help="Dim to average over, latitudes by area.", rich_help_panel=PANEL),
+    ] = None
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry "
+            "nearest to a number, depth=10.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    coarsen: Annotated[
+        list[str] | None,
+        typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PANEL),
+    ] = None
+    anomalies: Annotated[
+        str | None,
+        typer.Option(
+            help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, "
+            "lead.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    detrend: Annotated[
+        bool, typer.Option("--detrend", help="Subtract a line in time.", rich_help_panel=PANEL)
+    ] = False
+    standardise: Annotated[
+        str | None,
+        typer.Option(
+            help="Divide by the deviation of each point, or whole.", rich_help_panel=PANEL
+        ),
+    ] = None
+    time_unit: Annotated[
+        str | None,
+        typer.Option(help="Unit that dates are counted in; guessed.", rich_help_panel=PANEL),
+    ] = None
+    area_weights: Annotated[
+        bool,
+        typer.Option(
+            "--area-weights", help="Multiply by the root of a cell's area.", rich_help_panel=PANEL
+        ),
+    ] = False
+    missing: Annotated[
+        list[float] | None,
+        typer.Option(help="Value that means nothing, such as -9999.", rich_help_panel=PANEL),
+    ] = None
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ spdelaw reconstruct heat.law sensors.nc --points 101 --out full.nc
 
 
 def command(
+    *,
     law: _options.LawArgument,
     file: _options.InFile,
     out: _options.OutFile,
@@ -35,15 +36,14 @@ def command(
     variable: _options.Variable = None,
     columns: _options.ColumnList = None,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Reconstruct fields under a law: mean and standard deviation at every time and point.
 
     Gaps are NaN. The standard deviation is that of the field itself, without the noise of
     an observation.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_target(out, force=force)
     n_points = None if points is None else positive("--points", points)
     learned = load_law(law)

@@ -24,11 +24,14 @@ EXAMPLES = """**Examples**
 
 spdelaw report heat.law --data heat.nc --out report.html
 
+spdelaw report sst.law --data sst.nc --skill skill.json --out report.html
+
 spdelaw report exact.law chaos.law --data unseen.nc --out engines.html
 """
 
 
 def command(
+    *,
     laws: Annotated[
         list[Path],
         typer.Argument(metavar="LAW...", help="Law of `spdelaw fit`; further ones to compare."),
@@ -38,6 +41,9 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Page to write, such as report.html.")],
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    skill: Annotated[
+        Path | None, typer.Option(help="JSON that `spdelaw skill --json` printed, to show too.")
+    ] = None,
     truth: TruthFile = None,
     no_truth: NoTruth = False,
     max_paths: Annotated[int, typer.Option(help="Paths to use at most.")] = 100,
@@ -45,18 +51,18 @@ def command(
     columns: _options.ColumnList = None,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Write one HTML page: what was learned, how sure, does it fit, with figures to move.
 
     The page opens offline in any browser, prints, and has a light and a dark look. With
     several laws the page is about the first and compares the others with it.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_page_target(out, force=force)
     positive("--max-paths", max_paths)
     report.require_report()
+    scores = None if skill is None else report.read_skill(skill)
     learned = _named(laws)
     first = next(iter(learned.values()))
     fields = read_for(first, data, variable, columns)
@@ -69,7 +75,7 @@ def command(
     with output.busy(f"writing {out}"):
         report.write_report(
             out, learned, fields, truth=known.equation, title=title, source=source,
-            max_paths=max_paths, seed=seed,
+            skill=scores, max_paths=max_paths, seed=seed,
         )  # fmt: skip
     size, seconds = file_size(out), time.perf_counter() - start
     output.facts(

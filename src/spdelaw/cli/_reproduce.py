@@ -29,6 +29,7 @@ REGIMES = ("all", "a", "b")
 
 
 def command(
+    *,
     regime: Annotated[str, typer.Option(help="Of the paper: a, b or all.")] = "all",
     profile: Annotated[
         str, typer.Option(help="quick (minutes, trainings cut short) or full (the paper's, days).")
@@ -40,15 +41,14 @@ def command(
     show: Annotated[
         bool, typer.Option("--list", help="Show what would run, and how long; run nothing.")
     ] = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Run the paper's comparison again: five baselines, the engines, the limits.
 
     Every run leaves a record; the page, the tables and the figures are made of records. Repeat the
     command to go on: what has a record does not run again, a training goes on from its checkpoint.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     one_of("--regime", regime, REGIMES)
     from spdelaw.paper import reproduce  # torch takes seconds to load
 

@@ -24,6 +24,7 @@ spdelaw sample heat.law --times 0,0.5,1,2 --points 51 --observation-noise --out 
 
 
 def command(
+    *,
     law: _options.LawArgument,
     out: _options.OutFile,
     paths: _options.Paths = 100,
@@ -36,11 +37,10 @@ def command(
     ] = False,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Draw new paths from a law, at the times and points of its data by default."""
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_target(out, force=force)
     positive("--paths", paths)
     clock = None if times is None else numbers("--times", times)

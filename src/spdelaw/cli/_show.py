@@ -23,11 +23,9 @@ spdelaw show heat.law --json
 """
 
 
-def command(
-    law: _options.LawArgument, json: _options.Json = False, quiet: _options.Quiet = False
-) -> None:
+def command(*, law: _options.LawArgument, output: Output) -> None:
     """Show a law: every parameter with its interval, how it was found, what to cite."""
-    output, learned = Output(json, quiet), load_law(law)
+    learned = load_law(law)
     title = f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}"
     show_dynamics(output, title, learned)
     initial = tuple(n for n in COLUMNS if n.startswith("initial"))

@@ -50,6 +50,7 @@ Name = Annotated[
 
 
 def command(
+    *,
     equation: Name,
     out: _options.OutFile,
     paths: _options.Paths = 1000,
@@ -74,15 +75,14 @@ def command(
     noise: Annotated[bool, typer.Option("--noise", help="Also write the driving noise.")] = False,
     seed: _options.Seed = 0,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Simulate paths of an equation of the catalogue and write them to a file.
 
     A .nc is made in memory; a .zarr is written batch by batch and may be larger than
     memory. The first k paths of a seed do not depend on how many follow.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
+    start = time.perf_counter()
     check_target(out, force=force)
     law = _equation(equation, positive("--modes", modes))
     linear = law.linear if isinstance(law, Semilinear) else law

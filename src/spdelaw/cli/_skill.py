@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from spdelaw.cli import _domain, _options, _prepare
+from spdelaw.cli import _options, _prepare
 from spdelaw.cli._config import Config, lines_named
-from spdelaw.cli._domain import NAMES, Asked, choose_domain
+from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._options import one_of, positive, word_or_count
 from spdelaw.cli._output import Output, file_size, human_size
-from spdelaw.cli._source import read_source
+from spdelaw.cli._source import Source, read_source
 from spdelaw.cli._target import check_figure_target, check_target
-from spdelaw.data import Columns, write
+from spdelaw.data import write
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.evaluation import ORIGINS, Skill, skill
 from spdelaw.infer import DRIFTS, INITIALS, NOISES, RESTS
@@ -38,6 +38,7 @@ PATTERNS = "eof"
 
 
 def command(
+    *,
     ctx: typer.Context,
     file: _options.InFile,
     out: Annotated[
@@ -55,51 +56,35 @@ def command(
     ] = 0.6,
     refits: Annotated[int, typer.Option(help="How often all is learned anew.")] = 4,
     most_origins: Annotated[int, typer.Option(help="Origins, spread evenly.")] = 100,
-    domain: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(NAMES)}, a .json, or eof for patterns of the data."),
-    ] = None,
-    bounds: _domain.Bounds = None,
-    boundary: _domain.Boundary = None,
-    sides: _domain.Sides = None,
-    radius: _domain.Radius = None,
-    centre: _domain.Centre = None,
+    asked: Asked,
     modes: Annotated[
         str, typer.Option(help="A number, several to choose from with commas, or auto.")
     ] = "auto",
-    drift: Annotated[str, typer.Option(help=f"One of {', '.join(DRIFTS)}.")] = DRIFTS[0],
-    noise: Annotated[str, typer.Option(help=f"One of {', '.join(NOISES)}.")] = NOISES[0],
-    initial: Annotated[str, typer.Option(help=f"One of {', '.join(INITIALS)}.")] = "auto",
+    drift: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(DRIFTS)}; diagonal and, for EOFs, dense are tried."),
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(NOISES)}; what goes with the drift.")
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(INITIALS)}; stationary for EOFs.")
+    ] = None,
     nuisance: Annotated[
-        str, typer.Option(help="Modes to model but not to report: a number, or auto.")
-    ] = "auto",
+        str | None,
+        typer.Option(help="Modes to model but not to report: a number, or auto; 0 for EOFs."),
+    ] = None,
     rest: Annotated[
         str, typer.Option(help=f"What the modes leave over: one of {', '.join(RESTS)}.")
     ] = "auto",
-    time_column: _options.TimeColumn = None,
-    value_column: _options.ValueColumn = None,
-    station_column: _options.StationColumn = None,
-    lon_column: _options.LonColumn = None,
-    lat_column: _options.LatColumn = None,
-    x_column: _options.XColumn = None,
-    y_column: _options.YColumn = None,
+    table: _options.Table,
     variable: _options.Variable = None,
-    along: _prepare.Along = None,
-    average: _prepare.Average = None,
-    select: _prepare.Select = None,
-    coarsen: _prepare.Coarsen = None,
-    anomalies: _prepare.Anomalies = None,
-    detrend: _prepare.Detrend = False,
-    standardise: _prepare.Standardise = None,
-    area_weights: _prepare.AreaWeights = False,
-    missing: _prepare.Missing = None,
-    time_unit: _prepare.TimeUnit = None,
+    wanted: _prepare.Wanted,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: _options.Seed = 0,
     config: Config = None,
     force: _options.Force = False,
-    json: _options.Json = False,
-    quiet: _options.Quiet = False,
+    output: Output,
 ) -> None:
     """Score forecasts of the past beside climatology, persistence, its decay and a LIM.
 
@@ -107,14 +92,8 @@ def command(
     learned anew, --refits times in all. RMSE, CRPS, log score and coverage come with intervals
     from a bootstrap over blocks of origins.
     """
-    start, output = time.perf_counter(), Output(json, quiet)
-    wanted = _prepare.Wanted(
-        along, average, select, coarsen, anomalies, detrend, standardise, time_unit, area_weights,
-        missing,
-    )  # fmt: skip
-    columns = Columns(
-        time_column, value_column, station_column, lon_column, lat_column, x_column, y_column
-    )
+    start = time.perf_counter()
+    columns = table.columns
     with lines_named(ctx):
         _check_targets(out, figure, force)
         settings: dict[str, Any] = {
@@ -123,18 +102,15 @@ def command(
             "first": int(first) if first >= 1 and float(first).is_integer() else first,
             "refits": positive("--refits", refits),
             "most_origins": positive("--most-origins", most_origins),
-            "drift": one_of("--drift", drift, DRIFTS), "noise": one_of("--noise", noise, NOISES),
-            "initial": one_of("--initial", initial, INITIALS),
-            "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
             "rest": one_of("--rest", rest, RESTS), "level": level, "seed": seed,
         }  # fmt: skip
+        words = (("drift", drift, DRIFTS), ("noise", noise, NOISES), ("initial", initial, INITIALS))
+        settings |= {name: one_of(f"--{name}", v, all_) for name, v, all_ in words if v is not None}
+        if nuisance is not None:
+            settings["nuisance"] = word_or_count("--nuisance", nuisance, "auto", 0)
         n_modes = _modes(modes)
-        named = None if domain == PATTERNS else domain
-        source = read_source(file, variable, wanted, named, columns)
-        place: Any = PATTERNS
-        if domain != PATTERNS:
-            asked = Asked(source.domain, bounds, sides, boundary, radius, centre)
-            place = choose_domain(asked, source.fields).domain
+        source = read_source(file, variable, wanted, _named(asked), columns)
+        place = _place(asked, source)
         with output.progress(f"forecasting {file}") as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)
             found = skill(
@@ -152,6 +128,17 @@ def command(
         file=None if out is None else str(out), figure=None if figure is None else str(figure),
         **found.to_dict(),
     )  # fmt: skip
+
+
+def _named(asked: Asked) -> str | None:
+    return None if asked.domain == PATTERNS else asked.domain
+
+
+def _place(asked: Asked, source: Source) -> Any:
+    """Patterns, the domain that was asked for, or None where the better one is to be found."""
+    if asked.domain == PATTERNS or (source.preparation is not None and not any(asked)):
+        return asked.domain
+    return choose_domain(asked._replace(domain=source.domain), source.fields).domain
 
 
 def _check_targets(out: Path | None, figure: Path | None, force: bool) -> None:

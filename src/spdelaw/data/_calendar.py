@@ -35,6 +35,8 @@ class Step(NamedTuple):
 
     def in_words(self, unit: str) -> str:
         """Such as ``1 month``."""
+        if self.months is None and unit == "days" and 0 < self.length < 1:
+            return Step(None, round(24 * self.length, 6)).in_words("hours")
         if self.months is None:
             word = unit.removesuffix("s") if self.length == 1 else unit
             return f"{self.length:g} {word}".strip()

@@ -103,11 +103,14 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN[0] < middle < KELVIN[1]
     )
+    dated = " since " in str(fields["time"].attrs.get("units", ""))
+    hindcast = not dated and fields.sizes["path"] > 1 and fields["time"].attrs.get("units")
+    word = "lead (or mean)" if hindcast else "mean (or month)" if dated else "mean"
     told = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
     return [
         f"the field has {told} and deviations of {std:.3g} from it in time: a law is about "
-        "deviations from zero, so take the mean off, with --anomalies mean (or month), in Python "
-        "prepare=sl.Preparation(anomalies='mean')"
+        f"deviations from zero, so take the mean off, with --anomalies {word}, in Python "
+        f"prepare=sl.Preparation(anomalies={word.split()[0]!r})"
     ]
 
 

@@ -22,6 +22,13 @@ SPARSE, MANY_CELLS = 200, 50_000_000
 #: Coordinates of a station that differ by less than this are one place.
 SAME_PLACE = 1e-6
 
+#: Columns that are named in an error; more of numbers look like a column per station.
+MANY_COLUMNS = 8
+WIDE = (
+    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
+    "var_name='station', value_name='value'), then add columns of positions"
+)
+
 
 class Columns(NamedTuple):
     """Names of the columns of a table, None where there is none."""
@@ -59,7 +66,8 @@ def from_table(
     """Fields from a table with one row per station and time.
 
     What has no row is missing (NaN). Stations may report at times of their own; the fields have all
-    times that any of them reported at. Rows may come in any order. Times with a zone become UTC.
+    times that any of them reported at. Rows may come in any order; one that says again what another
+    says counts once. Times with a zone become UTC.
 
     Args:
         table: pandas DataFrame, or a path to a file .csv, .csv.gz, .tsv or .parquet.
@@ -111,9 +119,11 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
     for role, name in columns.given.items():
         if name not in names:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
+            fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
+            wide = not near and len(frame.select_dtypes("number").columns) > MANY_COLUMNS
             raise DataError(
-                role, expected=f"one of the columns {', '.join(names)}", got=repr(name),
-                fix=f"did you mean {near[0]}?" if near else f"name the column of the {role}",
+                role, expected=f"one of the columns {_listed(names)}", got=repr(name),
+                fix=WIDE if wide else fix,
             )  # fmt: skip
     for role in ("time", "value"):
         if role not in columns.given:
@@ -128,6 +138,11 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
     return frame
 
 
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MANY_COLUMNS} more" if len(names) > MANY_COLUMNS else ""
+    return ", ".join(names[:MANY_COLUMNS]) + more
+
+
 def _unnamed(role: str) -> DataError:
     return DataError(
         role, expected=f"the name of the column of the {role}", got="none", fix=f'pass {role}="..."'
@@ -139,7 +154,7 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
     values = _numbers(frame[columns.value], str(columns.value))
-    _refuse_twice(frame, columns, when * len(names) + which)
+    _refuse_twice(frame, columns, when * len(names) + which, values)
     if len(times) * len(names) > max(MANY_CELLS, SPARSE * len(frame)):
         raise DataError(
             f"column '{columns.time}'", expected="times that stations share",
@@ -147,7 +162,8 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
             fix=f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')",
         )  # fmt: skip
     table = np.full((len(times), len(names)), np.nan)
-    table[when, which] = values
+    known = np.isfinite(values)
+    table[when[known], which[known]] = values[known]
     return _labelled(table, times, names, places, columns)
 
 
@@ -176,7 +192,8 @@ def _numbers(column: pd.Series, name: str) -> np.ndarray:
         raise DataError(
             f"column '{name}'", expected="numbers, and nothing where they are missing",
             got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
-            fix=f"frame[{name!r}] = pandas.to_numeric(frame[{name!r}], errors='coerce')",
+            fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
+            f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
         )  # fmt: skip
     return numbers.to_numpy(dtype=float)
 
@@ -225,9 +242,14 @@ def _refuse_neighbours(names: np.ndarray, places: np.ndarray) -> None:
         )  # fmt: skip
 
 
-def _refuse_twice(frame: pd.DataFrame, columns: Columns, cell: np.ndarray) -> None:
-    order = np.argsort(cell, kind="stable")
-    again = order[1:][cell[order][1:] == cell[order][:-1]]
+def _refuse_twice(
+    frame: pd.DataFrame, columns: Columns, cell: np.ndarray, values: np.ndarray
+) -> None:
+    """Refuse two different values at one place and time."""
+    order = np.lexsort([values, cell])
+    one, other = order[:-1], order[1:]
+    differ = np.abs(values[one] - values[other]) > 0  # not where either is missing
+    again = other[(cell[one] == cell[other]) & differ]
     if not again.size:
         return
     by = [columns.station] if columns.station else list(columns.places.values())
@@ -237,6 +259,6 @@ def _refuse_twice(frame: pd.DataFrame, columns: Columns, cell: np.ndarray) -> No
     raise DataError(
         "table",
         expected="one value per station and time",
-        got=f"{again.size} rows that repeat one, the first: {shown}",
+        got=f"{again.size} rows that contradict another, the first: {shown}",
         fix=f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)",
     )

@@ -10,6 +10,8 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from spdelaw.errors import FileError
 
+#: Rows that tell how numbers are written.
+ROWS = 100
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
 #: Words by which columns are known, for a suggestion.
 USUAL = {
@@ -62,7 +64,15 @@ def _parsed(source: Path, station: str | None) -> pd.DataFrame:
         return pd.read_parquet(source)
     separator = _separator(source)
     text = {station: str} if station is not None else {}
-    return pd.read_csv(source, sep=separator, dtype=text, skipinitialspace=True)
+    how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
+    frame = pd.read_csv(source, **how)
+    return pd.read_csv(source, decimal=",", **how) if _comma_is_point(frame) else frame
+
+
+def _comma_is_point(frame: pd.DataFrame) -> bool:
+    """Whether all text of some column is numbers with a decimal comma, such as 3,5."""
+    words = [c.dropna().head(ROWS) for _, c in frame.items() if pd.api.types.is_string_dtype(c)]
+    return any(len(w) and w.astype(str).str.fullmatch(r"-?\d*,\d+").all() for w in words)
 
 
 def _separator(source: Path) -> str:

@@ -120,7 +120,7 @@ def compare(
         >>> fields = sl.simulate(heat, 60, seed=0, observation_std=0.1)
         >>> few, right = (sl.fit(fields[:40], heat.domain, n, nuisance=0) for n in (1, 3))
         >>> sl.compare(few, right, data=fields[40:], names=("few", "right")).sentence
-        'Use right: its log score on new data is better than that of few (95 % interval).'
+        'Use right: its log score on these data is better than that of few (95 % interval).'
     """
     chosen = _checked(laws, tiers)
     labels = _names(names, len(chosen))

@@ -109,14 +109,15 @@ def _by_scores(
     if len(open_ones) == 1:
         others = _listed([names[i] for i in range(len(names)) if i != best])
         return best, (
-            f"Use {names[best]}: its {score} on new data is better than that of {others} ({told})."
+            f"Use {names[best]}: its {score} on these data is better than that of {others} "
+            f"({told})."
         )
     count = [float(law.info.get("n_parameters", np.inf)) for law in laws]
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
     others = _listed([names[i] for i in open_ones if i != simplest])
     return simplest, (
-        f"Use {names[simplest]}, the simplest that no score on new data rules out: it is not told "
-        f"apart from {others} ({told})."
+        f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
+        f"told apart from {others} ({told})."
     )
 
 

@@ -16,14 +16,15 @@ from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
-from spdelaw.evaluation._fill_source import guess_source
+from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
+from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
 from spdelaw.law import Law, by_paths, in_paths, to_user
 
 Array = np.ndarray
 
-RESTS = ("auto", "white", "memory", "local")
+RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
 #: Bytes of the first of lazy paths, by which the law that fills all of them is chosen.
@@ -71,7 +72,8 @@ def fill(
         basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
         drift: as in `spdelaw.fit`; None tries what is usual.
         rest: what the modes leave over: "white" or with "memory", as in `spdelaw.Model`, "local"
-            from close values in space and time; "auto" takes white or local, as predicts better.
+            from close values in space and time, "shared" from the other points of the same time by
+            their learned covariance; "auto" takes white, local or shared, as predicts better.
         smooth: give the law's mean and deviation of the field at observed values also, without the
             noise of observations; else observed values stay as they are, with deviation 0.
         everywhere: fill points that were never seen too; else these are NaN, as land is.
@@ -140,7 +142,7 @@ def fill_record(
     record = _held_out(fields, values, grid, seed, unseen)
     most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
     asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
-    rests = ("white", "local") if rest == "auto" else (rest,)
+    rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
     law, moments, trials = _chosen(trials, fields, values, grid, recipe)
     mean, std = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
@@ -161,8 +163,13 @@ def _in_blocks(
     places = domain.places(fields)
     own = places.flatten(np.asarray(fields.values))
     known = np.isfinite(own).any((0, 1))
-    left_over = law_moments(found.law, fields, own, places).rest[0, 0]
-    best, how = found.trials[0], (asked["smooth"], asked["everywhere"])
+    told_by = law_moments(found.law, fields, own, places)
+    left_over, best = told_by.rest[0, 0], found.trials[0]
+    how, settings = (asked["smooth"], asked["everywhere"]), best.settings
+    if settings.weight is not None:
+        points = grid_of(fields, domain).points
+        learned = shared_covariance(own - told_by.mean, points, settings.weight)
+        settings = settings._replace(covariance=learned)
 
     def filled(block: Any) -> xr.Dataset:
         fields = _fields(block, domain, prepare)
@@ -170,7 +177,7 @@ def _in_blocks(
         values = grid.places.flatten(np.asarray(fields.values))
         moments = law_moments(found.law, fields, values, grid.places)
         moments = moments._replace(rest=np.broadcast_to(left_over, values.shape))
-        moments = with_rest(moments, values, grid, best.settings.kernel)
+        moments = with_rest(moments, values, grid, settings)
         seen = known | np.isfinite(values).any((0, 1))
         mean, std = _shown(moments, best, values, *how, seen)
         return _labelled(mean, std, found.law, block, fields, grid.places)
@@ -256,7 +263,7 @@ def _chosen(
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_rest(moments, values, grid, best.settings.kernel), [best, *others]
+        return law, with_rest(moments, values, grid, best.settings), [best, *others]
     raise ConvergenceError(
         "fill", expected="a law that predicts held-out values",
         got=f"{len(trials)} candidates, none of which did; {notes[-1]}",

@@ -18,6 +18,7 @@ from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import AbstractDomain, Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation._complete_climate import completed
+from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.infer import fit
 from spdelaw.law import Law
 
@@ -132,7 +133,8 @@ def _without_gaps(values: xr.DataArray, rough: Law | None) -> xr.DataArray:
     """Fields with the law's mean in their gaps; points that were never seen stay missing."""
     if rough is None:
         return values
-    mean = rough.bare.reconstruct(values)["mean"].transpose(*values.dims).values
+    plain = without_labels(values, rough.domain.dims)
+    mean = rough.bare.with_info(labels={}).reconstruct(plain)["mean"].transpose(*values.dims).values
     seen = np.isfinite(values.values)
     filled = np.where(seen, values.values, np.nan_to_num(mean))
     return values.copy(data=np.where(seen.any((0, 1)), filled, np.nan))

@@ -16,11 +16,13 @@ from spdelaw.evaluation._fill_predict import (
     Grid,
     Settings,
     calibrated,
+    choose_weight,
     kernel_for,
     law_moments,
     with_rest,
 )
 from spdelaw.evaluation._local_rest import Kernel
+from spdelaw.evaluation._shared_rest import affordable
 from spdelaw.evaluation._trajectory import coverage, gaussian_crps
 from spdelaw.law import Law
 
@@ -32,6 +34,8 @@ LEVELS = (0.5, 0.8, 0.95)
 GAIN, PATIENCE = 0.003, 2
 #: How much longer a fit takes, by a power of its modes, and at least how many seconds.
 GROWTH = 2.0
+#: The rest that all points share, and how many of the best laws are tried with it.
+SHARED, BEST = "shared", 2
 
 
 class Trial(NamedTuple):
@@ -92,8 +96,14 @@ def choose(
     seconds: float | None,
     progress: Callable[[str], Any] | None = None,
 ) -> list[Trial]:
-    """All trials, the best one first; what there was no time for comes last."""
+    """All trials, the best one first; what there was no time for comes last.
+
+    A rest that all points share is learned for the best laws alone, and for the smallest one.
+    """
     start, found, rough = time.perf_counter(), list[Trial](), None
+    laws: dict[Candidate, Law] = {}
+    later = len(rests) > 1 and SHARED in rests
+    rests = tuple(rest for rest in rests if not (later and rest == SHARED))
     best_rough = np.inf
     for track in tracks:
         last: Trial | None = None
@@ -107,6 +117,8 @@ def choose(
                 progress(str(candidate))
             trials, law = _try(record, recipe, candidate, rests, rough, _known_kernel(found))
             found += trials
+            if law is not None:
+                laws[candidate] = law
             best = min(trials, key=_order)
             if law is not None and candidate.basis == "domain" and best.crps < best_rough:
                 rough, best_rough = law, best.crps
@@ -114,7 +126,27 @@ def choose(
             if misses == PATIENCE:
                 break
             last, least = best, min(least, _order(best))
+    if later and affordable(np.isfinite(record.values)):
+        found += _with_shared(record, laws, sorted(found, key=_order), start, seconds)
     return sorted(found, key=_order)
+
+
+def _with_shared(
+    record: Record, laws: dict[Candidate, Law], ranked: list[Trial], start: float,
+    seconds: float | None,
+) -> list[Trial]:  # fmt: skip
+    """Trials of the best laws and of the smallest one with a rest that all points share."""
+    ordered = list(dict.fromkeys(t.candidate for t in ranked if t.candidate in laws))
+    asked = ordered[:BEST] + sorted(ordered[BEST:], key=lambda c: c.n_modes)[:1]
+    out: list[Trial] = []
+    for candidate in asked:
+        begun = time.perf_counter()
+        if out and seconds is not None and begun - start > seconds:
+            break
+        weight = out[0].settings.weight if out else None
+        trial = _scored(laws[candidate], record, candidate, SHARED, None, weight)
+        out.append(trial._replace(seconds=time.perf_counter() - begun))
+    return out
 
 
 def _order(trial: Trial) -> float:
@@ -155,14 +187,22 @@ def _known_kernel(trials: list[Trial]) -> Kernel | None:
 
 
 def _scored(
-    law: Law, record: Record, candidate: Candidate, rest: str, start: Kernel | None
+    law: Law,
+    record: Record,
+    candidate: Candidate,
+    rest: str,
+    start: Kernel | None,
+    weight: float | None = None,
 ) -> Trial:
     moments = law_moments(law, record.fields, record.values, record.grid.places)
     settings = Settings()
     if rest == "local":
         kernel = kernel_for(moments, record.values, record.grid, record.truth, start)
         settings = settings._replace(kernel=kernel)
-        moments = with_rest(moments, record.values, record.grid, kernel)
+    elif rest == SHARED:
+        weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
+        settings = settings._replace(weight=weight)
+    moments = with_rest(moments, record.values, record.grid, settings)
     deviation = np.full(record.truth.shape, np.nan)
     for mine, others in _halves(record.truth):
         part = calibrated(moments, np.where(others, record.truth, np.nan), settings)

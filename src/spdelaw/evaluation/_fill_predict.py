@@ -18,12 +18,16 @@ import xarray as xr
 
 from spdelaw.domain import Places
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
+from spdelaw.evaluation._shared_rest import WEIGHTS, conditional, shared_covariance
+from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.law import Law
 
 Array = np.ndarray
 
 #: Values of one point that its own mean square counts as much as that of all points from.
 SHRINK = 10.0
+#: Least share of the rest's variance that other points can leave open.
+SMALLEST = 1e-6
 #: Held-out values below which the factors stay 1.
 FEW = 30
 
@@ -51,9 +55,14 @@ class Grid(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What held-out values say beside the law: the kernel of the rest, and a and c."""
+    """What held-out values say beside the law: kernel or weight of the rest, and a and c.
+
+    ``covariance`` is that of a shared rest where it was learned from other paths already.
+    """
 
     kernel: Kernel | None = None
+    weight: float | None = None
+    covariance: Array | None = None
     of_state: float = 1.0
     of_rest: float = 1.0
 
@@ -75,7 +84,7 @@ def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -
     plain = law.with_info(labels={})
     if law.rest is None:  # else the law knows its points one by one
         plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
-    found = plain.reconstruct(fields)
+    found = plain.reconstruct(without_labels(fields, law.domain.dims))
     mean, std = (
         places.flatten(found[name].transpose(*fields.dims).values) for name in ("mean", "std")
     )
@@ -90,8 +99,37 @@ def _left_over(rest: Array) -> Array:
     return (square + SHRINK * overall) / (count + SHRINK)
 
 
-def with_rest(moments: Moments, values: Array, grid: Grid, kernel: Kernel | None) -> Moments:
-    """The same with what neighbours say about the rest, where values are missing."""
+def with_rest(moments: Moments, values: Array, grid: Grid, settings: Settings) -> Moments:
+    """The same with what other values say about the rest, where values are missing."""
+    if settings.weight is not None:
+        known = settings.covariance
+        if known is None:
+            known = shared_covariance(values - moments.mean, grid.points, settings.weight)
+        return with_shared_rest(moments, values, known)
+    return _with_local_rest(moments, values, grid, settings.kernel)
+
+
+def with_shared_rest(moments: Moments, values: Array, covariance: Array) -> Moments:
+    """The same with what other points say at the same time."""
+    found = conditional(values - moments.mean, covariance)
+    gaps = np.isnan(values) & np.isfinite(moments.mean)
+    mean, left = moments.mean.copy(), moments.rest.copy()
+    mean[gaps] += found.mean[gaps]
+    left[gaps] = np.maximum(found.variance, SMALLEST * moments.rest)[gaps]
+    return moments._replace(mean=mean, rest=left)
+
+
+def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> float:
+    """The weight of the learned covariance that predicts held-out values best."""
+
+    def error(weight: float) -> float:
+        found = with_rest(moments, values, grid, Settings(weight=weight)).mean
+        return float(np.nanmean((found - truth) ** 2))
+
+    return min(WEIGHTS, key=error)
+
+
+def _with_local_rest(moments: Moments, values: Array, grid: Grid, kernel: Kernel | None) -> Moments:
     known, wanted = np.isfinite(values) & np.isfinite(moments.mean), np.isnan(values)
     wanted &= np.isfinite(moments.mean)
     if kernel is None or not wanted.any() or not known.any():

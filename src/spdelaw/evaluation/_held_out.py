@@ -1,8 +1,8 @@
 """Clouds to learn from: values held out where and when gaps could have been.
 
-The gaps of a record, moved along in time (around its end), lie over other values: clouds keep
-their shape and outages their length. A record without gaps gets drifting discs instead. What is
-held out is never seen by what is judged with it.
+The gaps of a record, moved along in time (around its end), lie over other values, more than once
+where they are few: clouds keep their shape and outages their length. A record without gaps gets
+drifting discs instead. What is held out is never seen by what is judged with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ Array = np.ndarray
 SHARE, OF_ROW = 0.15, 0.5
 #: Share of the observed values below which gaps that were moved held out too few.
 TOO_FEW = 0.03
+#: Most copies of the gaps that are laid over a record which has few.
+COPIES = 5
 #: Share of the values that are missing from which on the gaps themselves are the pattern.
 ENOUGH_GAPS = 0.01
 #: Parts of a record that are held out or kept as a whole, so that outages stay long.
@@ -39,7 +41,7 @@ def hold_out(seen: Array, points: Array, seed: int = 0, *, whole_points: bool = 
     gaps = missing.sum() >= ENOUGH_GAPS * max(seen[..., ever].size, 1)
     held = np.zeros_like(seen)
     if gaps:
-        held = _laid_over(_moved(missing, rng), seen, points, rng)
+        held = _laid_over(_copies(missing, seen, rng), seen, points, rng)
     if held.sum() < TOO_FEW * seen.sum():
         held = _laid_over(_discs(seen.shape, points, ever, rng), seen, points, rng)
     if whole_points and ever.sum() > 4:
@@ -53,6 +55,16 @@ def _laid_over(pattern: Array, seen: Array, points: Array, rng: np.random.Genera
     """Observed values under a pattern, not too many of any row or point."""
     held = _thinned(_at_most_half(seen & pattern, seen, points, rng), seen, rng)
     return held & ~_last_ones(seen, held)
+
+
+def _copies(missing: Array, seen: Array, rng: np.random.Generator) -> Array:
+    """Gaps of other times, more than once where gaps are few."""
+    pattern = _moved(missing, rng)
+    for _ in range(COPIES - 1):
+        if (pattern & seen).sum() >= 2 * TOO_FEW * seen.sum():
+            break
+        pattern |= _moved(missing, rng)
+    return pattern
 
 
 def _moved(missing: Array, rng: np.random.Generator) -> Array:

@@ -19,6 +19,7 @@ from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
+from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.infer import fit
 from spdelaw.law import Law, noise_at
 
@@ -27,6 +28,8 @@ Array = np.ndarray
 LAW, INVERSE = "law", "LIM"
 #: The word for patterns of the data, learned from each past.
 PATTERNS = "eof"
+#: Noise that goes with a drift where nobody says which.
+NOISES = {"parametric": "parametric", "dense": "dense"}
 
 
 class Plan(NamedTuple):
@@ -59,16 +62,61 @@ class Trial(NamedTuple):
     settings: dict[str, Any]
     rivals: tuple[str, ...] = tuple(SIMPLE)
 
+    def at(self, place: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
+        """The same with other modes: of a domain or of the data, coupled or not, and how many."""
+        words = dict(self.settings)
+        if drift is not None:
+            words = {"noise": NOISES.get(drift, "diagonal"), **words, "drift": drift}
+        return self._replace(domain=place, n_modes=n_modes, settings=words)
+
+    @property
+    def quick(self) -> Trial:
+        """The same with words that need no test: one long record that is in its stride."""
+        words = {"initial": "stationary", "nuisance": 0, **self.settings}
+        if self.prepare is not None and self.prepare.anomalies:
+            words = {"mean": "zero", **words}
+        return self._replace(settings=words)
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the drift has."""
+        n = int(self.n_modes)
+        return n * n if self.settings.get("drift") == "dense" else n
+
+    def __str__(self) -> str:
+        """In words."""
+        kind = "EOF" if self.domain == PATTERNS else "mode"
+        plural = "" if self.n_modes == 1 else "s"
+        return f"{self.n_modes} {kind}{plural}, drift {self.settings.get('drift', 'diagonal')}"
+
     def learn(self, past: xr.DataArray) -> Law:
         """The law of some past."""
-        domain = self.domain
-        if isinstance(domain, str):
-            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
-            fields = past if how is None else how.apply(past, self.dims)
-            domain = Empirical(fields, int(self.n_modes), dims=self.dims)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
-            return fit(past, domain, self.n_modes, prepare=self.prepare, **self.settings)
+            if isinstance(self.domain, AbstractDomain):
+                return fit(past, self.domain, self.n_modes, prepare=self.prepare, **self.settings)
+            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
+            fields = past if how is None else how.apply(past, self.dims)
+            law = self._on_patterns(fields)
+        return law if how is None else dataclasses.replace(law, preparation=how)
+
+    def _on_patterns(self, fields: xr.DataArray) -> Law:
+        """The law of patterns of the fields themselves.
+
+        A dense drift is learned without noise inside the patterns, from fields whose gaps the law
+        of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
+        minutes, and forecasts no better.
+        """
+        n, words = int(self.n_modes), self.settings
+        domain = Empirical(fields, n, dims=self.dims)
+        if words.get("drift") != "dense" or "observation_noise" in words:
+            return fit(fields, domain, n, **words)
+        flat = without_labels(domain.flatten(fields), self.dims)
+        if np.isnan(flat.values).any():
+            alone = fit(flat, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
+            guess = alone.reconstruct(flat)["mean"].transpose(*flat.dims).values
+            flat = flat.copy(data=np.where(np.isnan(flat.values), guess, flat.values))
+        return fit(flat, domain, n, **words, observation_noise="none")
 
 
 class Issued(NamedTuple):
@@ -106,7 +154,7 @@ def hindcast(
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
-            seen = law.domain.flatten(_prepared(law, fields))
+            seen = without_labels(law.domain.flatten(_prepared(law, fields)), trial.dims)
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
@@ -135,7 +183,7 @@ def _issue(
     rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < seen.sizes["time"]]
     later = seen.isel(time=rows)
     values = history.values
-    plain = dataclasses.replace(law.with_info(labels=None), preparation=None)
+    plain = dataclasses.replace(law.with_info(labels={}), preparation=None)
     outlooks = {LAW: _of_law(plain, history, later["time"].values)}
     outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:

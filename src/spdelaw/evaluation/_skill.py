@@ -12,6 +12,7 @@ from spdelaw.checks import one_of, probability, whole
 from spdelaw.data import Preparation, as_fields
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._hindcast import (
     INVERSE,
     PATTERNS,
@@ -24,8 +25,8 @@ from spdelaw.evaluation._hindcast import (
     where_seen,
 )
 from spdelaw.evaluation._rivals import SIMPLE
+from spdelaw.evaluation._skill_choice import candidates, choose
 from spdelaw.evaluation._skill_fields import forecasts_dataset
-from spdelaw.evaluation._skill_modes import candidates, choose_modes
 from spdelaw.evaluation._skill_result import Skill
 from spdelaw.evaluation._skill_scores import origin_sums, score_table
 
@@ -37,7 +38,7 @@ KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 def skill(
     data: Any,
-    domain: AbstractDomain | str,
+    domain: AbstractDomain | str | None = None,
     n_modes: int | str | list[int] = "auto",
     *,
     prepare: Preparation | None = None,
@@ -63,9 +64,11 @@ def skill(
 
     Args:
         data: fields, or raw data with ``prepare``.
-        domain: as in `spdelaw.fit`, or "eof" for the empirical orthogonal functions of each past.
-        n_modes: a number, several to choose from, or "auto"; chosen by forecasts of the end of the
-            first past, before any origin.
+        domain: as in `spdelaw.fit`, "eof" for the empirical orthogonal functions of each past, or
+            None for the one of these two that forecasts better, the domain guessed.
+        n_modes: a number, several to choose from, or "auto". Number, modes and, for EOFs, diagonal
+            or dense ``drift`` are chosen by forecasts of the end of the first past, before any
+            origin; what is given is not chosen.
         prepare: learned anew from the past at every fit.
         leads: steps ahead.
         origins: "expanding" learns from all times before, "rolling" from as many as at first.
@@ -76,7 +79,7 @@ def skill(
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
-        progress: True, or a function of (origins done, origins in all).
+        progress: True, or a function of (done, in all): candidates, then origins.
         settings: further words of `spdelaw.fit`, such as ``drift="dense"``.
 
     Returns:
@@ -96,15 +99,20 @@ def skill(
     level = probability("level", level)
     n_fits, most = whole("refits", refits, 1), whole("most_origins", most_origins, 1)
     whole("replicates", replicates, 1)
-    fields, dims = _fields(data, domain, prepare)
+    tell = _reporter(progress)
+    places, prepare = _places(data, domain, prepare)
+    fields, dims = _fields(data, places[0], prepare)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
     known, seen = where_seen(fields, dims, start)
     how = None if prepare is None else affine_part(prepare)
-    trial = Trial(domain, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
+    base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
     past = known.isel(time=slice(start))
-    n, tried = choose_modes(past, trial, candidates(n_modes, past), ahead)
-    issued = list(hindcast(known, trial._replace(n_modes=n), plan, _reporter(progress)))
+    laws = candidates(base, n_modes, places, past)
+    before, n_origins = len(laws) if len(laws) > 1 else 0, len(plan.origins)
+    chosen, tried = choose(past, laws, ahead, lambda i: tell(i, before + n_origins))
+    told = hindcast(known, chosen, plan, lambda i, _: tell(before + i, before + n_origins))
+    issued = list(told)
     sums, counts = (np.stack(part) for part in zip(*map(origin_sums, issued), strict=True))
     _check_scored(counts, ahead)
     stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
@@ -113,7 +121,7 @@ def skill(
     )
     forecasts = forecasts_dataset(issued, fields, seen, dims, ahead)
     about = _about(fields, plan, origins, issued[-1])
-    return Skill(table, forecasts, n, tried, about)
+    return Skill(table, forecasts, int(chosen.n_modes), tried, about)
 
 
 def _check_leads(leads: Any) -> tuple[int, ...]:
@@ -121,6 +129,16 @@ def _check_leads(leads: Any) -> tuple[int, ...]:
     if not given:
         raise InputError("leads", expected="steps ahead", got="none", fix="pass leads=(1, 3, 6)")
     return tuple(sorted({whole("leads", k, 1) for k in given}))
+
+
+def _places(
+    data: Any, domain: Any, prepare: Preparation | None
+) -> tuple[list[AbstractDomain | str], Preparation | None]:
+    """Where modes may come from, with the names that were guessed where nobody said it."""
+    if domain is not None:
+        return [domain], prepare
+    guessed, how = guess_source(data, prepare)
+    return [guessed, PATTERNS], how
 
 
 def _fields(
@@ -131,6 +149,12 @@ def _fields(
         raise InputError(
             "prepare", expected="a Preparation", got=type(prepare).__name__,
             fix="pass prepare=sl.Preparation(anomalies='month')",
+        )  # fmt: skip
+    if prepare is not None and prepare.anomalies == "lead":
+        raise InputError(
+            "prepare", expected="a climatology that later times share", got="anomalies='lead'",
+            fix="forecasts from many starts are judged by starts: fit some of them, and pass the "
+            "others to spdelaw evaluate, in Python sl.evaluate(law, others)",
         )  # fmt: skip
     unit = None if prepare is None else prepare.time_unit
     reduced = data if prepare is None else prepare.reduce(data)
@@ -165,13 +189,13 @@ def _plan(n: int, start: int, leads: tuple[int, ...], refits: int, most: int, or
     return Plan(tuple(rows.tolist()), tuple(fits.tolist()), leads, window)
 
 
-def _reporter(progress: Any) -> Callable[[int, int], None] | None:
+def _reporter(progress: Any) -> Callable[[int, int], Any]:
     if progress is None or progress is False:
-        return None
+        return lambda done, total: None
     if progress is True:
         import sys
 
-        return lambda done, total: print(f"origin {done} of {total}", file=sys.stderr)
+        return lambda done, total: print(f"{done} of {total}", file=sys.stderr)
     if callable(progress):
         return progress
     raise InputError(

@@ -15,6 +15,9 @@ from spdelaw.evaluation._skill_scores import LEVELS, SCORES
 #: Scores that the text shows lead by lead.
 SHOWN = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score"}
 
+#: Laws that were tried which the text names, best first.
+FEW = 5
+
 #: Part of a rival's mean square error below which a difference is none.
 CLEAR = 0.01
 
@@ -29,15 +32,15 @@ class Skill:
         forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of new
             values and ``observed``, in the units of the data.
         n_modes: of the law.
-        tried: for each number of modes that was tried, the CRPS of its forecasts of the end of
-            the first past, relative to the climatology's; empty where the number was given.
+        tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
+            first past, relative to the climatology's; empty where nothing was to be chosen.
         about: origins, fits, domain, rest and units, as plain data.
     """
 
     table: xr.Dataset
     forecasts: xr.Dataset
     n_modes: int
-    tried: dict[int, float]
+    tried: dict[str, float]
     about: dict[str, Any]
 
     def score(self, name: str = "rmse") -> xr.DataArray:
@@ -65,9 +68,11 @@ class Skill:
             "leads": table.lead.values.tolist(),
             "level": table.attrs["level"],
             "n_modes": self.n_modes,
-            "tried": {str(n): value for n, value in self.tried.items()},
+            "tried": dict(self.tried),
             "scores": scores,
             "skill_against": gains,
+            "facts": self.facts,
+            "verdict": self.verdict,
         }
 
     @property
@@ -90,12 +95,14 @@ class Skill:
         lines = [
             f"{a['n_origins']} origins ({a['origins']}), learned anew {a['n_fits']} times; "
             f"at least {int(t.n_values.min())} values per lead",
-            f"law of {self.n_modes} modes on {a['domain']}, drift {a['drift']}, rest {a['rest']}; "
-            f"LIM of {a['patterns']} EOFs",
+            f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
+            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
         ]
         if self.tried:
-            best = ", ".join(f"{n}: {value:.3f}" for n, value in self.tried.items())
-            lines.append(f"modes chosen by held-out CRPS relative to climatology ({best})")
+            best = sorted(self.tried.items(), key=lambda item: item[1])
+            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:FEW])
+            more = f"; {len(best) - FEW} more" if len(best) > FEW else ""
+            lines.append(f"chosen by held-out CRPS relative to climatology ({words}{more})")
         return lines
 
     def rows(self, score: str) -> tuple[list[str], list[list[str]]]:

@@ -18,7 +18,7 @@ from spdelaw.report._skill import plot_skill
 from spdelaw.report._spectrum import plot_energy_spectrum
 from spdelaw.report._style import require_figures, save_figure
 from spdelaw.report._variance import plot_variance
-from spdelaw.report.html import require_report, write_report
+from spdelaw.report.html import read_skill, require_report, write_report
 
 __all__ = [
     "LawPlots",
@@ -36,6 +36,7 @@ __all__ = [
     "plot_skill",
     "plot_spectrum",
     "plot_variance",
+    "read_skill",
     "require_figures",
     "require_report",
     "save_figure",

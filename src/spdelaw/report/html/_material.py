@@ -47,6 +47,7 @@ class Material:
         cards: score of each law on the fields.
         truth: equation behind simulated fields.
         source: where laws and data come from, in the reader's words.
+        skill: of forecasts of the past, as plain data; None where none was given.
     """
 
     laws: dict[str, Law]
@@ -61,6 +62,7 @@ class Material:
     truth: SpectralSPDE | None
     source: dict[str, str]
     seed: int
+    skill: dict[str, Any] | None = None
 
     @property
     def law(self) -> Law:

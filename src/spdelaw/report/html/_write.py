@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from spdelaw.data.atomic import replace_file
 from spdelaw.domain import Fields
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import FileError, InputError, MissingExtraError
+from spdelaw.evaluation import Skill
 from spdelaw.law import Law
 from spdelaw.report.html import (
     _calibration,
     _engines,
     _fan,
     _field_view,
+    _forecast_skill,
     _moments_view,
     _provenance,
     _reaction,
@@ -35,6 +38,7 @@ SECTIONS = (
     _field_view,
     _samples,
     _fan,
+    _forecast_skill,
     _moments_view,
     _calibration,
     _engines,
@@ -58,14 +62,15 @@ def write_report(
     truth: SpectralSPDE | None = None,
     title: str | None = None,
     source: Mapping[str, str] | None = None,
+    skill: Skill | Mapping[str, Any] | None = None,
     max_paths: int = 100,
     seed: int = 0,
 ) -> Path:
     """Write one HTML file that shows laws and how they describe data; it opens offline.
 
     A summary in plain words, spectra with intervals, shapes of the modes, fields with a time
-    slider, sample paths, a forecast, moments, innovations and calibration, laws side by side, and
-    provenance.
+    slider, sample paths, a forecast, skill of forecasts where it is given, moments, innovations and
+    calibration, laws side by side, and provenance.
 
     Args:
         path: file to write, ending in .html.
@@ -75,6 +80,8 @@ def write_report(
         title: heading of the page.
         source: where things come from, in words: keys "data" and "law NAME"; "same" is "yes"
             where the first law was learned from these data and "no" where not.
+        skill: what `spdelaw.skill` returned for such a law, or its ``to_dict()``: a section shows
+            it beside its rivals.
         max_paths: paths to use at most.
         seed: of draws and of values held out.
 
@@ -101,6 +108,7 @@ def write_report(
             "max_paths", expected="a positive integer", got=repr(max_paths), fix="max_paths=100"
         )
     require_report()
+    scores = _forecast_skill.document_of(skill)
     for law in laws.values() if isinstance(laws, Mapping) else [laws]:
         if isinstance(getattr(law, "domain", None), Fields):
             raise InputError(
@@ -109,6 +117,7 @@ def write_report(
                 fix="judge it with sl.evaluate(law, data) or spdelaw evaluate",
             )  # fmt: skip
     material = gather(laws, data, truth, source, max_paths, seed)
+    material = dataclasses.replace(material, skill=scores)
     found = [module.section(material) for module in SECTIONS]
     sections = [section for section in found if section is not None]
     page = render(title or _title(material.source), answers(material), sections)

@@ -81,6 +81,22 @@
     return figure.height - lost;
   };
 
+  // Two panels side by side stand one above the other in a narrow window, each with its title.
+  const NARROW = 560;
+  const stacked = (layout, width) => {
+    const beside = (layout.xaxis2?.domain ?? [0])[0] > 0.4;
+    if (width >= NARROW || !beside) return 1;
+    const [upper, lower] = [[0.58, 1], [0, 0.42]];
+    layout.xaxis = { ...layout.xaxis, domain: [0, 1] };
+    layout.xaxis2 = { ...layout.xaxis2, domain: [0, 1] };
+    layout.yaxis = { ...layout.yaxis, domain: upper };
+    layout.yaxis2 = { ...layout.yaxis2, domain: lower };
+    layout.annotations = (layout.annotations ?? []).map((note) => note.xref !== "paper" ? note
+      : { ...note, font: { ...note.font, size: 11 }, x: 0, y: note.x > 0.4 ? lower[1] : upper[1] });
+    if (layout.legend?.y < 0) layout.legend = { ...layout.legend, y: layout.legend.y / 2 };
+    return 1.8;
+  };
+
   const draw = (view) => {
     const palette = PALETTES[root.dataset.theme];
     const { figure, element, choice, arrays } = view;
@@ -100,11 +116,13 @@
       trace[outer] = inner === undefined ? value : { ...trace[outer], [inner]: value };
     }
     const layout = coloured(figure.layout, palette);
-    layout.height = squeeze(figure, layout, data, element.clientWidth);
+    const width = element.clientWidth;
+    layout.height = squeeze(figure, layout, data, width) * stacked(layout, width);
     element.style.height = `${layout.height}px`;
     layout.shapes = [...(layout.shapes ?? []), ...cursors(view, palette)];
     // The buttons are named one by one: none of them may reach for a server.
     const settings = { responsive: true, displaylogo: false, plotlyServerURL: "",
+      displayModeBar: width >= NARROW ? "hover" : false,
       modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
       toImageButtonOptions: { format: "svg", filename: figure.name } };
     return Plotly.react(element, coloured(data, palette), layout, settings);
@@ -165,7 +183,7 @@
   let resized = null;
   window.addEventListener("resize", () => {
     clearTimeout(resized);
-    resized = setTimeout(() => views.filter((view) => view.figure.maps.length).forEach(draw), 150);
+    resized = setTimeout(() => views.forEach(draw), 150);
   });
 
   // Paper is white whatever the screen is.
