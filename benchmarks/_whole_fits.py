@@ -104,8 +104,7 @@ def large_row() -> dict[str, Any]:
 
 #: Processes whose start is timed, by what they stand beside.
 START = {
-    "import": ("import spdelaw with sl.fit, beyond import xarray", "import xarray",
-               "import spdelaw as sl; sl.fit", 0.15),
+    "import": ("import spdelaw, beyond import xarray", "import xarray", "import spdelaw", 0.15),
     "help": ("spdelaw --help", "", "import sys; sys.argv=['spdelaw', '--help']; "
              "from spdelaw.cli import main; main()", 0.5),
 }  # fmt: skip
@@ -115,7 +114,7 @@ def start_row(name: str) -> dict[str, Any]:
     """Seconds of processor time until a new process has done something, less the yardstick."""
     case, base, task, limit = START[name]
     runs = sorted(_cpu_of(task) - _cpu_of(base) for _ in range(5))
-    return seconds_row(name, case, runs[2], limit)
+    return seconds_row(name, case, max(runs[2], 0.0), limit)
 
 
 def _cpu_of(code: str) -> float:
