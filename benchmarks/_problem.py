@@ -47,6 +47,6 @@ def parameters(n_modes: int) -> StateSpace:
         1.0 / (1.0 + n),
         np.full(n_modes, 0.2),
         np.full(n_modes, 0.1),
-        np.asarray(1.1 * NOISE_STD**2),
+        1.1 * NOISE_STD**2,
         "gaussian",
     )

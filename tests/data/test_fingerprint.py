@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.builders import POINTS, TIMES, fields, values, with_path_times
 
-from spdelaw.data import _sweep, as_fields, fingerprint
+from spdelaw.data import _sweep, as_fields, checksum, fingerprint
 from spdelaw.data._sweep import Moments, Values, sweep
 
 
@@ -109,3 +109,24 @@ def moved(name):
 )
 def test_any_change_of_content_shows(change):
     assert fingerprint(change(fields())) != fingerprint(fields())
+
+
+def test_checksum_sees_every_value_its_place_and_the_coordinates():
+    rng, times, points = np.random.default_rng(0), np.arange(90.0), np.arange(200.0)
+    values = rng.normal(size=(2, 90, 200))  # two runs of values, and some that are left over
+    known = checksum(as_fields(values, times=times, points=points))
+    assert known == checksum(as_fields(values.copy(), times=times, points=points).rename("u"))
+    for change in ("value", "swap", "gap"):
+        other = values.copy()
+        if change == "value":
+            other[1, 3, 5] = np.nextafter(other[1, 3, 5], 1.0)
+        elif change == "swap":
+            other[0, 3, 5], other[0, 4, 7] = values[0, 4, 7], values[0, 3, 5]
+        else:
+            other[1, 80, 0] = np.nan
+        assert checksum(as_fields(other, times=times, points=points)) != known, change
+    assert checksum(as_fields(values, times=times, points=points + 1.0)) != known
+    gappy = values.copy()
+    gappy[0, 0, 0], values[0, 0, 0] = np.nan, -np.float64("nan")
+    one, two = (as_fields(v, times=times, points=points) for v in (gappy, values))
+    assert checksum(one) == checksum(two)

@@ -255,3 +255,14 @@ def test_threads_change_nothing():
     one = sl.fit(fields, INTERVAL, 3)
     two = sl.fit(fields, INTERVAL, 3, threads=2)
     np.testing.assert_array_equal(one.parameters.eigenvalue, two.parameters.eigenvalue)
+
+
+def test_noise_of_a_single_path_is_not_denied():
+    """The first row, whose mean is its own, says nothing about noise and must not decide."""
+    domain, times = sl.Interval(0, np.pi), np.linspace(0.0, 10.0, 200)
+    points = domain.grid(33)
+    fields = sl.simulate(sl.catalogue.heat(4), 1, times, points, seed=0, observation_std=0.02)
+    law = sl.fit(fields, domain, 4, mean="zero")
+    # 200 times 31 values tell a deviation to one in 100.
+    found = law.parameters["observation_std"].sel(statistic="estimate")
+    assert float(found) == pytest.approx(0.02, rel=0.05)

@@ -37,6 +37,9 @@ def test_jacobian_by_differences(name):
         step = 1e-6 * np.eye(len(phi))[k]
         expected = (c.values(phi + step) - c.values(phi - step)) / 2e-6
         np.testing.assert_allclose(jacobian[..., k], expected, atol=1e-8)
+    by = np.random.default_rng(1).normal(size=jacobian.shape[:-1])
+    expected = np.tensordot(by, jacobian, by.ndim)
+    np.testing.assert_allclose(c.pull_back(phi, by), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", every)

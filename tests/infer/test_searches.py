@@ -6,10 +6,12 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from tests.infer.recovery import INTERVAL, small
 
 import spdelaw as sl
 from spdelaw.equation import Linear, operators
-from spdelaw.errors import ConvergenceError
+from spdelaw.errors import ConvergenceError, InputError
+from spdelaw.infer import _watch
 from spdelaw.infer._covariance_coordinates import Covariance
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._drift_coordinates import Stable
@@ -113,6 +115,23 @@ def test_starts_are_stable_and_positive():
     near = noise.values(noise.start(singular))
     assert (np.linalg.eigvalsh(near) > 0).all()
     np.testing.assert_allclose(near, singular, atol=1e-7)
+
+
+def test_a_long_search_tells_how_far_it_is(monkeypatch, capsys):
+    fields, told = small(4, noise=0.05), []
+    monkeypatch.setattr(_watch, "PATIENCE", 0.0)
+    monkeypatch.setattr(_watch, "EVERY", 0.0)
+    law = sl.fit(fields, INTERVAL, 3, mean="zero", progress=told.append)
+    counts = [state.evaluations for state in told]
+    assert counts == list(range(1, len(told) + 1))
+    assert len(told) >= law.info["convergence"]["evaluations"]
+    assert max(state.log_likelihood for state in told) >= told[-1].log_likelihood
+    sl.fit(fields, INTERVAL, 3, mean="zero", progress=True)
+    assert "evaluations  log-likelihood" in capsys.readouterr().err
+    sl.fit(fields, INTERVAL, 3, mean="zero")
+    assert capsys.readouterr().err == ""
+    with pytest.raises(InputError, match="progress"):
+        sl.fit(fields, INTERVAL, 3, progress="loud")
 
 
 def _ou(lam, q, paths, times, dt, start, seed):

@@ -238,8 +238,9 @@ def command(
             show_plan(output, file, source, chosen, n_modes)
             return
         settings |= source.ready(chosen.domain.dims) | {"domain": chosen.domain, "n_modes": n_modes}
-        with output.busy(f"fitting {file}"), said_once(output), machines(dask) as client:
-            law = fit(**settings, executor=client)
+        work = output.busy(f"fitting {file}")
+        with work as tell, said_once(output), machines(dask) as client:
+            law = fit(**settings, executor=client, progress=tell)
     law = with_source(law, file, None if dask else source.fields, columns)
     if std is not None:
         law = law.with_info(data={**law.info["data"], "observation_std": std})

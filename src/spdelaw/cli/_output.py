@@ -81,15 +81,15 @@ class Output(NamedTuple):
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
     @contextlib.contextmanager
-    def busy(self, what: str) -> Iterator[None]:
-        """A spinner on stderr for work without steps; none where nobody reads along."""
+    def busy(self, what: str) -> Iterator[Callable[[Any], None] | None]:
+        """A spinner on stderr that can be told how far the work is; None where nobody reads."""
         if not self.talks or not sys.stderr.isatty():
-            yield
+            yield None
             return
         from rich.console import Console
 
-        with Console(file=sys.stderr).status(what):
-            yield
+        with Console(file=sys.stderr).status(what) as status:
+            yield lambda state: status.update(f"{what}: {state}")
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from spdelaw.data._clock import from_dates, on_clock, to_dates
 from spdelaw.data._contract import as_fields, canonical, check_values, unchecked_fields
 from spdelaw.data._describe import describe
 from spdelaw.data._files import has_fields, read, read_dataset, read_raw, write
-from spdelaw.data._fingerprint import fingerprint
+from spdelaw.data._fingerprint import checksum, fingerprint
 from spdelaw.data._guess import guess_layout, guess_variable, scattered_places
 from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side, guess_unit
 from spdelaw.data._labels import labels_of, restore_names
@@ -39,6 +39,7 @@ __all__ = [
     "check_plausible",
     "check_replaceable",
     "check_values",
+    "checksum",
     "describe",
     "fingerprint",
     "from_dates",

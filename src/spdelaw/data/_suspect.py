@@ -22,8 +22,10 @@ FAR_FROM_ZERO = 3.0
 KELVIN = (150.0, 400.0)
 #: Share of the variance in time from which a cycle is named, and the length of a year in days.
 CYCLE, YEAR = 0.3, 365.2425
-#: Points that are looked at for means and cycles.
-SOME_POINTS = 500
+#: Points, and values in all, that are looked at for means and cycles.
+SOME_POINTS, SOME_VALUES = 500, 500_000
+#: Values a block of a pass: small enough for the processor's cache.
+BLOCK = 2**15
 
 
 def check_plausible(fields: xr.DataArray) -> None:
@@ -39,12 +41,14 @@ def check_plausible(fields: xr.DataArray) -> None:
 
 def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:
     """Fills among the values, with how many there are."""
+    if values.size and not any(map(_like_a_fill, ends(values))):
+        return []
     known = values[np.isfinite(values)]
     if known.size < 2:
         return []
     found = []
     for end in (known.min(), known.max()):
-        near = [f for f in FILLS if np.isclose(end, f, rtol=1e-6, atol=0.0)]
+        near = _like_a_fill(end)
         rest = known[~np.isclose(known, end, rtol=1e-6, atol=0.0)]
         if not near or not rest.size:
             continue
@@ -52,6 +56,23 @@ def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:
         if gap > FAR * max(np.ptp(rest), np.abs(rest).max() * 1e-3):
             found.append((float(near[0]), int(known.size - rest.size)))
     return found
+
+
+def _like_a_fill(end: float) -> list[float]:
+    return [f for f in FILLS if abs(end - f) <= 1e-6 * abs(f)]
+
+
+def ends(values: np.ndarray) -> tuple[float, float]:
+    """Least and largest finite value, block by block so that each is read once from memory."""
+    flat, low, high = values.reshape(-1), np.inf, -np.inf
+    for start in range(0, len(flat), BLOCK):
+        block = flat[start : start + BLOCK]
+        one, two = float(block.min()), float(block.max())
+        if not (np.isfinite(one) and np.isfinite(two)):
+            known = block[np.isfinite(block)]
+            one, two = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+        low, high = min(low, one), max(high, two)
+    return low, high
 
 
 def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) -> list[str]:
@@ -69,7 +90,7 @@ def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) 
 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
     """A mean over time that is large beside the deviations from it, root mean squares of points."""
-    values = _by_point(fields)
+    values = _by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
     seen = ~np.isnan(values)
     n = np.maximum(seen.sum(0), 1)
     mean = np.where(seen, values, 0.0).sum(0) / n
@@ -93,12 +114,15 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     ]
 
 
-def _by_point(fields: xr.DataArray) -> np.ndarray:
-    """Values (paths and times, points), of not more than some points."""
+def _by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndarray:
+    """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
-    seen = np.flatnonzero(~np.isnan(values).all(0))
-    return values[:, seen[:: max(1, len(seen) // SOME_POINTS)]]
+    first = values[: max(1, SOME_VALUES // max(values.shape[1], 1))]
+    unknown = np.flatnonzero(np.isnan(first).all(0))
+    unknown = unknown[np.isnan(values[:, unknown]).all(0)]
+    seen = np.delete(np.arange(values.shape[1]), unknown)
+    return values[rows][:, seen[:: max(1, len(seen) // SOME_POINTS)]]
 
 
 def _cycles(fields: xr.DataArray) -> list[str]:

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import fingerprint
+from spdelaw.data import checksum
 from spdelaw.equation import Linear, operators
 from spdelaw.evaluation import _departures as departures
 from spdelaw.evaluation._allowance import Uncertainty, uncertainty
@@ -231,7 +231,7 @@ class Suite:
 def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
     """The suite of a bare law on its fields; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
-    seen = bool(named) and named == fingerprint(fields)
+    seen = bool(named) and named == checksum(fields)
     errors = one_step_errors(law, fields)
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):

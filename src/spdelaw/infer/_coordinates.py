@@ -34,6 +34,10 @@ class AbstractCoordinates(abc.ABC):
     def jacobian(self, phi: Array) -> Array:
         """``d operator / d phi``, (N, p) or (N, N, p)."""
 
+    def pull_back(self, phi: Array, by: Array) -> Array:
+        """Gradient by ``phi`` from the gradient ``by`` the operator; (p,)."""
+        return np.tensordot(by, self.jacobian(phi), by.ndim)
+
     @abc.abstractmethod
     def start(self, operator: Array) -> Array:
         """Coordinates near an operator of either shape."""
@@ -197,6 +201,15 @@ class WithNuisance(AbstractCoordinates):
         columns = [operators.block_diagonal(x, neither) for x in np.moveaxis(one, -1, 0)]
         columns += [operators.block_diagonal(none, x) for x in np.moveaxis(two, -1, 0)]
         return np.stack(columns, axis=-1)
+
+    def pull_back(self, phi: Array, by: Array) -> Array:
+        """Each from its own block."""
+        k = self.n_reported
+        blocks = operators.leading(by, k), by[k:] if by.ndim == 1 else by[k:, k:]
+        parts = zip((self.reported, self.nuisance), self._split(phi), blocks, strict=True)
+        return np.concatenate(
+            [part.pull_back(x, operators.like(part.values(x), g)) for part, x, g in parts]
+        )
 
     def start(self, operator: Array) -> Array:
         """Starts of both."""

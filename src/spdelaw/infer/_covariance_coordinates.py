@@ -71,6 +71,13 @@ class Covariance(AbstractCoordinates):
         half = np.einsum("ikp,jk->ijp", self.by_factor(phi), self.factor(phi))
         return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
 
+    def pull_back(self, phi: Array, by: Array) -> Array:
+        """``(G + G') L`` with ``G = D by D``, times ``L_ii`` on the diagonal."""
+        d, root = np.asarray(self.scale), self.factor(phi)
+        scaled = np.outer(d, d) * by
+        slope = (scaled + scaled.T) @ root
+        return np.asarray(slope[self._entries] * np.where(self.is_log, root[self._entries], 1.0))
+
     def start(self, operator: Array) -> Array:
         """Cholesky factor."""
         d, matrix = np.asarray(self.scale), operators.as_matrix(operator)

@@ -129,6 +129,14 @@ class Stable(AbstractCoordinates):
         by_turn[j, :, at] -= m[i]
         return self._units[..., None] * np.concatenate([by_m, by_turn], axis=2)
 
+    def pull_back(self, phi: Array, by: Array) -> Array:
+        """``(1/2 + K)' G`` for M and the skew part of ``G M`` for K, with ``G = D by D^-1``."""
+        root, half, m = self._parts(phi)
+        scaled = self._units * by
+        by_m, by_turn = half.T @ scaled, scaled @ m
+        skew = (by_turn - by_turn.T)[self._below]
+        return np.concatenate([self._root.pull_back(root, by_m), skew])
+
     def start(self, operator: Array) -> Array:
         """``M^-1`` solves ``Lambda P + P Lambda' = 1``, and ``K = Lambda P - 1/2``."""
         a = _decaying(operators.as_matrix(operator) / self._units)

@@ -21,6 +21,7 @@ from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._per_point import fit_per_point
 from spdelaw.infer._statistics_route import by_statistics
+from spdelaw.infer._watch import watched
 from spdelaw.law import Law
 
 
@@ -51,8 +52,9 @@ class Exact(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law by whichever way the data allow."""
-        found = maximum_likelihood(observed, n_modes, model, self.threads)
-        return assemble(found, observed, model, run["level"])
+        with watched(run["progress"]):
+            found = maximum_likelihood(observed, n_modes, model, self.threads)
+            return assemble(found, observed, model, run["level"])
 
 
 def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:

@@ -15,7 +15,7 @@ from spdelaw.data import (
     Prepared,
     PreparedFields,
     check_plausible,
-    fingerprint,
+    checksum,
     hints,
     labels_of,
     place_of,
@@ -69,7 +69,8 @@ def fit(
         seed: of the bootstrap, and of training.
         executor: where lazy data and replicates are worked on: None for here, a
             ``ThreadPoolExecutor``, or a Dask ``Client``.
-        progress: True, or a function that a training tells how far it is.
+        progress: True, or a function that a training, or a search of more than two seconds, tells
+            how far it is.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
@@ -209,7 +210,7 @@ def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
     if entered.fields.shape == used.fields.shape:
         return law
     if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
-        of = {**law.info["log_likelihood_of"], "fingerprint": fingerprint(entered.fields)}
+        of = {**law.info["log_likelihood_of"], "fingerprint": checksum(entered.fields)}
         law = law.with_info(log_likelihood_of=of)
     return dataclasses.replace(law, times=np.unique(entered.times))
 

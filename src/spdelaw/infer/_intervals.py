@@ -32,6 +32,9 @@ SPECTRA = {
     "noise": "noise_variance",
     "initial_variance": "initial_variance",
 }
+#: Powers of numbers in which r is about a straight line: the information on a decay rate is
+#: ``T / (2 lambda)``, and so is that on a stationary variance through it.
+POWERS = {"eigenvalue": 0.5, "stationary_variance": -0.5}
 #: What follows from drift and noise of a mode, ``q / (2 lambda)``.
 STATIONARY = "stationary_variance"
 
@@ -98,7 +101,8 @@ def _ends(found: Estimate, number: Number, objective: Counted, root: Array, z: f
         value, slope = number.target(found.full + columns @ u)
         return value, columns.T @ slope
 
-    profile = Profile(objective, target, root.shape[1], number.is_log)
+    power = POWERS.get(number.name, 0.0)
+    profile = Profile(objective, target, root.shape[1], number.is_log, power)
     return np.array([profile.end(side, z, found.optimum.value) for side in (-1, 1)])
 
 

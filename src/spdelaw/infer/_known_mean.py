@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, fingerprint
+from spdelaw.data import as_fields, checksum
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
@@ -53,7 +53,7 @@ def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
     """The law of the fields themselves; ``observed`` are those."""
     info: dict[str, Any] = {"mean": "known"}
     if isinstance(observed.values, np.ndarray) and law.info.get("log_likelihood_of"):
-        own = fingerprint(observed.fields)
+        own = checksum(observed.fields)
         info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": own}
     law = law.with_info(**info)
     if not isinstance(law.dynamics, Linear):

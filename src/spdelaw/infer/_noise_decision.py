@@ -8,7 +8,9 @@ it is noise. These functions decide, on the first paths, and return what they co
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,10 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._moment_estimates import unit_errors
 from spdelaw.infer._nuisance import residual_correlation
+from spdelaw.infer._posterior import estimate
 from spdelaw.infer._problem import Problem
+
+Array = np.ndarray
 
 #: Log-likelihood that observation noise has to gain over none.
 NOISE_GAIN = 3.0
@@ -24,6 +29,8 @@ NOISE_GAIN = 3.0
 WHITE_RESIDUAL = 0.1
 #: Twice the log-likelihood that may be lost at three standard deviations.
 THREE_DEVIATIONS = 9.0
+#: Directions of the first state with less than this share of the largest information are not seen.
+UNSEEN = 1e-9
 #: Answers: noise is all that the modes leave over, only part of it, or there is none.
 ALL, INSIDE, NONE = "all that the modes leave over", "inside the modes", "none"
 
@@ -39,62 +46,127 @@ def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
         outside: mean square of what the modes leave over.
         is_open: whether there may be no noise.
     """
-    found = all_noise(candidate, outside, is_open)
+    probes = Probes(candidate, outside)
+    found = all_noise(probes, is_open)
     if found.answer == ALL or not is_open:
         return found
-    inside = noise_inside(candidate)
+    inside = noise_inside(probes)
     return inside._replace(compared={**found.compared, **inside.compared})
 
 
-def all_noise(candidate: Candidate, outside: float, is_open: bool) -> Decision:
+class Probes:
+    """Quick fits of the first paths, without curvature, each made once.
+
+    Attributes:
+        outside: mean square of what the modes leave over.
+    """
+
+    def __init__(self, candidate: Candidate, outside: float) -> None:
+        self.candidate, self.outside = candidate, outside
+
+    @functools.cached_property
+    def free(self) -> Problem:
+        """The problem whose observation variance is estimated."""
+        return self.candidate(None)
+
+    @functools.cached_property
+    def as_outside(self) -> Estimate | None:
+        """With the variance of what the modes leave over."""
+        return _probed(self.candidate(self.outside)) if self.outside > 0.0 else None
+
+    @functools.cached_property
+    def estimated(self) -> Estimate | None:
+        """With a variance of its own, from the one outside where there is a fit with it."""
+        near, problem = self.as_outside, self.free
+        if near is None:
+            return _probed(problem)
+        own, other = problem.parametrisation, near.parametrisation
+        parts = {name: near.full[where] for name, where in other.slices.items()}
+        parts["observation"] = own.parts["observation"].start(np.asarray(self.outside))
+        return _probed(problem, np.concatenate([parts[name] for name in own.parts]))
+
+    @functools.cached_property
+    def none(self) -> Estimate | None:
+        """Without noise."""
+        return _probed(self.candidate(0.0))
+
+
+def all_noise(probes: Probes, is_open: bool) -> Decision:
     """Whether what the modes leave over is noise and nothing else: `ALL` or `INSIDE`.
 
     Noise is white in time, an unresolved mode is not, and noise has the same variance inside
     the modes. Where the correlation leaves doubt, the modes alone decide, by a likelihood-ratio
     test at three standard deviations.
     """
-    probe = candidate(None)
-    design = probe.design
+    design, outside = probes.free.design, probes.outside
     correlation, error = residual_correlation(design.values, design.clock_of_values, design.basis)
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)
-    inside = float(np.median(probe.moments.error / unit_errors(probe.collapsed)))
+    inside = float(np.median(probes.free.moments.error / unit_errors(probes.free.collapsed)))
     compared |= {"variance_outside": outside, "variance_inside": inside}
     if correlation < 3.0 * error and 0.5 * outside < inside < 2.0 * outside:
         return Decision(ALL, compared)
-    tried = {"estimated": None, "as_outside": outside} | ({"none": 0.0} if is_open else {})
-    heights = {name: _height(_probed(candidate(known))) for name, known in tried.items()}
+    tried = ("estimated", "as_outside", *(("none",) if is_open else ()))
+    heights = {name: _height(getattr(probes, name)) for name in tried}
     compared |= {f"log_likelihood_{name}": value for name, value in heights.items()}
     lost = 2.0 * (max(heights.values()) - heights["as_outside"])
     return Decision(ALL if lost < THREE_DEVIATIONS else INSIDE, compared)
 
 
-def noise_inside(candidate: Candidate) -> Decision:
+def noise_inside(probes: Probes) -> Decision:
     """Whether the modes alone show noise: `INSIDE` or `NONE`.
 
-    A deterministic initial state seen without noise makes the likelihood grow without bound as
-    the variance falls, so a variance near the working one is none.
+    A variance near the working one is none.
     """
-    quiet = candidate(0.0)
-    found, without = _probed(candidate(None)), _probed(quiet)
+    found, without = probes.estimated, probes.none
     gain = _height(found) - _height(without)
     compared = {"gain_of_noise": gain, "gain_needed": NOISE_GAIN}
     if found is None or without is None:
         return Decision(NONE if found is None else INSIDE, compared)
     variance = float(found.state_space.observation_variance)
-    is_noise = variance >= 1e3 * quiet.parametrisation.observation_variance and gain > NOISE_GAIN
+    working = without.parametrisation.observation_variance
+    is_noise = variance >= 1e3 * working and gain > NOISE_GAIN
     return Decision(INSIDE if is_noise else NONE, compared)
 
 
+class FirstRow(NamedTuple):
+    """What integrating a shared first state out adds to the log-likelihood: ``N log std``.
+
+    Its mean is taken from the first row, whose density ``std^-N`` grows without bound as the
+    noise falls, and says nothing.
+    """
+
+    n_modes: int
+    std: float = np.inf
+
+    def log_density(self, value: float, is_log: bool) -> tuple[float, float]:
+        """Value and slope by the logarithm of the noise's deviation."""
+        return self.n_modes * value, float(self.n_modes)
+
+
 def _height(found: Estimate | None) -> float:
-    return -np.inf if found is None else found.log_likelihood
+    """Log-likelihood with the mean of the first states integrated out."""
+    if found is None:
+        return -np.inf
+    if "initial_mean" not in found.parametrisation.parts:
+        return found.log_likelihood
+    values = np.linalg.eigvalsh(found.posterior.at(found.optimum.x)[2])
+    seen = values[values > UNSEEN * values[-1]]
+    return found.log_likelihood - 0.5 * float(np.log(seen / (2.0 * np.pi)).sum())
 
 
-def _probed(problem: Problem) -> Estimate | None:
+def _probed(problem: Problem, start: Array | None = None) -> Estimate | None:
     """A quick fit of the first paths, without curvature; None where it fails."""
     quick = dataclasses.replace(problem.head(), polish=False, count=problem.count)
     try:
-        return quick.run()
+        if start is None:
+            return quick.run()
+        posterior, own = quick.posterior(start), problem.parametrisation
+        if own.initial_kind == "deterministic":
+            n_seen, at = len(posterior.scale) - posterior.n_plain, own.slices["observation"].start
+            priors = [*posterior.priors, (at, FirstRow(n_seen))]
+            posterior = dataclasses.replace(posterior, priors=priors)
+        return estimate(posterior, polish=False)
     except ConvergenceError:
         return None

@@ -14,6 +14,7 @@ import scipy
 
 from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer._curvature import Objective, difference_information
+from spdelaw.infer._watch import current_watch
 
 Array = np.ndarray
 #: Information at a point, for coordinates of these rough standard errors.
@@ -28,6 +29,8 @@ UPHILL_TOLERANCE = 0.1
 #: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
 #: from there. How often it may.
 SADDLE_GAIN, ROUNDS = 1.0, 3
+#: Coordinates from which on a search remembers its last steps in place of a matrix; how many steps.
+MANY, MEMORY = 150, 60
 #: Stands for minus a log-likelihood that cannot be computed.
 NOWHERE = 1e300
 #: What to try where a search ends short.
@@ -94,6 +97,7 @@ def maximise(
     known_block: Callable[[Array], Array],
     *,
     owners: Array | None = None,
+    exact: Callable[[Array], Array] | None = None,
     polish: bool = True,
     search: bool = True,
     max_iterations: int = 300,
@@ -108,6 +112,7 @@ def maximise(
         n_plain: coordinates whose curvature is differenced; that of the others is known.
         known_block: curvature among the others at a point.
         owners: see `difference_information`.
+        exact: curvature near a maximum where there is a formula.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
         max_iterations: of the quasi-Newton method.
@@ -115,6 +120,8 @@ def maximise(
     counted = Counted(objective)
 
     def curvature(x: Array, scale: Array) -> Array:
+        if exact is not None:
+            return exact(x)
         found = difference_information(counted, x, scale, n_plain, known_block, owners)
         # Beside the edge of what can be computed there is no difference, and none is used.
         return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
@@ -127,16 +134,17 @@ def maximise(
         return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
         x, start, gradient, information, value = _polish(counted, x, scale, curvature, left > 0)
-        decrement = np.nan_to_num(_decrement(gradient, information, scale), nan=np.inf)
+        bend = Bend.of(information, scale)
+        decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
         if not left:
             break
         if value - start < (POLISHED if decrement > FAR else SADDLE_GAIN):
-            beside = _off_saddle(counted, x, value, information, scale)
+            beside = _off_saddle(counted, x, value, bend)
             if beside is None:
                 break
             x = beside
         x, value, _ = _search(counted, x, scale, curvature, max_iterations)
-    uphill = _uphill(gradient, information, scale)
+    uphill = bend.uphill(gradient)
     return Optimum(x, value, gradient, information, counted.calls, float(decrement), uphill)
 
 
@@ -144,18 +152,23 @@ class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed."""
 
     def __init__(self, objective: Objective) -> None:
-        self.objective, self.calls = objective, 0
+        self.objective, self.calls, self.watch = objective, 0, current_watch()
+        if self.watch is not None:
+            self.watch.search()
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Value and gradient; minus infinity where a trial step went too far."""
         self.calls += 1
         with np.errstate(all="ignore"):
             try:
-                return self.objective(x)
+                value, gradient = self.objective(x)
             except SpdeLawError:
                 raise
             except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
                 return -np.inf, np.full_like(x, np.nan)
+        if self.watch is not None:
+            self.watch.tell(value)
+        return value, gradient
 
 
 def _search(
@@ -197,10 +210,12 @@ def _quasi_newton(
 
     if not len(start):  # everything is held
         return start, objective(start)[0]
-    options = {"gtol": 1e-4, "maxiter": max_iterations}
+    options, method = {"gtol": 1e-4, "maxiter": max_iterations}, "BFGS"
+    if len(start) > MANY:  # a matrix of that size costs more to update than the likelihood
+        method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
     origin = np.zeros(len(start))
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
-        found = scipy.optimize.minimize(negative, origin, jac=True, method="BFGS", options=options)
+        found = scipy.optimize.minimize(negative, origin, jac=True, method=method, options=options)
     if found.fun < NOWHERE:
         return start + scale * found.x, -float(found.fun)
     return best[1], -best[0]
@@ -218,17 +233,77 @@ def _polish(
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
     for _ in range(6):
         information = curvature(x, scale)
-        x, value, gradient = _newton_steps(objective, x, value, gradient, information, scale)
-        if _decrement(gradient, information, scale) < POLISHED or value > enough:
+        bend = Bend.of(information, scale)
+        x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
+        if bend.decrement(gradient) < POLISHED or value > enough:
             break
     return x, start, gradient, information, value
 
 
-def _off_saddle(
-    objective: Objective, x: Array, value: float, information: Array, scale: Array
-) -> Array | None:
+class Bend(NamedTuple):
+    """Information in scaled coordinates, taken apart once.
+
+    Attributes:
+        scale: rough standard errors.
+        factor: lower Cholesky factor, where it has one and no direction without information.
+        values, vectors: eigenvalues and eigenvectors where not.
+    """
+
+    scale: Array
+    factor: Array | None
+    values: Array
+    vectors: Array
+
+    @classmethod
+    def of(cls, information: Array, scale: Array) -> Bend:
+        """Taken apart by the cheaper way that holds."""
+        scaled = scale[:, None] * information * scale
+        factor = well_conditioned_factor(scaled)
+        if factor is not None:
+            return cls(scale, factor, np.ones(0), np.ones((len(scale), 0)))
+        return cls(scale, None, *np.linalg.eigh(scaled))
+
+    def step(self, gradient: Array) -> Array:
+        """Newton step on the directions that carry information, uphill also at a saddle.
+
+        No coordinate moves by more than three standard errors or one, whichever is more.
+        """
+        slope, scale = self.scale * gradient, self.scale
+        if self.factor is not None:
+            step = scipy.linalg.cho_solve((self.factor, True), slope, check_finite=False)
+        else:
+            sizes = np.abs(self.values)
+            usable = sizes > 1e-6 * max(sizes.max(initial=0.0), 1e-12)
+            part = self.vectors[:, usable]
+            step = part @ ((part.T @ slope) / sizes[usable])
+        longest = max(np.abs(step).max(initial=0.0), 1e-300)
+        farthest = max(np.abs(scale * step).max(initial=0.0), 1e-300)
+        return np.asarray(scale * step * min(1.0, max(3.0 / longest, 1.0 / farthest)))
+
+    def decrement(self, gradient: Array) -> float:
+        """Log-likelihood that a step gains where it is quadratic."""
+        return float(0.5 * gradient @ self.step(gradient))
+
+    def uphill(self, gradient: Array) -> float:
+        """Slope in the directions that a Newton step leaves out, where nothing bends it down."""
+        flat = self.vectors[:, self.values <= 1e-6 * max(self.values.max(initial=0.0), 1e-12)]
+        return float(np.linalg.norm(flat.T @ (self.scale * gradient)))
+
+
+def well_conditioned_factor(matrix: Array) -> Array | None:
+    """Lower Cholesky factor of a symmetric matrix whose condition number is below 1e5, or None."""
+    if not len(matrix) or not np.isfinite(matrix).all():
+        return None
+    factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
+    if failed:
+        return None
+    reciprocal, _ = scipy.linalg.lapack.dpocon(factor, np.abs(matrix).sum(0).max(), uplo="L")
+    return factor if reciprocal > 1e-5 else None
+
+
+def _off_saddle(objective: Objective, x: Array, value: float, bend: Bend) -> Array | None:
     """A higher point along the direction that bends up most, or None where there is none."""
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    values, vectors, scale = bend.values, bend.vectors, bend.scale
     if not values.min(initial=0.0) < -1e-6 * max(values.max(initial=0.0), 1e-12):
         return None
     step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
@@ -237,13 +312,13 @@ def _off_saddle(
 
 
 def _newton_steps(
-    objective: Objective, x: Array, value: float, gradient: Array, information: Array, scale: Array
+    objective: Objective, x: Array, value: float, gradient: Array, bend: Bend
 ) -> tuple[Array, float, Array]:
     """Up to three steps with one Hessian; a step that loses is halved."""
     for _ in range(3):
-        if _decrement(gradient, information, scale) < 1e-8:
+        step = bend.step(gradient)
+        if 0.5 * gradient @ step < 1e-8:
             break
-        step = _newton_step(gradient, information, scale)
         for _ in range(4):
             trial, slope = objective(x + step)
             is_usable = np.isfinite(trial) and np.isfinite(slope).all()
@@ -254,28 +329,3 @@ def _newton_steps(
         else:
             break
     return x, value, gradient
-
-
-def _newton_step(gradient: Array, information: Array, scale: Array) -> Array:
-    """Newton step on the directions that carry information, uphill also at a saddle.
-
-    No coordinate moves by more than three standard errors or one, whichever is more.
-    """
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    usable = np.abs(values) > 1e-6 * max(np.abs(values).max(initial=0.0), 1e-12)
-    part = vectors[:, usable]
-    step = part @ ((part.T @ (scale * gradient)) / np.abs(values[usable]))
-    longest = max(np.abs(step).max(initial=0.0), 1e-300)
-    farthest = max(np.abs(scale * step).max(initial=0.0), 1e-300)
-    return scale * step * min(1.0, max(3.0 / longest, 1.0 / farthest))
-
-
-def _uphill(gradient: Array, information: Array, scale: Array) -> float:
-    """Slope in the directions that a Newton step leaves out, where nothing bends it down."""
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
-    flat = vectors[:, values <= 1e-6 * max(values.max(initial=0.0), 1e-12)]
-    return float(np.linalg.norm(flat.T @ (scale * gradient)))
-
-
-def _decrement(gradient: Array, information: Array, scale: Array) -> float:
-    return float(0.5 * gradient @ _newton_step(gradient, information, scale))

@@ -104,7 +104,5 @@ class Parametrisation:
             "initial_variance": found.by_initial_covariance,
             "initial_mean": found.by_initial_mean,
         }
-        slopes = [
-            np.tensordot(by[part], self.jacobian(part, full), by[part].ndim) for part in self.parts
-        ]
+        slopes = [own.pull_back(full[self.slices[p]], by[p]) for p, own in self.parts.items()]
         return np.concatenate(slopes)

@@ -13,15 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._metric import PARTS, Metric
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
-from spdelaw.infer._optimise import maximise
+from spdelaw.infer._optimise import NEAR, Optimum, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._priors import fixed_values, prior_terms
-from spdelaw.infer._start import starting_scale, starting_vector
+from spdelaw.infer._start import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray
@@ -48,6 +50,7 @@ class LogPosterior:
         scale: rough standard errors of ``x``, (free,).
         n_plain: entries of ``x`` before those that move the initial mean.
         separable: whether modes do not meet in the likelihood but through shared coordinates.
+        metric: expected information, where modes are coupled.
     """
 
     parametrisation: Parametrisation
@@ -58,6 +61,7 @@ class LogPosterior:
     scale: Array
     n_plain: int
     separable: bool = False
+    metric: Metric | None = None
 
     def full(self, x: Array) -> Array:
         """Full vector at ``x``."""
@@ -90,12 +94,32 @@ class LogPosterior:
         """The same with ``x`` as the start."""
         return dataclasses.replace(self, base=self.full(x))
 
+    def measured(self) -> LogPosterior:
+        """The same in coordinates of unit expected information, where the metric has any."""
+        metric, own, n = self.metric, self.parametrisation, self.n_plain
+        found = None if metric is None else metric.information(own, self.base)
+        if metric is None or found is None or not np.isfinite(found).all():
+            return self
+        plain = self.columns[:, :n].argmax(0)
+        whole, at = np.zeros((len(self.base),) * 2), metric.positions(own)
+        whole[plain, plain] = 1.0 / self.scale[:n] ** 2
+        whole[np.ix_(at, at)] = found
+        whole[np.diag_indices(len(whole))] += LEAST_KNOWN
+        columns, scale = np.array(self.columns), np.array(self.scale)
+        columns[plain, :n], scale[:n] = lower_root(whole[np.ix_(plain, plain)]), 1.0
+        return dataclasses.replace(self, columns=columns, scale=scale, metric=None)
+
     def from_estimate(self, estimate: Estimate, share: float) -> LogPosterior:
         """Start at an estimate from a ``share`` of the data, in the metric of its covariance."""
         columns = estimate.columns * np.sqrt(share)
         scale = np.ones(columns.shape[1])
         return dataclasses.replace(
-            self, base=estimate.full, columns=columns, scale=scale, n_plain=estimate.n_plain
+            self,
+            base=estimate.full,
+            columns=columns,
+            scale=scale,
+            n_plain=estimate.n_plain,
+            metric=None,
         )
 
     def initial_information(self, x: Array) -> Array:
@@ -108,6 +132,18 @@ class LogPosterior:
             if row.any():
                 block = block + np.outer(row, row) / prior.std**2
         return block
+
+    def exact_information(self) -> Callable[[Array], Array] | None:
+        """Curvature around a maximum by a formula, where nothing but drift and noise is free."""
+        metric, own = self.metric, self.parametrisation
+        if metric is None or not metric.exact or self.priors or set(own.parts) != set(PARTS[:2]):
+            return None
+
+        def information(x: Array) -> Array:
+            found, plain = metric.information(own, self.full(x)), self.columns.argmax(0)
+            return np.zeros((len(x),) * 2) if found is None else found[np.ix_(plain, plain)]
+
+        return information
 
     def owners(self) -> Array | None:
         """Mode that each free coordinate belongs to, where the modes are separable."""
@@ -131,6 +167,7 @@ def log_posterior(
     start: Array | None = None,
     *,
     separable: bool = False,
+    metric: Metric | None = None,
 ) -> LogPosterior:
     """Log-posterior around moment estimates; the initial mean takes one Newton step.
 
@@ -141,6 +178,7 @@ def log_posterior(
         model: what is held and believed.
         start: full vector to start from instead.
         separable: whether the data leave modes apart that the law leaves apart.
+        metric: expected information, where modes are coupled.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -160,7 +198,7 @@ def log_posterior(
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
     return LogPosterior(
-        parametrisation, evaluate, priors, base, columns, scales, len(plain), separable
+        parametrisation, evaluate, priors, base, columns, scales, len(plain), separable, metric
     )
 
 
@@ -181,6 +219,12 @@ def _initial_directions(
     return directions @ (directions.T @ gradient), directions
 
 
+def lower_root(matrix: Array) -> Array:
+    """Lower triangular ``R`` with ``R R' = matrix^-1``, of a positive definite matrix."""
+    flipped = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]  # U upper, U U' = matrix
+    return np.asarray(scipy.linalg.lapack.dtrtri(np.asfortranarray(flipped), lower=0)[0]).T
+
+
 def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = True) -> Estimate:
     """Maximum of a log-posterior, with the covariance that its curvature gives.
 
@@ -189,15 +233,10 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
         polish: False leaves out curvature and the check of convergence.
         search: False takes the start as close to the maximum: Newton steps alone.
     """
-    optimum = maximise(
-        lambda x: posterior.at(x)[:2],
-        posterior.scale,
-        posterior.n_plain,
-        posterior.initial_information,
-        polish=polish,
-        search=search,
-        owners=posterior.owners(),
-    )
+    if posterior.metric is not None and search:
+        posterior, optimum = _by_metric(posterior, polish)
+    else:
+        optimum = _maximum(posterior, polish=polish, search=search)
     full = posterior.full(optimum.x)
     columns = posterior.columns @ _root_of_inverse(optimum.information, posterior.scale)
     return Estimate(
@@ -212,13 +251,44 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
     )
 
 
+def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
+    """Search in the metric, then polish in coordinates of their own."""
+    fast = posterior.measured()
+    near = _maximum(fast, polish=False)
+    if not polish:
+        return fast, near
+    posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+    optimum = _maximum(posterior, search=False)
+    n_evaluations = near.n_evaluations + optimum.n_evaluations
+    if not (optimum.converged and optimum.decrement < NEAR):
+        posterior = posterior.moved(optimum.x)
+        optimum = _maximum(posterior)
+        n_evaluations += optimum.n_evaluations
+    return posterior, optimum._replace(n_evaluations=n_evaluations)
+
+
+def _maximum(posterior: LogPosterior, **how: bool) -> Optimum:
+    return maximise(
+        lambda x: posterior.at(x)[:2],
+        posterior.scale,
+        posterior.n_plain,
+        posterior.initial_information,
+        owners=posterior.owners(),
+        exact=posterior.exact_information(),
+        **how,
+    )
+
+
 def _root_of_inverse(information: Array, scale: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = information^-1``.
 
     Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
     still move the last coordinates only.
     """
-    values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
+    scaled = scale[:, None] * information * scale
+    if well_conditioned_factor(scaled) is not None:
+        return scale[:, None] * lower_root(scaled)
+    values, vectors = np.linalg.eigh(scaled)
     # A direction without information is known to six digits from a differenced score. With a
     # larger variance its small share in other coordinates would drown their standard errors.
     floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)

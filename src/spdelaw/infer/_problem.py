@@ -12,6 +12,7 @@ from spdelaw.equation import Linear
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
+from spdelaw.infer._metric import Metric, metric_of_rows
 from spdelaw.infer._moment_estimates import (
     energy_of,
     from_coefficients,
@@ -97,7 +98,15 @@ class Problem(Posed):
 
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         how = (self.parametrisation, evaluate, own, self.model)
-        return log_posterior(*how, start, separable=data.is_diagonal)
+        return log_posterior(*how, start, separable=data.is_diagonal, metric=self.metric)
+
+    @property
+    def metric(self) -> Metric | None:
+        """Of coupled modes whose noise has no seasons."""
+        if not self.model.couples or self.model.season is not None:
+            return None
+        dt = float(np.median(np.diff(self.design.times, axis=-1)))
+        return metric_of_rows(self.collapsed, dt, self.count if self.use_misfit else 0.0)
 
     @functools.cached_property
     def data(self) -> Collapsed:

@@ -66,12 +66,15 @@ class Profile:
         target: the number and its gradient.
         size: of a vector of coordinates.
         is_log: whether the number is a logarithm.
+        power: of the number behind a logarithm, in which r is about a straight line; 0 for the
+            logarithm itself. The search starts where that line ends.
     """
 
     objective: Objective
     target: Target
     size: int
     is_log: bool
+    power: float = 0.0
 
     def end(self, side: int, z: float, top: float) -> float:
         """End of the interval on a side, +-1; infinite where the likelihood never forbids more.
@@ -85,7 +88,7 @@ class Profile:
         centre, normal = self.target(origin)
         error = float(np.linalg.norm(normal))
         limit = ENDLESS if self.is_log else ENDLESS_ERRORS * error
-        reach = min(z * error, FIRST_STEP) if self.is_log else z * error
+        reach = _straight(z * error, side * self.power) if self.is_log else z * error
         near, inside, outside = Point(origin, top, 0.0, np.eye(self.size)), 0.0, np.inf
         for _ in range(END_POINTS):
             point = self.at(centre + side * reach, near)
@@ -158,6 +161,13 @@ def _along(normal: Array, metric: Array) -> Array:
     step = metric @ normal
     squared = float(normal @ step)
     return step / squared if squared > 0 else np.zeros_like(step)
+
+
+def _straight(reach: float, power: float) -> float:
+    """Where ``(e^(p x) - 1) / p`` has reached that far; a first step of a logarithm at most."""
+    if power == 0.0 or 1.0 + power * reach <= 0.0:
+        return min(reach, FIRST_STEP)
+    return float(min(np.log1p(power * reach) / power, FIRST_STEP))
 
 
 def _newton(r: float, z: float, fall: float) -> float:

@@ -11,6 +11,7 @@ from spdelaw.equation import Linear
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._first_states import initial_state
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
+from spdelaw.infer._metric import Metric, metric_of_sums
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, from_statistics
 from spdelaw.infer._parametrise import parametrise
@@ -44,7 +45,17 @@ class StatisticsProblem(Posed):
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior, around a full vector where one is given."""
         how = (self.parametrisation, self.likelihood, self.moments, self.model)
-        return log_posterior(*how, start, separable=True)
+        return log_posterior(*how, start, separable=True, metric=self.metric)
+
+    @property
+    def metric(self) -> Metric | None:
+        """Of coupled modes; exact where drift and noise are free and all that is estimated."""
+        if not self.model.couples:
+            return None
+        free = self.model.drift == self.model.noise == "dense" and self.model.forcing is None
+        given = self.parametrisation.initial_kind == "deterministic" and not self.has_mean
+        metric = metric_of_sums(self.statistics)
+        return metric._replace(exact=metric.exact and free and given)
 
     @property
     def size(self) -> tuple[float, int, int]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import fingerprint
+from spdelaw.data import checksum
 from spdelaw.equation import InitialState, Linear
 from spdelaw.model import (
     Block,
@@ -51,7 +51,7 @@ class Numbers:
         kind: "values" for all observed values after preparation, "coefficients" of the modes where
             values have no density, "components" for principal components of the fields.
         count: how many numbers.
-        fingerprint: of the data, see `spdelaw.data.fingerprint`; empty where nobody asked.
+        fingerprint: of the data, see `spdelaw.data.checksum`; empty where nobody asked.
     """
 
     kind: Kind
@@ -130,7 +130,7 @@ def density_entries(value: Any, of: Numbers, fields: xr.DataArray | None) -> dic
     ``fields`` are the data, None where they are lazy: they are not read again for a fingerprint.
     """
     if fields is not None:
-        of = dataclasses.replace(of, fingerprint=fingerprint(fields))
+        of = dataclasses.replace(of, fingerprint=checksum(fields))
     return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 

@@ -7,6 +7,12 @@ from spdelaw.model._chaos_projection import project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
 from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
+from spdelaw.model._information import (
+    Tangents,
+    complete_information,
+    expected_information,
+    tangents,
+)
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
@@ -58,6 +64,7 @@ __all__ = [
     "Smoothed",
     "StateSpace",
     "Statistics",
+    "Tangents",
     "Transitions",
     "chaos_latents",
     "chaos_log_likelihood",
@@ -65,12 +72,14 @@ __all__ = [
     "collapse",
     "collapse_pieces",
     "collect",
+    "complete_information",
     "component_innovations",
     "evaluate_chaos",
     "evaluate_likelihood",
     "evaluate_restricted",
     "evaluate_restricted_statistics",
     "evaluate_statistics",
+    "expected_information",
     "filter_log_likelihood",
     "filter_scores",
     "first_paths",
@@ -95,6 +104,7 @@ __all__ = [
     "some_paths",
     "statistics_of_pieces",
     "stitch",
+    "tangents",
     "transition_innovations",
     "transitions",
     "white_noise_z",

@@ -110,7 +110,8 @@ def evaluate_block(forced: Block, state_space: StateSpace, use_misfit: bool) -> 
     prior = prior._replace(mean=prior.mean * block.unit)
     start = prior.n_fixed
     # In units of r: dividing the few numbers of the prior spares a pass over G and b.
-    post = posterior(block.gram[start:], block.vector[start:], prior.scaled(r)).scaled(r)
+    own = block.gram[start:], block.vector[start:], prior.scaled(r), len(block.paths)
+    post = posterior(*own).scaled(r)
     return score(block, state_space, prior, post, use_misfit)
 
 
@@ -131,7 +132,7 @@ def score(
     misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
     energy = _of_paths(block, _prior_energy(post.mean, prior)) + misfit / r
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
-    by_r = 0.5 * ((misfit / r**2 - count / r).sum() + over_paths(post.gram_trace, n_paths) / r)
+    by_r = 0.5 * ((misfit / r**2 - count / r).sum() + post.gram_trace / r)
     sums = step_sums(states, post, prior, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
     found = Evaluation(
@@ -172,6 +173,12 @@ def _prior_energy(mean: Array, prior: Prior) -> Array:
     """``e' V^-1 e`` of the first state and ``sum_t e' Omega^-1 e`` of the steps; (columns,)."""
     first = mean[0] - prior.mean
     own = (first * apply(prior.precision, first)).sum(0)
+    if prior.factor.ndim == 3 and prior.factor.shape[-1] == 1:  # one matrix for all steps
+        flat = np.ascontiguousarray(np.moveaxis(mean, 1, 0))
+        now, then = (x.reshape(len(flat), -1) for x in (flat[:, :-1], flat[:, 1:]))
+        gap = then - prior.factor[..., 0] @ now
+        squares = (gap * (prior.weight[..., 0] @ gap)).sum(0)
+        return own + squares.reshape(-1, mean.shape[-1]).sum(0)
     f, weight = along(prior.factor, prior.free), along(prior.weight, prior.free)
     if f.ndim == 3:
         error = f * mean[:-1]
@@ -200,7 +207,8 @@ def _by_initial(
     n_paths, by_mean = len(block.paths), (pull * block.unit).sum(-1)
     if prior.precision.ndim == 2:
         w = prior.precision
-        known = over_paths(post.covariance[0] * w**2 - w, n_paths)
+        first = post.first if post.first.ndim == 2 else np.einsum("iib->ib", post.first)
+        known = over_paths(first * w**2 - w, n_paths)
         return by_mean, 0.5 * ((pull**2).sum(-1) + known)
     w = prior.precision[..., 0]
     spread = error @ error.T + over_paths(post.first, n_paths)

@@ -22,7 +22,7 @@ from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
 from spdelaw.model._gram import apply_gram
-from spdelaw.model._posterior import over_paths
+from spdelaw.model._posterior import is_shared, over_paths, solve_shared
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._stitch import Chain, Link, Part, chain_of, condense, informed, posterior_of
 
@@ -59,10 +59,8 @@ def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Respo
     prior = chain_prior(state_space, block.times)
     prior = prior._replace(mean=prior.mean * block.unit)
     carry = _carried(prior) if anchored else None
-    gram = block.gram[prior.n_fixed :] / r
-    found = sweep(gram, block.vector[prior.n_fixed :] / r, prior)
-    extra = None if carry is None else multiply(prior.precision, carry)
-    slope, state = _columns(found, gram, extra), chain_mean(found)
+    gram, vector = block.gram[prior.n_fixed :] / r, block.vector[prior.n_fixed :] / r
+    slope, state = _slope_and_state(gram, vector, prior, carry)
     return _from_states(block, state_space, prior, carry, slope, state)
 
 
@@ -129,6 +127,24 @@ def _from_states(
     return part._replace(information=information + own)
 
 
+def _slope_and_state(
+    gram: Array, vector: Array, prior: Prior, carry: Array | None
+) -> tuple[Array, Array]:
+    """``K`` and ``u_bar`` of the free states."""
+    if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
+        # One system: the columns of G stand beside the data, what m moves at the start in the mean.
+        n, n_paths = vector.shape[1:]
+        full = gram[..., 0] if gram.ndim == 4 else operators.embed(gram[..., 0])
+        start = np.zeros((n, n)) if carry is None else as_matrix(carry)[..., 0]
+        mean = np.hstack([np.broadcast_to(prior.mean, (n, n_paths)), start])
+        columns = np.concatenate([vector, full], axis=-1)
+        found = solve_shared(gram, columns, prior._replace(mean=mean), crosses=False).mean
+        return found[..., n_paths:, None], found[..., :n_paths]
+    swept = sweep(gram, vector, prior)
+    extra = None if carry is None else multiply(prior.precision, carry)
+    return _columns(swept, gram, extra), chain_mean(swept)
+
+
 def _carried(prior: Prior) -> Array:
     """``F`` of the first step after a fixed start, else the identity; a block."""
     if prior.n_fixed:
@@ -161,8 +177,6 @@ def _columns(found: Sweep, gram: Array, extra: Array | None) -> Array:
     )
     full = _with_first(full, None if extra is None else as_matrix(extra))
     batch = found.inverse.shape[-1]
-    if batch == 1:
-        return _solved(found, full[..., 0])[..., None]
     return _solved_wide(found, np.array(np.broadcast_to(full, (*full.shape[:3], batch))))
 
 
@@ -202,6 +216,8 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
     left = np.eye(len(slope[0]))[..., None] - slope
     if gram.ndim == 3:
         total = (gram[:, :, None] * left).sum(0)
+    elif gram.shape[-1] == left.shape[-1] == 1:
+        total = np.tensordot(gram[..., 0], left[..., 0], ((0, 2), (0, 1)))[..., None]
     else:
         total = np.einsum("tijb,tjkb->ikb", *np.broadcast_arrays(gram, left), optimize=True)
     found = over_paths(total, n_paths)

@@ -11,6 +11,9 @@ from spdelaw.model._step_sums import StepSums, grouped
 
 Array = np.ndarray
 
+#: Lengths of step up to which each has a product of its own.
+FEW_LENGTHS = 16
+
 
 class PairSums(NamedTuple):
     """Sums over paths and over steps of equal length.
@@ -52,16 +55,30 @@ class PairSums(NamedTuple):
 
     def shifted(self, first: Array, n_paths: int, m: Array, times: Array) -> PairSums:
         """Sums of ``c - m`` for a known ``m`` (T, N); ``first`` (T, N) are those of ``c``."""
+        _, which, two, which_two = _steps_in_a_row(times)
 
-        def change(now: Array, then: Array, m_now: Array, m_then: Array) -> Array:
-            mixed = now[:, :, None] * m_then[:, None] + m_now[:, :, None] * then[:, None]
-            return n_paths * m_now[:, :, None] * m_then[:, None] - mixed
+        def change(now: int, then: int, of: Array, n: int) -> Array:
+            """``n m m' - c m' - m c'`` at these lags, summed over equal steps."""
+            a, b = slice(now, now + len(of)), slice(then, then + len(of))
+            less = _products(n_paths * m[a] - first[a], m[b], of, n)
+            return less - _products(m[a], first[b], of, n)
 
-        square, cross, skip = (
-            change(first[: len(m) - k], first[k:], m[: len(m) - k], m[k:]) for k in range(3)
-        )
-        moved = _by_steps(square, cross, skip, times)
+        ones = {"before": (0, 0), "cross": (0, 1), "after": (1, 1)}
+        twos = {"early": (0, 1), "late": (1, 2), "middle": (1, 1), "skip": (0, 2)}
+        moved = {k: change(*lags, which, len(self.lengths)) for k, lags in ones.items()}
+        moved |= {k: change(*lags, which_two, len(two)) for k, lags in twos.items()}
         return self._replace(**{k: getattr(self, k) + v for k, v in moved.items()})
+
+
+def _products(a: Array, b: Array, which: Array, n: int) -> Array:
+    """Sums of ``a_t b_t'`` over entries with equal ``which``; (n, N, N)."""
+    if n > FEW_LENGTHS:
+        return grouped(a[:, :, None] * b[:, None], which, n)
+    out = np.empty((n, a.shape[1], b.shape[1]))
+    for u in range(n):
+        own = slice(None) if n == 1 else which == u
+        out[u] = a[own].T @ b[own]
+    return out
 
 
 def pair_sums(c: Array, times: Array) -> PairSums:

@@ -33,9 +33,9 @@ from spdelaw.model._mean_response import (
     slopes_link,
 )
 from spdelaw.model._mean_volume import bounded_volume, flat_volume, solve_mean
-from spdelaw.model._posterior import over_paths
+from spdelaw.model._posterior import over_paths, squares_of
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._step_sums import StepSums, gradients, grouped
+from spdelaw.model._step_sums import StepSums, gradients
 from spdelaw.model._stitch import Part
 
 Array = np.ndarray
@@ -160,8 +160,7 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
     left = np.eye(len(covariance))[..., None] - full_slope(part.slope[-len(block.gram) :])
-    spread = np.einsum("tijb,jk,tlkb->tilb", left, covariance, left, optimize=True)
-    trace = over_paths(_trace(block.gram, spread), n_paths)
+    trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
         w, first = as_matrix(prior.precision)[..., 0], part.first
@@ -177,27 +176,36 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread
     )
 
 
-def _trace(gram: Array, spread: Array) -> Array:
-    """``sum_t tr(G_t M_t)``; (B,)."""
+def _trace(gram: Array, left: Array, root: Array) -> Array:
+    """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
+    turned = _times(left, root)
     if gram.ndim == 3:
-        return (gram * np.einsum("tiib->tib", spread)).sum((0, 1))
-    return (gram * spread).sum((0, 1, 2))
+        return (gram[:, :, None] * turned**2).sum((0, 1, 2))
+    if gram.shape[-1] == turned.shape[-1] == 1:
+        return np.vdot(turned[..., 0], gram[..., 0] @ turned[..., 0])[None]
+    carried = np.einsum("tijb,tjkb->tikb", *np.broadcast_arrays(gram, turned), optimize=True)
+    return (turned * carried).sum((0, 1, 2))
+
+
+def _times(stack: Array, matrix: Array) -> Array:
+    """``stack_t matrix`` for a stack (T, N, N, B)."""
+    if stack.shape[-1] == 1:
+        return (stack[..., 0] @ matrix)[..., None]
+    return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
 
 
 def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     """``K C K'`` over the steps of each transition, and no steps of their own."""
-    k, prior = full_slope(part.slope), part.prior
-    square = np.einsum("tijb,jk,tlkb->tbil", k, covariance, k, optimize=True)
-    cross = np.einsum("tijb,jk,tlkb->tbil", k[:-1], covariance, k[1:], optimize=True)
-    if prior.precision.ndim == 2:
-        square, cross = (np.einsum("tbii->tbi", x) for x in (square, cross))
-    which, n = prior.which, len(prior.transition.factor)
-    if which.shape[1] == 1:
-        count = n_paths if square.shape[1] == 1 else 1
-        square, cross, which = count * square.sum(1), count * cross.sum(1), which[:, 0]
-    parts = (square[:-1], cross, square[1:])
-    flat = (x.reshape(which.size, *x.shape[which.ndim :]) for x in parts)
-    return StepSums(np.zeros(n), *(grouped(x, which.ravel(), n) for x in flat))
+    turned, prior = _times(full_slope(part.slope), operators.root(covariance)), part.prior
+    count, n_lengths = n_paths if turned.shape[-1] == 1 else 1, prior.factor.shape[-1]
+    apart = prior.precision.ndim == 2
+    if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
+        columns = turned.reshape(*turned.shape[:2], -1)
+        sums = squares_of(columns, prior.which, n_lengths, apart)
+        return StepSums(sums.n_steps, *(count * x for x in sums[1:]))
+    each = (squares_of(x, prior.which, n_lengths, apart) for x in np.moveaxis(turned, 2, 0))
+    parts = zip(*(one[1:] for one in each), strict=True)
+    return StepSums(np.zeros(n_lengths), *(np.sum(x, axis=0) for x in parts))
 
 
 def _shared_information(block: Block, part: Response, state_space: StateSpace) -> Array:

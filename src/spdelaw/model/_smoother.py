@@ -81,6 +81,9 @@ def sample_states(
     start, (n_times, n_modes, n_paths) = found.prior.n_fixed, found.vector.shape
     draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
     draws[:, :start] = state_space.initial.mean[:, None]
+    if found.prior.coupling.ndim == 3 and found.inverse.shape[-1] == 1:
+        _draw_shared(found, draws[:, start:], generator)
+        return draws + _response(block, state_space)
     pull: Array | float = 0.0
     for t in range(n_times - 1, -1, -1):
         z = generator.standard_normal((n_samples, n_modes, n_paths))
@@ -88,6 +91,19 @@ def sample_states(
         if t:
             pull = apply(transpose(found.coupling(t - 1)), draws[:, t + start])
     return draws + _response(block, state_space)
+
+
+def _draw_shared(found: Sweep, draws: Array, generator: np.random.Generator) -> None:
+    """The same in place, where all paths share their matrices: roots of all times at once."""
+    inverse, which = found.inverse[..., 0], found.prior.free[:, 0]
+    turned = np.ascontiguousarray(np.moveaxis(found.prior.coupling, -1, 0).swapaxes(1, 2))
+    z = generator.standard_normal((len(inverse), *draws[:, 0].shape))[::-1]
+    noise = np.linalg.cholesky(inverse)[:, None] @ z
+    pull: Array | float = 0.0
+    for t in range(len(inverse) - 1, -1, -1):
+        draws[:, t] = inverse[t] @ (found.vector[t] + pull) + noise[t]
+        if t:
+            pull = turned[which[t - 1]] @ draws[:, t]
 
 
 def _draw(v: Array, target: Array, z: Array) -> Array:

@@ -27,7 +27,7 @@ from spdelaw.model._blocks import add, apply, as_matrix, invert, sandwich, trans
 from spdelaw.model._chain import Prior, along, chain_prior
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
-from spdelaw.model._posterior import Posterior, gram_trace, posterior
+from spdelaw.model._posterior import Posterior, posterior
 from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
@@ -145,7 +145,7 @@ def condense(chain: Chain, r: float) -> Link:
     if k:
         sides[0, :, : left.shape[1]] = left
     vectors = np.concatenate([chain.vector[k:-1], sides], axis=-1)
-    found = posterior(gram, vectors, _inner(prior, k))
+    found = posterior(gram, vectors, _inner(prior, k), 1)
     first, last = apply(transpose(d[0]), found.mean[0]), apply(d[-1], found.mean[-1])
     n, m = chain.vector.shape[-1], left.shape[1]
     return Link(
@@ -224,9 +224,9 @@ def informed(chain: Chain, message: Message) -> Chain:
 def posterior_of(chain: Chain, r: float, log_determinant: Array) -> Posterior:
     """Posterior of an informed chain, with the share of its part in trace and determinant."""
     prior, n = chain.prior.scaled(r), len(chain.prior.mean) * chain.n_before
-    found = posterior(chain.gram, chain.vector, prior._replace(mean=np.zeros_like(prior.mean)))
-    d = along(prior.coupling, prior.free)
-    trace = gram_trace(found.covariance, found.cross, prior.own(), d) - n
+    bare, n_paths = prior._replace(mean=np.zeros_like(prior.mean)), len(chain.block.paths)
+    found = posterior(chain.gram, chain.vector, bare, n_paths)
     # The state before counts with the part before.
     logs = log_determinant + prior.log_determinant + n * np.log(r)
+    trace = found.gram_trace - n * n_paths
     return found._replace(gram_trace=trace, log_determinant=logs).scaled(r)

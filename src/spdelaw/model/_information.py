@@ -1,0 +1,158 @@
+"""Expected information on drift, noise and observation variance of a coupled, stationary law.
+
+Least-squares coefficients seen at equal steps with the Gram matrix ``G`` have the spectral density
+
+    f(w) = H Omega H* + r G^-1,    H = (1 - F z)^-1,  z = e^(-i w),
+
+and T of them, with ``df`` the derivative of f along a direction, the information (Whittle 1953)
+
+    I_jk = T / (4 pi) int tr(f^-1 df_j f^-1 df_k) dw.
+
+Along ``dF`` and ``dOmega`` every trace is a product of two matrices of f, so that all pairs of
+entries are a few products of (N^2, frequencies) matrices. The chain rule from ``Lambda, Q`` to
+``F, Omega`` is a division in the eigenvectors of the drift. Without observation noise the
+integrals are known, and with the sums of the data in place of their expectations the result is the
+exact curvature at the maximum over free drift and noise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.equation import operators
+from spdelaw.model._state_space import StateSpace
+from spdelaw.model._step_sums import StepSums
+
+Array = np.ndarray
+
+#: Frequencies between 0 and pi at which the integral is taken.
+FREQUENCIES = 96
+#: Largest condition number of the eigenvectors of a drift that the chain rule goes through.
+CONDITION = 1e6
+
+
+class Tangents(NamedTuple):
+    """A transition and its derivatives along p directions.
+
+    Attributes:
+        factor, covariance: ``F`` and ``Omega``, (N, N).
+        by_factor: of F along those that move the drift, which come first; (a, N, N).
+        by_covariance: of Omega along all, (p, N, N).
+    """
+
+    factor: Array
+    covariance: Array
+    by_factor: Array
+    by_covariance: Array
+
+
+def tangents(space: StateSpace, by_drift: Array, by_noise: Array, dt: float) -> Tangents | None:
+    """Transition over ``dt`` and its derivatives; None where eigenvectors are nearly parallel.
+
+    Args:
+        space: the law.
+        by_drift: directions of the drift, (a, N, N).
+        by_noise: those of the noise, (b, N, N).
+        dt: length of the step.
+    """
+    a, q = (operators.as_matrix(x) for x in (space.linear.drift, space.linear.noise))
+    rates, v = np.linalg.eig(a)
+    if not np.linalg.cond(v) < CONDITION or not rates.real.min() > 0:
+        return None
+    w, n_drift = np.linalg.inv(v), len(by_drift)
+    pairs = rates[:, None] + rates.conj()
+    p = (w @ q @ w.conj().T) / pairs
+    decay = np.exp(-rates * dt)
+    turned = w @ by_drift @ v
+    by_f = turned * _slopes(rates, decay, dt)
+    by_p = np.empty((n_drift + len(by_noise), *a.shape), complex)
+    carried = turned @ p
+    by_p[:n_drift] = -(carried + np.swapaxes(carried, 1, 2).conj())
+    by_p[n_drift:] = w @ by_noise @ w.conj().T
+    kept = decay[:, None] * decay.conj()
+    by_omega = by_p * ((1.0 - kept) / pairs)
+    moved = by_f @ (p * decay.conj())
+    by_omega[:n_drift] -= moved + np.swapaxes(moved, 1, 2).conj()
+    step = space.linear.over(np.array([dt]))
+    back = (v @ by_f @ w).real, (v @ by_omega @ v.conj().T).real
+    return Tangents(step.factor[0], step.covariance[0], *back)
+
+
+def _slopes(rates: Array, decay: Array, dt: float) -> Array:
+    """``(e^(-a dt) - e^(-b dt)) / (a - b)`` of all pairs of rates, its limit of equal ones."""
+    gap = rates[:, None] - rates
+    close = np.abs(gap) * dt < 1e-6
+    middle = -dt * np.exp(-0.5 * (rates[:, None] + rates) * dt)
+    return np.where(close, middle, (decay[:, None] - decay) / np.where(close, 1.0, gap))
+
+
+def complete_information(way: Tangents, sums: StepSums) -> Array:
+    """Information of complete, noise-free steps of one length; (p, p).
+
+    ``tr(Omega^-1 dF S00 dF') + n/2 tr(Omega^-1 dOmega Omega^-1 dOmega)``.
+    """
+    root = np.linalg.inv(np.linalg.cholesky(way.covariance))
+    spread = np.linalg.cholesky(sums.before[0])
+    found = _squared(np.sqrt(0.5 * sums.n_steps[0]) * (root @ way.by_covariance @ root.T))
+    n_drift = len(way.by_factor)
+    found[:n_drift, :n_drift] += _squared(root @ way.by_factor @ spread)
+    return found
+
+
+def _squared(rows: Array) -> Array:
+    flat = rows.reshape(len(rows), -1)
+    return flat @ flat.T
+
+
+def expected_information(way: Tangents, error: Array, n_times: float) -> Array:
+    """Information of stationary coefficients seen with noise; (p + 1, p + 1).
+
+    Args:
+        way: derivatives along the directions.
+        error: covariance ``r G^-1`` of the noise in the coefficients, (N, N); the last direction
+            is the logarithm of r.
+        n_times: times of all paths together.
+    """
+    n = len(error)
+    z = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)[:, None, None]
+    h = np.linalg.inv(np.eye(n) - z * way.factor)
+    x = h @ way.covariance @ _adjoint(h)
+    inverse = np.linalg.inv(x + error)
+    left, seen = _adjoint(h) @ inverse, x @ inverse
+    b, m, noise = left @ h, z * (seen @ h), inverse @ error
+    through = error @ inverse @ h
+    # By entries (a, b) and (c, d): z^2 M_bc M_da + B_ca W_bd, z B_da M_bc and B_da B_bc.
+    ff = _pairs(m, m).transpose(3, 0, 1, 2) + _pairs(b, seen @ x).transpose(1, 2, 0, 3)
+    fo, oo = _pairs(b, m).transpose(1, 2, 3, 0), _pairs(b, b).transpose(1, 2, 3, 0)
+    fr, orr = (z * (seen @ through)).sum(0).real.T, (left @ through).sum(0).real.T
+    rr = float(np.einsum("kij,kji->", noise, noise).real)
+    by_f, by_o = _rows(way.by_factor), _rows(way.by_covariance)
+    n_drift, n_all = len(by_f), len(by_o)
+    found = np.zeros((n_all + 1, n_all + 1))
+    found[:n_all, :n_all] = by_o @ oo.reshape(n * n, -1) @ by_o.T
+    mixed = 2.0 * by_f @ fo.reshape(n * n, -1) @ by_o.T
+    found[:n_drift, :n_all] += mixed
+    found[:n_all, :n_drift] += mixed.T
+    found[:n_drift, :n_drift] += 2.0 * by_f @ ff.reshape(n * n, -1) @ by_f.T
+    found[:n_all, -1] = by_o @ orr.ravel()
+    found[:n_drift, -1] += 2.0 * by_f @ fr.ravel()
+    found[-1, :-1], found[-1, -1] = found[:-1, -1], rr
+    return 0.5 * n_times / FREQUENCIES * found
+
+
+def _adjoint(a: Array) -> Array:
+    return np.swapaxes(a, 1, 2).conj()
+
+
+def _rows(stack: Array) -> Array:
+    return stack.reshape(len(stack), -1)
+
+
+def _pairs(a: Array, b: Array) -> Array:
+    """Real part of ``sum_k a_k[i, j] b_k[l, m]``; (N, N, N, N)."""
+    one = np.concatenate([_rows(a.real), -_rows(a.imag)])
+    two = np.concatenate([_rows(b.real), _rows(b.imag)])
+    n = a.shape[1]
+    return (one.T @ two).reshape(n, n, n, n)
