@@ -82,7 +82,10 @@ def test_coupled_modes_in_pieces(data):
     words = {"drift": "dense", "nuisance": 0}
     one = fit(data, 2, **words)
     two = fit(data.chunk(path=10, time=4), 2, **words)
-    same_law(one, two, 1e-7)
+    # With gaps two of the four numbers of the drift are hardly determined: the likelihood is flat
+    # to rounding over some hundred-thousandths of their standard errors.
+    same_law(one, two, 1e-7 if data is COMPLETE else 1e-4)
+    assert one.info["log_likelihood"] == pytest.approx(two.info["log_likelihood"], abs=1e-6)
 
 
 def test_the_rough_mean_of_pieces_is_that_of_the_whole():

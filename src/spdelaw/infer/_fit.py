@@ -69,8 +69,7 @@ def fit(
         seed: of the bootstrap, and of training.
         executor: where lazy data and replicates are worked on: None for here, a
             ``ThreadPoolExecutor``, or a Dask ``Client``.
-        progress: True, or a function that a training, or a search of more than two seconds, tells
-            how far it is.
+        progress: True, or a function that trainings and searches of over two seconds report to.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.

@@ -22,9 +22,10 @@ PARTS = {
 def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
     """Raise `ConvergenceError` where a term of the bound is not finite."""
     broken = [
-        name.replace("_", " ") for name, term in terms._asdict().items()
-        if not bool(torch.isfinite(term).all())
-    ]  # fmt: skip
+        name.replace("_", " ")
+        for name, term in terms._asdict().items()
+        if not bool(torch.isfinite(torch.as_tensor(term)).all())
+    ]
     if broken:
         weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
         cause = f", because of {weights}" if weights else ""
