@@ -89,7 +89,8 @@ def gappy_record_row(fields: xr.DataArray, n_modes: int) -> dict[str, Any]:
     seconds, law = cpu_of_fit(fields, SQUARE, n_modes)
     about = law.info["convergence"]
     note = f"{about['evaluations']} evaluations, {about['evaluations_for_intervals']} for intervals"
-    return seconds_row("record", "the same, whole fit with its intervals", seconds, 8.0, note)
+    case = "whole fit with its intervals, one path of 3000 maps of 40 x 40, 40 % missing, 30 modes"
+    return seconds_row("record", case, seconds, 8.0, note)
 
 
 def large_row() -> dict[str, Any]:

@@ -325,7 +325,7 @@ def _markdown(d: dict[str, Any]) -> str:
             table(head, rows),
             "",
             f"Command: `{d['command']}`. {d['repeats']} interleaved repeats, time of the process, "
-            "one thread.",
+            "one thread; `--only` runs single rows again, and the others stay as they were.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
         ]
