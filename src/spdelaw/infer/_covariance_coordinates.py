@@ -33,7 +33,7 @@ class Covariance(AbstractCoordinates):
     def _entries(self) -> tuple[Array, Array]:
         return np.tril_indices(len(self.scale))
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """``what[i,j]``, the entries of the factor."""
         i, j = self._entries
