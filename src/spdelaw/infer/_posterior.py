@@ -36,6 +36,8 @@ Information = Callable[[StateSpace], Array | None]
 INITIAL_TOLERANCE = 1e-9
 #: Groups of coordinates that have one for each mode.
 PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
+#: Slope, per rough standard error, from which on a start is taken for the maximum.
+THERE = 1e-3
 #: Step of the difference of a prior's score.
 PRIOR_STEP = 1e-4
 #: Variance, in squared rough standard errors, of a direction without information.
@@ -275,7 +277,8 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
         optimum = _maximum(posterior, polish=polish, search=search)
     full = posterior.full(optimum.x)
     if polish:
-        columns = posterior.columns @ _root_of_inverse(optimum.information, posterior.scale)
+        root = _root_of_inverse(optimum.information, posterior.scale)
+        columns = _selected(posterior.columns, root)
     else:  # the information is a diagonal guess
         columns = posterior.columns / np.sqrt(np.diag(optimum.information))
     return Estimate(
@@ -290,15 +293,34 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
     )
 
 
+def _selected(columns: Array, root: Array) -> Array:
+    """``columns @ root``; a copy of rows where each column stands for one coordinate."""
+    at = columns.argmax(0)
+    if np.count_nonzero(columns) != len(at) or not (columns[at, np.arange(len(at))] == 1.0).all():
+        return columns @ root
+    out = np.zeros((len(columns), root.shape[1]))
+    out[at] = root
+    return out
+
+
 def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
-    """Search in the metric, then polish in coordinates of their own."""
-    fast = posterior.measured()
-    near = _maximum(fast, polish=False)
-    if not polish:
-        return fast, near
-    posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+    """Search in the metric, then polish in coordinates of their own.
+
+    Of complete, noise-free data the moment estimates often are the maximum: no search then.
+    """
+    n_evaluations, is_there = 1, False
+    if posterior.metric is not None and posterior.metric.exact and polish:
+        slope = posterior.at(np.zeros(len(posterior.scale)))[1]
+        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < THERE)
+    if not is_there:
+        fast = posterior.measured()
+        near = _maximum(fast, polish=False)
+        if not polish:
+            return fast, near
+        posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+        n_evaluations += near.n_evaluations
     optimum = _maximum(posterior, search=False)
-    n_evaluations = near.n_evaluations + optimum.n_evaluations
+    n_evaluations += optimum.n_evaluations
     if not (optimum.converged and optimum.decrement < NEAR):
         posterior = posterior.moved(optimum.x)
         optimum = _maximum(posterior)
