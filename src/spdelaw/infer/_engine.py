@@ -14,10 +14,10 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
+from spdelaw.data import ADAPTER, Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.law import Law
 
 GROUP = "spdelaw.engines"
