@@ -364,7 +364,7 @@ def observe(
     """
     if isinstance(data, Observed):
         return _again(data, domain, prepare, adapter)
-    check_adapter(adapter, prepare)
+    check_adapter(adapter, "" if prepare is None else "prepare")
     dims, dated = domain.dims, has_dates(adapter.get("times", data))
     if prepare is None:
         labelled = unchecked_fields(data, dims=dims, **adapter)
@@ -398,15 +398,15 @@ def observed_fields(
     return own.holding(fields)
 
 
-def check_adapter(adapter: dict[str, Any], prepare: Any = None) -> None:
-    """Refuse words that are not about data, and any beside a preparation."""
+def check_adapter(adapter: dict[str, Any], beside: str = "") -> None:
+    """Refuse words that are not about data, and any beside what leaves no choice."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
         expected = f"a word of the fit, or one of {ADAPTER} for the data"
         fix = "see help(spdelaw.fit) for the words"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
-    if adapter and prepare is not None:
-        expected = "none for the data beside prepare"
+    if adapter and beside:
+        expected = f"none for the data beside {beside}"
         fix = "bring the data into shape first: sl.as_fields(data, ...)"
         raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
 
@@ -415,7 +415,7 @@ def _again(
     data: Observed, domain: AbstractDomain, prepare: Any, adapter: dict[str, Any]
 ) -> Observed:
     """Data that were observed before, on another domain or prepared now where that is asked."""
-    check_adapter(adapter, data)
+    check_adapter(adapter, "observed data")
     if data.domain.dims != domain.dims:
         fix = "observe the data anew: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)

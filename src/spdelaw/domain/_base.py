@@ -151,6 +151,10 @@ class AbstractDomain(abc.ABC):
         """Products of modes in one dimension as few waves; here each product is its own."""
         return pairs_of_modes(self.eigenfunctions(points, n_modes))
 
+    def __dir__(self) -> list[str]:
+        """Public names, for completion."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     # -- labels ---------------------------------------------------------------------
 
     def places(self, fields: xr.DataArray | Array) -> Places:

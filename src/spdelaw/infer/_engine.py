@@ -177,10 +177,11 @@ def _unknown(word: str, expected: str) -> InputError:
     options = [name for engine in Engine.registry.values() for name in _options(engine) or ()]
     near = difflib.get_close_matches(word, [*FIT, *options], 1)
     advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
+    advice = f"check the spelling: {advice}" if near != [word] else f"pass it inside: {word}=..."
     return InputError(
         "keyword",
         expected=f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)}), "
         f"or {expected}",
         got=repr(word),
-        fix=f"check the spelling: {advice}",
+        fix=advice,
     )
