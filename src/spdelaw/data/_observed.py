@@ -248,12 +248,11 @@ class Observed(NamedTuple):
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
-        own = field
-        if field.ndim > 1 and self.fields.shape != self.values.shape:
-            every = np.broadcast_to(field, self.values.shape)
-            own = np.take_along_axis(every, self.rows[..., None], axis=1)
-        fields = self.fields.copy(data=self.fields.data - own)
-        return self._replace(values=self.values - field, fields=fields, survey=None)
+        values = self.values - field
+        own = values
+        if values.shape != self.fields.shape:
+            own = np.take_along_axis(values, self.rows[..., None], axis=1)
+        return self._replace(values=values, fields=self.fields.copy(data=own), survey=None)
 
     def masked(self, seen: Array) -> Observed:
         """The data of which only some values of the fields are seen, boolean (path, time, M)."""
