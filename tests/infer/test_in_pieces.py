@@ -130,7 +130,7 @@ def test_a_long_lazy_record_is_looked_at_by_its_head(monkeypatch):
     observed = observe(GAPPY.isel(path=[0]).chunk(time=2), INTERVAL)
     monkeypatch.setattr(_observed, "FIRST_BYTES", 4.0 * 8 * GAPPY.sizes["x"])
     assert observed.first(24).shape == (1, 4, GAPPY.sizes["x"])
-    assert observed.first_times(3).values.shape == (1, 3, GAPPY.sizes["x"])
+    assert observed.at_times(slice(3)).values.shape == (1, 3, GAPPY.sizes["x"])
 
 
 def test_fields_are_never_whole_in_memory():
