@@ -291,7 +291,7 @@ class Observed(NamedTuple):
         """The same with all values in the memory of this process, looked at."""
         if not self.is_lazy:
             return self
-        fields = self.fields.load()
+        fields = self.fields.compute()
         check_values(fields)
         return self._replace(place=Here()).holding(fields)
 
@@ -387,7 +387,7 @@ def observed_fields(
 ) -> Observed:
     """Fields that are canonical, checked and prepared already, on a domain."""
     if OBSERVATION_STD in labelled.coords:
-        labelled = labelled.load()
+        labelled = labelled.compute()
     places, noise = domain.places(labelled), value_noise(labelled)
     fields, none = domain.flatten(labelled, places), np.zeros(0)
     if noise is not None:

@@ -159,7 +159,7 @@ def evaluate(
     own = law.observe(data)
     if own.n_paths > max_paths:  # no more of them is read than is scored
         own = own.paths(slice(max_paths))
-    own = undriven(law, own.in_memory().where_seen())
+    own = undriven(law, own.in_memory().where_seen())  # scores smooth whole paths, four times
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)

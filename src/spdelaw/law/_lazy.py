@@ -45,7 +45,7 @@ def by_paths(function: OfPaths, data: Observed) -> xr.Dataset:
 
 
 def _arrays(function: OfPaths, shell: Observed, fields: xr.DataArray, names: list) -> dict:
-    found = function(shell.holding(fields.load()))
+    found = function(shell.holding(fields))
     return {name: found[name].values for name in names}
 
 
