@@ -30,7 +30,8 @@ def by_paths(function: OfPaths, data: Observed) -> xr.Dataset:
     import dask.array as da
 
     first = function(data.paths(slice(1)).in_memory())
-    names, shell = list(first), data._replace(values=None, fields=data.fields.isel(path=slice(0)))
+    empty = data.fields.isel(path=slice(0)).compute()  # no graph of the data travels with each task
+    names, shell = list(first), data._replace(values=None, fields=empty)
     call = dask.delayed(functools.partial(_arrays, function, shell), pure=False, traverse=False)
     parts = [(call(block.fields, names), block.n_paths) for block in data.blocks()]
     out = {}
