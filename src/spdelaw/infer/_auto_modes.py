@@ -16,9 +16,12 @@ from spdelaw.infer._nuisance import likeliest_total
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posterior import estimate, log_posterior
+from spdelaw.infer._start import starting_vector
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 
 Array = np.ndarray
+#: Coordinates of a law by group.
+Parameters = dict[str, Array]
 
 #: Paths that the choice looks at, and the most modes it considers.
 PATHS, MOST = 40, 32
@@ -46,14 +49,16 @@ def choose_modes(observed: Observed) -> tuple[int, str]:
     for n in range(1, most + 1):
         if collapsed(n).misfit <= NOTHING_LEFT * energy:
             return n, f"{n} modes chosen: they hold the fields to rounding"
-    best = likeliest_total(lambda n: -_bic(collapsed(n), times), 1, most)
+    laws: dict[int, Parameters] = {}
+    best = likeliest_total(lambda n: -_bic(collapsed(n), times, laws), 1, most)
     sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
     if best == most:
         sentence += "; the criterion would take more"
     return best, sentence
 
 
-def _bic(collapsed: Collapsed, times: Array) -> float:
+def _bic(collapsed: Collapsed, times: Array, laws: dict[int, Parameters]) -> float:
+    """The criterion of as many modes as are collapsed; their law joins ``laws``."""
     n = collapsed.n_modes
     n_rows = collapsed.n_paths * times.shape[-1]
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
@@ -71,8 +76,20 @@ def _bic(collapsed: Collapsed, times: Array) -> float:
     def evaluate(p: StateSpace) -> Evaluation:
         return evaluate_likelihood(collapsed, p)
 
+    start = _continued(free, starting_vector(free, moments), laws)
     try:
-        found = estimate(log_posterior(free, evaluate, moments, Model()), polish=False)
+        found = estimate(log_posterior(free, evaluate, moments, Model(), start), rough=True)
     except ConvergenceError:
         return np.inf
+    laws[n] = {name: found.full[where] for name, where in free.slices.items()}
     return -2.0 * found.log_likelihood + found.n_free * np.log(n_rows)
+
+
+def _continued(free: Parametrisation, start: Array, laws: dict[int, Parameters]) -> Array:
+    """A start in which the first modes are those of the nearest law that is known."""
+    n = free.n_modes
+    if laws:
+        for name, known in laws[min(laws, key=lambda m: abs(m - n))].items():
+            own = start[free.slices[name]]  # a view
+            own[: len(known)] = known[: len(own)]
+    return start

@@ -263,18 +263,21 @@ def lower_root(matrix: Array) -> Array:
     return np.asarray(scipy.linalg.lapack.dtrtri(np.asfortranarray(flipped), lower=0)[0]).T
 
 
-def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = True) -> Estimate:
+def estimate(
+    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
+) -> Estimate:
     """Maximum of a log-posterior, with the covariance that its curvature gives.
 
     Args:
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         search: False takes the start as close to the maximum: Newton steps alone.
+        rough: a value to compare laws by, good to a fraction of a nat, and nothing else.
     """
     if posterior.metric is not None and search:
         posterior, optimum = _by_metric(posterior, polish)
     else:
-        optimum = _maximum(posterior, polish=polish, search=search)
+        optimum = _maximum(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
         root = _root_of_inverse(optimum.information, posterior.scale)
