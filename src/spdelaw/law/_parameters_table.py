@@ -12,6 +12,8 @@ Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
 #: Dims of vectors that do not run over modes.
 OTHER_DIMS = {"observation_std": "point", "season": "part", "coefficient": "term"}
+#: An interval wider than this factor to either side says nothing: it is from zero to infinity.
+WIDEST = 1e12
 
 
 class Quantity(NamedTuple):
@@ -30,14 +32,16 @@ def interval_table(quantity: Quantity, level: float) -> Array:
     """(..., 4): estimate, standard error and the ends of the interval of the given level.
 
     Delta method: a positive number ``x`` with standard error ``s`` has the interval
-    ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm.
+    ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm; beyond
+    `WIDEST` it is all of the half-line.
     """
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
     z = scipy.special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        relative = np.where(x > 0, s / np.where(x > 0, x, 1.0), 0.0)
-        lower = np.where(quantity.positive, x * np.exp(-z * relative), x - z * s)
-        upper = np.where(quantity.positive, x * np.exp(z * relative), x + z * s)
+        width = np.where(x > 0, z * s / np.where(x > 0, x, 1.0), 0.0)
+        width = np.where(width > np.log(WIDEST), np.inf, width)
+        lower = np.where(quantity.positive, x * np.exp(-width), x - z * s)
+        upper = np.where(quantity.positive, x * np.exp(width), x + z * s)
     table = np.stack([x, s, lower, upper], axis=-1)
     if quantity.ends is not None:
         table[..., 2:] = np.where(np.isnan(quantity.ends), table[..., 2:], quantity.ends)
