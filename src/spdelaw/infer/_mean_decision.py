@@ -209,7 +209,7 @@ def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
         if part in other.parts:
             full[own.slices[part]] = found.full[other.slices[part]]
     posterior = problem.posterior(full)
-    return float(posterior.start_value() - posterior.log_prior(posterior.base))
+    return float(posterior.start_value() - posterior.log_prior(posterior.base)[0])
 
 
 def _said(problem: P, decision: Decision, start: Decision | None = None) -> P:

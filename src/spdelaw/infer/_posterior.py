@@ -56,6 +56,7 @@ class LogPosterior:
         columns: ``A``, (p, free).
         scale: rough standard errors of ``x``, (free,).
         n_plain: entries of ``x`` before those that move the initial mean.
+        tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
         separable: whether modes do not meet in the likelihood but through shared coordinates.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
@@ -68,6 +69,7 @@ class LogPosterior:
     columns: Array
     scale: Array
     n_plain: int
+    tilt: Array
     separable: bool = False
     metric: Metric | None = None
     information: Information | None = None
@@ -81,18 +83,18 @@ class LogPosterior:
         full = self.full(x)
         model = self.parametrisation.state_space(full)
         found = self.evaluate(model)
-        value = float(found.log_likelihood.sum()) + self.log_prior(full)
-        gradient = self.parametrisation.score(full, model, found)
-        for position, prior in self.priors:
-            gradient[position] += prior.log_density(full[position], self._is_log(position))[1]
+        believed, slope = self.log_prior(full)
+        value = float(found.log_likelihood.sum()) + believed
+        gradient = self.parametrisation.score(full, model, found) + slope
         return value, self.columns.T @ gradient, found.initial_information
 
-    def log_prior(self, full: Array) -> float:
-        """Log density of the priors at a full vector, up to a constant."""
-        return sum(prior.log_density(full[i], self._is_log(i))[0] for i, prior in self.priors)
-
-    def _is_log(self, position: int) -> bool:
-        return bool(self.parametrisation.is_log[position])
+    def log_prior(self, full: Array) -> tuple[float, Array]:
+        """Log density of the priors at a full vector, up to a constant, and its gradient."""
+        value, gradient = float(self.tilt @ full), self.tilt.copy()
+        for i, prior in self.priors:
+            own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
+            value, gradient[i] = value + own, gradient[i] + slope
+        return value, gradient
 
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
@@ -226,18 +228,8 @@ def log_posterior(
         base[mean] += step
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
-    return LogPosterior(
-        parametrisation,
-        evaluate,
-        priors,
-        base,
-        columns,
-        scales,
-        len(plain),
-        separable,
-        metric,
-        information,
-    )
+    known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
+    return LogPosterior(*known, np.zeros(len(base)), separable, metric, information)
 
 
 def _initial_directions(
@@ -290,7 +282,7 @@ def estimate(
         full,
         columns,
         posterior.n_plain,
-        optimum.value - posterior.log_prior(full),
+        optimum.value - posterior.log_prior(full)[0],
         optimum,
         posterior,
     )

@@ -69,7 +69,7 @@ class StatisticsProblem(Posed):
         if not self.has_mean:
             return self.at_mean(state_space)
         s, anchored = self.statistics, self.anchored
-        return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
+        return evaluate_restricted_statistics(s, state_space, anchored=anchored)
 
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
