@@ -1,6 +1,6 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
-from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
+from spdelaw.model._chaos import evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel
 from spdelaw.model._chaos_posterior import Latents, chaos_latents
 from spdelaw.model._chaos_projection import project_on_decoder
@@ -68,7 +68,6 @@ __all__ = [
     "Tangents",
     "Transitions",
     "chaos_latents",
-    "chaos_log_likelihood",
     "closure_scores",
     "collapse",
     "collapse_pieces",
