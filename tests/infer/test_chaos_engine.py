@@ -11,7 +11,7 @@ import spdelaw as sl
 from spdelaw.chaos import CosineBasis, chaos_coordinates
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation import decoder_floor, relative_l2, rmse
-from spdelaw.infer import _chaos_truncated as truncated
+from spdelaw.infer import _chaos_engine as truncated
 from spdelaw.infer._observed import observe
 from spdelaw.infer._posterior import estimate
 from spdelaw.law import chaos_posterior

@@ -20,9 +20,9 @@ import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
-from spdelaw.infer._first_states import FEW_PATHS
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import FEW_PATHS
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import estimate
 

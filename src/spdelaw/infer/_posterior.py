@@ -23,8 +23,8 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import NEAR, Optimum, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms
-from spdelaw.infer._start import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray

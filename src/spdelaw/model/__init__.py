@@ -2,8 +2,7 @@
 
 from spdelaw.model._chaos import evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel
-from spdelaw.model._chaos_posterior import Latents, chaos_latents
-from spdelaw.model._chaos_projection import project_on_decoder
+from spdelaw.model._chaos_posterior import Latents, chaos_latents, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
 from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response

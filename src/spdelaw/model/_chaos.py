@@ -11,9 +11,15 @@ from typing import Literal
 import numpy as np
 
 from spdelaw.errors import InputError
-from spdelaw.model._chaos_gaussian import Gaussian, gaussian_rows, precision_of
 from spdelaw.model._chaos_map import ChaosModel, LatentMap, dense_columns, latent_map
-from spdelaw.model._chaos_rows import Rows, rows_of, single_patterns
+from spdelaw.model._chaos_rows import (
+    Gaussian,
+    Rows,
+    gaussian_rows,
+    precision_of,
+    rows_of,
+    single_patterns,
+)
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._state_space import StateSpace

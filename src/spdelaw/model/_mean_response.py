@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, as_matrix, multiply, transpose
+from spdelaw.model._blocks import apply, apply_gram, as_matrix, multiply, transpose
 from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
-from spdelaw.model._gram import apply_gram
 from spdelaw.model._posterior import is_shared, over_paths, solve_shared
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._stitch import Chain, Link, Part, chain_of, condense, informed, posterior_of
