@@ -69,7 +69,8 @@ def evaluate_restricted(
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
     pairs = [list(pair) for pair in zip(blocks, parts, strict=True)]
     added = collapsed.place.over(_spread_of, pairs, bare, spread)
-    by_drift, by_noise, by_season, by_initial, by_r, shared = map(sum, zip(*added, strict=True))
+    total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
+    by_drift, by_noise, by_season, by_initial, by_r, shared = total
     return found._replace(
         log_likelihood=found.log_likelihood + log / collapsed.n_paths,
         by_drift=found.by_drift + by_drift + through[0],
