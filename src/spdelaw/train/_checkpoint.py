@@ -33,7 +33,7 @@ class Snapshot:
         epoch: epochs done.
         arrays: ``model.*``, ``best.*`` and ``optimiser.*``.
         best_epoch, best_score: where the ``best.*`` are from; 0 and infinity before the first.
-        history: one row an epoch: training loss, validation loss, validation rel L2.
+        history: one row per epoch: training loss, validation loss, validation rel L2.
         seconds: spent so far.
     """
 

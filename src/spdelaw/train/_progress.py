@@ -26,7 +26,7 @@ class Progress:
 
     Attributes:
         epoch, epochs: done and in all.
-        loss: mean training loss of the epoch, nats a path.
+        loss: mean training loss of the epoch, nats per path.
         relative_l2: of the reconstruction of the validation paths.
         rate: factor of the learning rates in this epoch.
         seconds: since this run started.
