@@ -9,7 +9,8 @@ from tests.infer.coupled import stable
 
 from spdelaw.equation import operators
 from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single, WithNuisance
-from spdelaw.infer._matrix_coordinates import Covariance, LowRankCovariance, Rotating, Stable
+from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
+from spdelaw.infer._drift_coordinates import Rotating, Stable
 
 SCALE = (1.0, 0.3, 2.0, 0.1)
 PAIRS = ((1, 2),)

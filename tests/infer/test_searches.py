@@ -12,8 +12,9 @@ import spdelaw as sl
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer import _watch
+from spdelaw.infer._covariance_coordinates import Covariance
 from spdelaw.infer._door import clear_errors
-from spdelaw.infer._matrix_coordinates import Covariance, Stable
+from spdelaw.infer._drift_coordinates import Stable
 from spdelaw.infer._optimise import maximise
 
 HEAT = sl.catalogue.heat(n_modes=3)

@@ -3,7 +3,7 @@
 A coordinate map sends an unconstrained vector ``phi`` to a drift, a noise covariance or an initial
 covariance and knows its Jacobian, which has one axis more; the score by ``phi`` is the score by the
 operator contracted with it. The maps of this module give one positive number per mode, (N,); those
-of `spdelaw.infer._matrix_coordinates` give matrices.
+of `spdelaw.infer._drift_coordinates` and `spdelaw.infer._covariance_coordinates` give matrices.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from spdelaw.infer._coordinates import (
     WithNuisance,
 )
 from spdelaw.infer._estimate import Decision
-from spdelaw.infer._matrix_coordinates import Covariance, LowRankCovariance, Rotating, Stable
+from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
+from spdelaw.infer._drift_coordinates import Rotating, Stable
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
