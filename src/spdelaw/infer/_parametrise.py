@@ -20,9 +20,9 @@ from spdelaw.infer._coordinates import (
     Single,
     WithNuisance,
 )
-from spdelaw.infer._estimate import Decision
 from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
 from spdelaw.infer._drift_coordinates import Rotating, Stable
+from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
