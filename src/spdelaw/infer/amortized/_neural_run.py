@@ -153,8 +153,9 @@ def _named(names: list[str]) -> str:
 
 
 def _diverged(got: str, epoch: int) -> ConvergenceError:
-    return ConvergenceError(
-        f"training, epoch {epoch + 1}", expected="a finite loss and gradients", got=got,
-        fix="lower the rate of that part by 10, scale the fields to a size of about 1, "
-        "or lengthen warmup_epochs; the last checkpoint is still whole",
-    )  # fmt: skip
+    what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
+    fix = (
+        "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
+        "warmup_epochs; the last checkpoint is still whole"
+    )
+    return ConvergenceError(what, expected=expected, got=got, fix=fix)

@@ -204,10 +204,9 @@ class StructuredRun(Run):
             of_batch = dataclasses.replace(self.posterior, evaluate=evaluate)
             value, gradient, _ = of_batch.at(self.x)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            raise ConvergenceError(
-                f"training, step {self.n_steps + 1}", expected="a finite likelihood and score",
-                got=f"log-likelihood {value:g}", fix="lower rate, or use engine='exact'",
-            )  # fmt: skip
+            what, got = f"training, step {self.n_steps + 1}", f"log-likelihood {value:g}"
+            expected, fix = "a finite likelihood and score", "lower rate, or use engine='exact'"
+            raise ConvergenceError(what, expected=expected, got=got, fix=fix)
         self.n_steps += 1
         a, b = MEMORY
         self.first = a * self.first + (1.0 - a) * gradient
@@ -220,11 +219,9 @@ class StructuredRun(Run):
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
         validation = self.score(self.state_space, epoch) or self.snapshot.history[-1][1:]
-        arrays = {
-            "model.free": self.x.copy(), "best.free": self.x.copy(),
-            "optimiser.first": self.first.copy(), "optimiser.second": self.second.copy(),
-            "optimiser.n_steps": np.array([self.n_steps]),
-        }  # fmt: skip
+        moments = {"first": self.first, "second": self.second, "n_steps": [self.n_steps]}
+        arrays = {f"optimiser.{name}": np.array(part) for name, part in moments.items()}
+        arrays |= {"model.free": self.x.copy(), "best.free": self.x.copy()}
         history = (*self.snapshot.history, (loss, *validation))
         self.snapshot = Snapshot(epoch + 1, arrays, epoch + 1, validation[1], history, seconds)
 

@@ -67,7 +67,5 @@ class Encoder(nn.Module):
         state = recurrent.recur(self.attention(values, observed, times, through))
         mean, log_variance = self.head(state).chunk(2, -1)
         n, shape = self.n_modes, (-1, self.n_time, self.n_noise)
-        return Posterior(
-            mean[:, :n], log_variance[:, :n],
-            mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape),
-        )  # fmt: skip
+        chaos = mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape)
+        return Posterior(mean[:, :n], log_variance[:, :n], *chaos)
