@@ -13,7 +13,7 @@ import numpy as np
 from spdelaw.errors import InputError
 from spdelaw.model._chaos_map import ChaosModel, LatentMap, dense_columns, latent_map
 from spdelaw.model._chaos_rows import (
-    Gaussian,
+    RowDensity,
     Rows,
     gaussian_rows,
     precision_of,
@@ -90,7 +90,7 @@ def whitened(rows: Rows, state_space: StateSpace, model: ChaosModel) -> Array:
     return rows.whiten(latent_map(state_space, rows.ages, model).columns)
 
 
-def given_rows(rows: Rows, columns: Array, state_space: StateSpace) -> Gaussian:
+def given_rows(rows: Rows, columns: Array, state_space: StateSpace) -> RowDensity:
     """Density of the rows, and the coordinates given them."""
     r = float(state_space.observation_variance)
     return gaussian_rows(errors_of(rows, state_space), columns, r)
@@ -120,7 +120,7 @@ def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, 
 
 
 def _by_spectra(
-    rows: Rows, found: Gaussian, mapped: LatentMap, state_space: StateSpace
+    rows: Rows, found: RowDensity, mapped: LatentMap, state_space: StateSpace
 ) -> tuple[Array, Array, Array]:
     """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
     q, v0, start = state_space.linear.noise, state_space.initial.covariance, int(mapped.has_start)
@@ -145,7 +145,7 @@ def _own_columns(by: Array, mapped: LatentMap) -> Array:
 
 
 def _initial_information(
-    rows: Rows, found: Gaussian, mapped: LatentMap, columns: Array, r: float
+    rows: Rows, found: RowDensity, mapped: LatentMap, columns: Array, r: float
 ) -> Array:
     """``E' H' Sigma^-1 H E`` with ``E = e^(-lambda t)``, times the number of paths; (N, N)."""
     n, n_paths = mapped.decay.shape[1], found.pull.shape[2]

@@ -107,7 +107,7 @@ def rows_of(block: Block, *, couple: bool = False) -> Rows:
     return Rows(times - times[0], root, block.estimate)
 
 
-class Gaussian(NamedTuple):
+class RowDensity(NamedTuple):
     """Density of the rows, its gradient, and the coordinates given them.
 
     Attributes:
@@ -127,7 +127,7 @@ class Gaussian(NamedTuple):
     covariance: Array
 
 
-def gaussian_rows(w: Array, columns: Array, r: float) -> Gaussian:
+def gaussian_rows(w: Array, columns: Array, r: float) -> RowDensity:
     """Rows ``w`` (S, R, P) of the map ``columns`` (S, R, D) and white noise."""
     n_stack, n_rows, n_paths = w.shape
     transposed = np.swapaxes(columns, 1, 2)
@@ -141,7 +141,7 @@ def gaussian_rows(w: Array, columns: Array, r: float) -> Gaussian:
     by_columns = (error @ np.swapaxes(mean, 1, 2) - n_paths * spread) / r
     trace = n_paths * np.vdot(spread, columns)
     by_r = 0.5 * (((error**2).sum() + trace) / r**2 - n_stack * n_rows * n_paths / r)
-    return Gaussian(-0.5 * (logs + energy), error / r, by_columns, float(by_r), mean, covariance)
+    return RowDensity(-0.5 * (logs + energy), error / r, by_columns, float(by_r), mean, covariance)
 
 
 def precision_of(x: Array, columns: Array, covariance: Array, r: float) -> Array:

@@ -18,7 +18,7 @@ from spdelaw.chaos import Propagators
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.model.encoder import Posterior
+from spdelaw.model.encoder import Encoded
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -100,7 +100,7 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
 
 
 def exact_elbo(
-    model: ChaosVAE, paths: Paths, posterior: Posterior, curves: Propagators, mean: Tensor
+    model: ChaosVAE, paths: Paths, posterior: Encoded, curves: Propagators, mean: Tensor
 ) -> Elbo:
     """The same without sampling, from the coefficients of the posterior means, (P, T, N)."""
     variance = model.field_variance(curves, paths, posterior)
@@ -110,7 +110,7 @@ def exact_elbo(
     return _with_likelihood(model, paths, posterior, squares)
 
 
-def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, squares: Tensor) -> Elbo:
+def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Encoded, squares: Tensor) -> Elbo:
     """All terms, from the squared residuals (P, M)."""
     counts = _counts(paths)
     density = gaussian_log_densities(squares, counts, model.log_observation_variance())
@@ -137,7 +137,7 @@ def _counts(paths: Paths) -> Tensor:
     return paths.observed.sum(1).double()
 
 
-def _divergences(posterior: Posterior) -> tuple[Tensor, Tensor]:
+def _divergences(posterior: Encoded) -> tuple[Tensor, Tensor]:
     """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
 
     def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
