@@ -24,13 +24,13 @@ from spdelaw.model._restricted_statistics import (
 )
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
-from spdelaw.model._semilinear_innovations import transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
     closure_scores,
     gaussian,
     scheme_scores,
+    transition_innovations,
     transitions,
 )
 from spdelaw.model._semilinear_segments import in_segments
