@@ -152,6 +152,11 @@ def as_matrix(x: Array) -> Array:
     return out
 
 
+def in_full(gram: Array) -> Array:
+    """Diagonals of all times (T, N, B) as matrices (T, N, N, B); matrices pass."""
+    return gram if gram.ndim == 4 else gram[:, :, None] * np.eye(gram.shape[1])[..., None]
+
+
 def diagonal(x: Array) -> Array:
     """Diagonal (N, B) of either."""
     return x if x.ndim == 2 else np.einsum("iib->ib", x)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, apply_gram, as_matrix, multiply, transpose
+from spdelaw.model._blocks import apply, apply_gram, as_matrix, in_full, multiply, transpose
 from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
@@ -51,7 +51,7 @@ class Response(NamedTuple):
     @property
     def first(self) -> Array:
         """``K`` of the first free state, less what its prior follows; (N, N, B)."""
-        own = full_slope(self.slope[self.prior.n_fixed :][:1])[0]
+        own = in_full(self.slope[self.prior.n_fixed :][:1])[0]
         return own if self.carry is None else own - as_matrix(self.carry)
 
 
@@ -93,7 +93,7 @@ def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart:
 
 def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
     """The chain with the columns of ``G`` beside its vector: one where all blocks are diagonal."""
-    columns = chain.gram if apart else full_slope(chain.gram)[..., 0]
+    columns = chain.gram if apart else in_full(chain.gram)[..., 0]
     if anchored and not chain.n_before:
         r, prior = float(state_space.observation_variance), chain.prior
         extra = r * multiply(prior.precision, _carried(prior))
@@ -174,7 +174,7 @@ def _columns(found: Sweep, gram: Array, extra: Array | None) -> Array:
     """``K`` of the free states: the chain solved for the columns of ``G``, and more at its head."""
     if found.inverse.ndim == 3:
         return _solved(found, gram if extra is None else _with_first(gram, extra), apply)
-    full = full_slope(gram)
+    full = in_full(gram)
     if extra is not None:
         full = _with_first(full, as_matrix(extra))
     batch = found.inverse.shape[-1]
@@ -213,10 +213,3 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
         total = np.einsum("tijb,tjkb->ikb", *np.broadcast_arrays(gram, left), optimize=True)
     found = over_paths(total, n_paths)
     return 0.5 * (found + found.T)
-
-
-def full_slope(slope: Array) -> Array:
-    """Diagonals (T, N, B) as matrices (T, N, N, B); matrices pass."""
-    if slope.ndim == 4:
-        return slope
-    return operators.embed(np.moveaxis(slope, 1, -1)).transpose(0, 2, 3, 1)

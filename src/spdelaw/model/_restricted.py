@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import as_matrix, transpose
+from spdelaw.model._blocks import as_matrix, in_full, transpose
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._mean_response import (
     Response,
-    full_slope,
     response_of,
     response_of_part,
     slopes_link,
@@ -137,7 +136,7 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[
     n_paths = len(block.paths)
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
-    left = np.eye(len(covariance))[..., None] - full_slope(part.slope[-len(block.gram) :])
+    left = np.eye(len(covariance))[..., None] - in_full(part.slope[-len(block.gram) :])
     trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
@@ -174,7 +173,7 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     """``K C K'`` over the steps of each transition, and no steps of their own."""
-    turned, prior = _times(full_slope(part.slope), operators.root(covariance)), part.prior
+    turned, prior = _times(in_full(part.slope), operators.root(covariance)), part.prior
     count, n_lengths = n_paths if turned.shape[-1] == 1 else 1, prior.factor.shape[-1]
     apart = prior.precision.ndim == 2
     if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
