@@ -53,8 +53,8 @@ class Semilinear:
 
     def __post_init__(self) -> None:
         """Check the parts and bind the terms to the domain."""
+        got, fix = type(self.linear).__name__, "pass sl.catalogue.heat()"
         if not isinstance(self.linear, SpectralSPDE):
-            got, fix = type(self.linear).__name__, "pass sl.catalogue.heat()"
             raise EquationError("linear", expected="a SpectralSPDE", got=got, fix=fix)
         if self.linear.is_coupled or self.linear.forcing or self.linear.season:
             expected = "modes that are not coupled, without forcing or season"
