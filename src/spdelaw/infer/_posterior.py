@@ -90,7 +90,8 @@ class LogPosterior:
 
     def log_prior(self, full: Array) -> tuple[float, Array]:
         """Log density of the priors at a full vector, up to a constant, and its gradient."""
-        value, gradient = float(self.tilt @ full), self.tilt.copy()
+        tilted = self.tilt != 0.0  # a coordinate may be held at minus infinity
+        value, gradient = float(self.tilt[tilted] @ full[tilted]), self.tilt.copy()
         for i, prior in self.priors:
             own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
             value, gradient[i] = value + own, gradient[i] + slope
@@ -156,10 +157,9 @@ class LogPosterior:
         if by_numbers is None:
             return None
         found = coordinate_information(own, full, self.evaluate(model), by_numbers)
-        for position, prior in self.priors:
-            ends = [prior.log_density(full[position] + step, self._is_log(position))[1]
-                    for step in (-PRIOR_STEP, PRIOR_STEP)]  # fmt: skip
-            found[position, position] -= (ends[1] - ends[0]) / (2.0 * PRIOR_STEP)
+        if self.priors:  # each of a coordinate of its own
+            low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
+            found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
         return self.columns.T @ found @ self.columns
 
     def _of_coupled_modes(self) -> Callable[[Array], Array | None] | None:
