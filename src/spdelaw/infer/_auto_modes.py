@@ -17,9 +17,8 @@ from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._parametrise import parametrise
+from spdelaw.infer._parametrise import parametrise, starting_vector
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.infer._start import starting_vector
 from spdelaw.model import Collapsed, collapse, evaluate_likelihood
 
 Array = np.ndarray
