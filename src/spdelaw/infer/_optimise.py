@@ -141,8 +141,8 @@ def maximise(
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
-        x, start, gradient, information, value = _polish(counted, x, scale, curvature, left > 0)
-        bend = Bend.of(information, scale)
+        found = _polish(counted, x, scale, curvature, left > 0)
+        x, start, gradient, information, value, bend = found
         decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
         if not left:
             break
@@ -231,11 +231,11 @@ def _quasi_newton(
 
 def _polish(
     objective: Objective, x: Array, scale: Array, curvature: Curvature, may_leave: bool
-) -> tuple[Array, float, Array, Array, float]:
+) -> tuple[Array, float, Array, Array, float, Bend]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
     With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
-    the value at the start, slope and information, and the value.
+    the value at the start, slope and information, the value, and the information taken apart.
     """
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
@@ -245,7 +245,7 @@ def _polish(
         x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
         if bend.decrement(gradient) < POLISHED or value > enough:
             break
-    return x, start, gradient, information, value
+    return x, start, gradient, information, value, bend
 
 
 class Bend(NamedTuple):
