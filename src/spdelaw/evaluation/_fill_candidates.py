@@ -113,6 +113,8 @@ def learn(
     words = {"drift": candidate.drift, "noise": NOISES.get(candidate.drift, "diagonal")}
     if fields.sizes["path"] == 1 and "season" not in recipe.words:
         words["initial"] = "stationary"
+    if recipe.prepare is not None and recipe.prepare.anomalies:
+        words["mean"] = "zero"  # it was taken off
     part = _part(values, candidate.n_modes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)

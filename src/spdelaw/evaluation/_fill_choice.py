@@ -202,7 +202,8 @@ def _scored(
     elif rest == SHARED:
         weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
         settings = settings._replace(weight=weight)
-    moments = with_rest(moments, record.values, record.grid, settings)
+    held = np.isfinite(record.truth)
+    moments = with_rest(moments, record.values, record.grid, settings, held)
     deviation = np.full(record.truth.shape, np.nan)
     for mine, others in _halves(record.truth):
         part = calibrated(moments, np.where(others, record.truth, np.nan), settings)
