@@ -93,6 +93,8 @@ def _ours(case: Case, seconds: float) -> tuple[Array, Array, str]:
             data, case.domain, prepare=how, everywhere=case.everywhere, seconds=seconds
         )
     best = found.trials[0]
+    for trial in found.trials:
+        print(f"  {trial.candidate}, {trial.rest}: CRPS {trial.crps:.4f}, {trial.seconds:.1f} s")
     mean, std = (_as_case(found.data[name], case) for name in ("mean", "std"))
     return mean, std, f"{best.candidate}, rest {best.rest}"
 
@@ -146,7 +148,7 @@ def _markdown(found: dict[str, Any]) -> str:
         header = ["", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", "chosen"]
         body = [
             [k, f"{v['rmse']:.3f}", f"{v['crps']:.3f}", *(f"{100 * c:.0f}" for c in v["coverage"]),
-             f"{v['seconds']:.0f}", v["note"]]
+             "" if v["seconds"] is None else f"{v['seconds']:.0f}", v["note"]]
             for k, v in sorted(methods.items(), key=lambda pair: pair[1]["crps"])
         ]  # fmt: skip
         lines += [table(header, body), ""]

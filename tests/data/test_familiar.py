@@ -13,7 +13,7 @@ from spdelaw.data import (
     read_dataset,
     read_raw,
 )
-from spdelaw.errors import DataError
+from spdelaw.errors import DataError, DomainError
 
 # The fields are white noise: what matters here are their names, and no parameter.
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
@@ -321,3 +321,20 @@ def test_times_are_named_as_dates():
         as_fields(raw.isel(time=[4, 5, 5]), dims=("lat", "lon"))
     with pytest.raises(DataError, match="got 2001-02-01 after 2001-06-01 at index 2"):
         as_fields(raw.isel(time=[4, 5, 1]), dims=("lat", "lon"))
+
+
+def test_longitudes_of_the_other_sign_get_the_line_that_turns_them():
+    raw = wide([-160, -140, 140, 160, 180])["t"]
+    box = sl.Box((130, 230), (-25, 25), boundary="neumann")
+    with pytest.raises(DomainError, match=r"select=\{'lon': \(130, 230\)\}"):
+        sl.fit(raw, box, 1)
+    how = sl.Preparation(select={"lon": (130, 230)})
+    law = sl.fit(raw, box, 1, prepare=how, initial="stationary", nuisance=0)
+    assert law.reconstruct(raw)["mean"]["lon"].values.tolist() == [140, 160, 180, 200, 220]
+    with pytest.raises(DomainError, match="rescale the coordinates"):
+        sl.fit(raw, sl.Box((0, 1), (0, 1)), 1)
+
+
+def test_radians_on_a_sphere_are_refused():
+    with pytest.raises(DataError, match="expected degrees, got units 'radian'"):
+        sl.fit(wide([0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], units="radian")["t"], sl.Sphere(), 1)

@@ -11,6 +11,7 @@ import xarray as xr
 
 from spdelaw.data._clock import to_dates, to_numbers
 from spdelaw.data._layout import PATH, PATH_TIME, POINT, TIME
+from spdelaw.data._recognise import RADIANS
 from spdelaw.domain import VARIABLE, numbered
 from spdelaw.errors import DataError
 
@@ -91,11 +92,23 @@ def _check_path_times(values: np.ndarray) -> None:
 
 def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Fields with numeric space coordinates, increasing on grids; the data follow."""
+    check_degrees(fields, dims)
     if POINT in fields.dims:
         return _scattered(fields, dims)
     for dim in dims:
         fields = fields if _is_named(fields, dim) else _sorted(fields, dim)
     return fields
+
+
+def check_degrees(fields: xr.DataArray, dims: tuple[str, ...]) -> None:
+    """Refuse radians on a sphere, where they would be degrees of a small patch."""
+    for dim in dims if set(dims) == {"lat", "lon"} else ():
+        units = str(fields[dim].attrs.get("units", "")) if dim in fields.coords else ""
+        if units.lower() in RADIANS:
+            raise DataError(
+                f"coordinate '{dim}'", expected="degrees", got=f"units {units!r}",
+                fix=f"data.assign_coords({dim}=np.degrees(data.{dim}))",
+            )  # fmt: skip
 
 
 def _is_named(fields: xr.DataArray, dim: str) -> bool:

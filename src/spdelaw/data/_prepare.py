@@ -36,7 +36,7 @@ Array = np.ndarray
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
-    "dayofyear": "the mean of each day of the year",
+    "dayofyear": "the mean and three waves of the year",
     "hour": "the mean of each hour of the day",
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",

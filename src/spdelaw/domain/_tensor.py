@@ -117,8 +117,12 @@ class TensorDomain(AbstractDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points (n, d) within the domain, from a table or from one axis a dim."""
-        fix = "rescale the coordinates, choose a larger domain, or set values outside to NaN"
-        return self.points_inside(points, fix)
+        inside = self.contains(as_points(points, self.dims)).all()
+        return self.points_inside(points, "" if inside else self._fix_outside(points))
+
+    def _fix_outside(self, points: Any) -> str:
+        """What to do about points outside."""
+        return "rescale the coordinates, choose a larger domain, or set values outside to NaN"
 
 
 @functools.lru_cache(maxsize=64)

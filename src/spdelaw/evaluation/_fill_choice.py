@@ -32,6 +32,8 @@ Array = np.ndarray
 LEVELS = (0.5, 0.8, 0.95)
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
 GAIN, PATIENCE = 0.003, 2
+#: Modes from which on a law costs so much that it is tried only right after a gain.
+MANY = 64
 #: How much longer a fit takes, by a power of its modes, and at least how many seconds.
 GROWTH = 2.0
 #: The rest that all points share, and how many of the best laws are tried with it.
@@ -109,6 +111,8 @@ def choose(
         last: Trial | None = None
         misses, least = 0, np.inf
         for candidate in track:
+            if misses and candidate.n_modes >= MANY:
+                break
             left = None if seconds is None else seconds - (time.perf_counter() - start)
             if left is not None and found and _expected(last, candidate) > left:
                 found.append(Trial(candidate, rests[0], note="not tried: no time left"))

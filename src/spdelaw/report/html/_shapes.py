@@ -19,6 +19,7 @@ from spdelaw.report.html._figure import (
 from spdelaw.report.html._images import colour_bar, ground, symmetric_scale
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._section import Section
+from spdelaw.report.html._words import number
 
 Array = np.ndarray
 
@@ -52,8 +53,8 @@ def names(material: Material, n: int) -> list[str]:
         return [f"mode {i + 1}" for i in range(n)]
     unit = str(material.fields["time"].attrs.get("units", "")).split(" since ")[0]
     rates = table.sel(statistic="estimate").values[:n]
-    return [f"mode {i + 1}, memory {1 / rate:.3g} {unit}".rstrip() if rate > 0 else f"mode {i + 1}"
-            for i, rate in enumerate(rates)]  # fmt: skip
+    memory = [f", memory {number(1 / rate)} {unit}".rstrip() if rate > 0 else "" for rate in rates]
+    return [f"mode {i + 1}{told}" for i, told in enumerate(memory)]
 
 
 def _map(material: Material, canvas: Canvas, modes: Array) -> Figure:

@@ -180,13 +180,14 @@ def _where(material: Material) -> str:
 
 def _time(row: Array, unit: str) -> str:
     estimate, _, lower, upper = row
-    told = f"1/λ = {_number(1 / estimate)}{unit}"
+    told = f"1/λ = {number(1 / estimate)}{unit}"
     if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
-        told += f" ({_number(1 / upper)} to {_number(1 / lower)})"
+        told += f" ({number(1 / upper)} to {number(1 / lower)})"
     return told
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A number as a reader wants it: 1,049 rather than 1.05e+03."""
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
