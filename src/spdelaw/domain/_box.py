@@ -74,10 +74,8 @@ class Box(TensorDomain):
         table[:, 0] += 360.0 * np.ceil((low - table[:, 0]) / 360.0)
         if not self.contains(table).all():
             return super()._fix_outside(points)
-        counted = f"prepare=sl.Preparation(select={{'lon': ({low:g}, {high:g})}})"
-        return (
-            f"count longitudes from {low:g} to {high:g}: {counted}, --select lon={low:g}:{high:g}"
-        )
+        counted = f"sl.Preparation(select={{'lon': ({low:g}, {high:g})}})"
+        return f"longitudes count from {low:g} on with --select lon={low:g}:{high:g}, {counted}"
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
         """Cosine and sine along the one side that is periodic, equal in the others.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.domain._places import grid_points, places_of_points
+from spdelaw.domain._places import as_points, grid_points, places_of_points
 from spdelaw.domain._products import WAVE_BYTES, Products, grid_of, looked_up
 
 #: Eigenvalues that agree to this part of the gap scale are a tie on every machine.
