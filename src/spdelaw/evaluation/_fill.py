@@ -243,7 +243,7 @@ def _held_out(
             got=f"{int(np.isfinite(values).sum())} values", fix="observe longer, or fit a law and "
             "use law.reconstruct(data)",
         )  # fmt: skip
-    return without(fields, values, held, grid)
+    return without(fields, values, held, grid, seed)
 
 
 def _chosen(

@@ -30,6 +30,8 @@ Array = np.ndarray
 
 #: Levels of the intervals whose coverage is counted.
 LEVELS = (0.5, 0.8, 0.95)
+#: Held-out values that laws are judged by, at most.
+JUDGED = 8000
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
 GAIN, PATIENCE = 0.003, 2
 #: Modes from which on a law costs so much that it is tried only right after a gain.
@@ -59,7 +61,7 @@ class Record(NamedTuple):
     Attributes:
         fields: canonical, in the units of the data, without the held-out values.
         values: the same flat, (P, T, M).
-        truth: held-out values, NaN elsewhere.
+        truth: held-out values to judge by, NaN elsewhere.
         grid: where and when.
     """
 
@@ -83,11 +85,13 @@ def grid_of(fields: xr.DataArray, domain: AbstractDomain) -> Grid:
     return Grid(np.nan_to_num(np.broadcast_to(own, shape).astype(float)), points, places)
 
 
-def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid) -> Record:
-    """The record less its held-out values."""
+def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid, seed: int = 0) -> Record:
+    """The record less its held-out values, some of which are judged by where they are many."""
     kept = np.where(held, np.nan, values)
     seen = fields.copy(data=grid.places.unflatten(kept))
-    return Record(seen, kept, np.where(held, values, np.nan), grid)
+    judged, at = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
+    judged[np.random.default_rng(seed).permutation(at)[:JUDGED]] = True
+    return Record(seen, kept, np.where(judged.reshape(held.shape), values, np.nan), grid)
 
 
 def choose(
