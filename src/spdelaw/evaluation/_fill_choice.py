@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation._fill_candidates import Candidate, Recipe, learn
+from spdelaw.evaluation._fill_candidates import Candidate, Ready, Recipe, learn, ready
 from spdelaw.evaluation._fill_predict import (
     Grid,
     Settings,
@@ -110,7 +110,7 @@ def choose(
     laws: dict[Candidate, Law] = {}
     later = len(rests) > 1 and SHARED in rests
     rests = tuple(rest for rest in rests if not (later and rest == SHARED))
-    best_rough = np.inf
+    best_rough, data = np.inf, ready(record.fields, recipe)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
@@ -123,7 +123,7 @@ def choose(
                 break
             if progress is not None:
                 progress(str(candidate))
-            trials, law = _try(record, recipe, candidate, rests, rough, _known_kernel(found))
+            trials, law = _try(record, data, recipe, candidate, rests, rough, _known_kernel(found))
             found += trials
             if law is not None:
                 laws[candidate] = law
@@ -170,6 +170,7 @@ def _expected(last: Trial | None, candidate: Candidate) -> float:
 
 def _try(
     record: Record,
+    data: Ready,
     recipe: Recipe,
     candidate: Candidate,
     rests: tuple[str, ...],
@@ -179,7 +180,7 @@ def _try(
     """Scores of a candidate with each way to treat the rest, and its law."""
     start = time.perf_counter()
     try:
-        law = learn(record.fields, recipe, candidate, rough)
+        law = learn(data, recipe, candidate, rough)
         trials = [_scored(law, record, candidate, rest, kernel) for rest in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
