@@ -118,7 +118,7 @@ def with_rest(
 
 def _with_shared_rest(moments: Moments, values: Array, covariance: Array, gaps: Array) -> Moments:
     """The same with what other points say at the same time."""
-    found = conditional(values - moments.mean, covariance, gaps.any(-1))
+    found = conditional(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
     mean, left = moments.mean.copy(), moments.rest.copy()
     mean[gaps] += found.mean[gaps]
     left[gaps] = np.maximum(found.variance, SMALLEST * moments.rest)[gaps]
