@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -209,6 +210,7 @@ class Chooser(SemilinearEngine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law with the chosen terms."""
+        clock = time.perf_counter()
         _check_enough(observed, self.terms)
         words = {"noise": str(model.noise), "fixed": model.fixed}
         seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
@@ -221,7 +223,8 @@ class Chooser(SemilinearEngine):
             whole_fit, lambda terms: sight.fit(terms, words | same), self.bootstrap, self.seed
         )
         self.found.append(found)
-        return law_of(found.fit, sight, run["level"])
+        law = law_of(found.fit, sight, run["level"])
+        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,10 +64,12 @@ class SemilinearEngine(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law of the fields with these terms."""
+        clock = time.perf_counter()
         words = {"noise": str(model.noise), "fixed": model.fixed}
         seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
         sight, found = seen(observed, n_modes, model, self.terms, words)
-        return law_of(found, sight, run["level"])
+        law = law_of(found, sight, run["level"])
+        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
 
 
 def check_term_names(what: str, names: Any) -> None:

@@ -185,6 +185,6 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
     raise ConvergenceError(
         "fit", expected="a likelihood with a maximum in every direction",
         got="parameters that these data cannot tell apart",
-        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
-        "noise that is given",
+        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), hold one, or bring more "
+        "data; check a noise that is given",
     )  # fmt: skip
