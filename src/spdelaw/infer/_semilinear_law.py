@@ -157,6 +157,7 @@ def _info(
         "burn",
         "n_transitions",
         "frozen_shift",
+        "scheme",
     )
     return {
         "engine": ENGINE,
@@ -199,7 +200,7 @@ def _with_density(law: Law, fit: SemilinearFit, sight: Sight | ManyStates) -> La
     if isinstance(sight, ManyStates):
         return law.with_info(log_likelihood=fit.log_likelihood)
     if isinstance(sight, States) and sight.statistics is not None:
-        found = _sum_density(law, sight, sight.statistics)
+        found = _sum_density(law, fit, sight, sight.statistics)
     else:
         found = _density(law, sight)
     fields = None if sight.observed.is_lazy else sight.observed.fields
@@ -218,11 +219,13 @@ def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(law: Law, sight: States, s: Statistics) -> tuple[Any, Numbers]:
-    """From the transitions, with the steps of the law's own dynamics."""
+def _sum_density(law: Law, fit: SemilinearFit, sight: States, s: Statistics) -> tuple[Any, Numbers]:
+    """From the transitions, with the steps of the law's own dynamics, or of a scheme."""
     data, closure = transitions(sight.c, sight.observed.times), law.dynamics.closure  # type: ignore[attr-defined]
     data = data._replace(steps=substeps(closure, data.before, data.dt))
-    of_coefficients = float(closure_log_likelihood(closure, data).sum())
+    of_coefficients = fit.log_likelihood
+    if fit.diagnostics["scheme"] == "exact":
+        of_coefficients = float(closure_log_likelihood(closure, data).sum())
     phi = law.domain.eigenfunctions(law.points, law.n_modes)
     if law.initial.kind == "gaussian":
         of_coefficients += _start_density(s, law.initial)
