@@ -52,7 +52,8 @@ class Discovery:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        chosen = " and ".join(self.terms) or "no term beyond the linear operator"
+        *first, last = self.terms or ("no term beyond the linear operator",)
+        chosen = f"{', '.join(first)} and {last}" if first else last
         text = f"The data choose {chosen}"
         if self.table["frequency"].notnull().any():
             text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
