@@ -240,7 +240,7 @@ class OneField(Material):
         return cast("Fields", self.law.domain).domain
 
     @property
-    def each(self) -> list[Material]:  # type: ignore[override]
+    def each(self) -> list[Material]:
         """Itself."""
         return [self]
 

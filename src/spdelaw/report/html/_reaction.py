@@ -122,7 +122,7 @@ def _plane(material: Material, dynamics: Reacting, names: tuple[str, ...]) -> Fi
     there = np.isfinite(values[0]) & np.isfinite(values[1])
     ends = [np.quantile(v[there], ENDS) for v in values]
     count, x, y = np.histogram2d(values[0][there], values[1][there], BARS, ends)
-    fine = [np.linspace(*end, POINTS) for end in ends]
+    fine = [np.linspace(low, high, POINTS) for low, high in ends]
     mesh = dict(zip(names, np.meshgrid(*fine), strict=True))
     share = np.where(count > 0, count / count.sum(), np.nan).T
     traces: list[dict] = [
