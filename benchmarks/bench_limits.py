@@ -46,9 +46,9 @@ NOTES = {
     "covariances",
     "complete": "X @ Phi alone is more than half of the limit (3.6 x at best, in rows that stay in "
     "the cache). Four readings (finite values, undeclared fills, energy, the checksum that names "
-    "the data) are 7 x, the searches with and without a mean, 42 evaluations of 0.6 ms, 5 x. Tried: "
-    "readings in blocks that stay in the cache, a checksum in place of SHA-256, hints from a "
-    "sample, coefficients of few rows at a time. Next: one pass for all four readings",
+    "the data) are 7 x, the searches with and without a mean, 42 evaluations of 0.6 ms, 5 x. "
+    "Tried: readings in blocks that stay in the cache, a checksum in place of SHA-256, hints from "
+    "a sample, coefficients of few rows at a time. Next: one pass for all four readings",
     "reconstruct": "collapse with its inverses is half, variances of fields a quarter. Tried: "
     "Gram matrices looked up, variances written in place, no copy of the result",
     "dense_quiet_40": "the test for a mean takes chance for one here, and the curvature of a law "
