@@ -53,9 +53,11 @@ class Observations(NamedTuple):
         """Least observation variance with which the filter keeps its digits; weights have it."""
         if self.weights is not None:
             return 0.0
-        seen = (~np.isnan(self.values)).sum(-1)
+        known = ~np.isnan(self.values)
+        seen, filled = known.sum(-1), np.where(known, self.values, 0.0)
         few = ((seen > 0) & (seen < self.basis.shape[1])).any()
-        return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * float(np.nanmean(self.values**2))
+        square = float(np.vdot(filled, filled)) / max(int(seen.sum()), 1)
+        return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * square
 
 
 def observe(law: Law, data: Any) -> Observations:
