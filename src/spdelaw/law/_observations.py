@@ -92,8 +92,11 @@ def weights_of(law: Law, own: Observed) -> Array | None:
 
 def variance_floor(law: Law, own: Observed) -> float:
     """Least observation variance with which the filter keeps its digits; weights have it."""
-    few = own.least_seen < law.dynamics.n_modes
-    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * float(np.nanmean(own.values**2))
+    known = ~np.isnan(own.values)
+    seen, filled = known.sum(-1), np.where(known, own.values, 0.0)
+    few = ((seen > 0) & (seen < law.dynamics.n_modes)).any()
+    square = float(np.vdot(filled, filled)) / max(int(seen.sum()), 1)
+    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * square
 
 
 def modes_at(law: Law, places: Places) -> Array:
