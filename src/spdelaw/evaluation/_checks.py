@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Observed
 from spdelaw.evaluation._advice import advise
 from spdelaw.evaluation._bands import Band
 from spdelaw.evaluation._departures import Departure
 from spdelaw.evaluation._suite import suite_of
-from spdelaw.law import Law
+from spdelaw.law import Law, undriven
 
 Array = np.ndarray
 
@@ -80,7 +81,8 @@ def check_model(law: Law, data: Any, whole: Law | None = None) -> ModelCheck:
         data: these, or `spdelaw.data.Observed` of them.
         whole: the same law with its preparation, where it has one.
     """
-    suite = suite_of(law, data, law if whole is None else whole)
+    own = undriven(law, data).in_memory().at_seen_points()
+    suite = suite_of(law, own.at_seen_times(), law if whole is None else whole)
     found, bands = suite.run()
     unit = suite.errors.unit
     rejected = _holm(_named(found, bands, unit))
@@ -94,9 +96,20 @@ def check_model(law: Law, data: Any, whole: Law | None = None) -> ModelCheck:
         overall,
         rejected,
         advise(law, found, bands, rejected, unit, suite.series),
-        suite.errors.z,
+        _at_all_times(suite.errors.z, own),
         unit,
     )
+
+
+def _at_all_times(z: Array, own: Observed) -> Array:
+    """Innovations (path, time, series) at the times of the data, NaN where nothing is seen."""
+    if own.times.ndim == 2 or z.shape[1] >= len(own.times):
+        return z
+    seen = np.isin(own.times, own.at_seen_times().times)
+    ahead = z.shape[1] - int(seen.sum())  # a row where the law starts
+    out = np.full((len(z), ahead + len(seen), z.shape[2]), np.nan)
+    out[:, np.append(np.ones(ahead, bool), seen)] = z
+    return out
 
 
 def _named(found: list[Departure], bands: list[Band], unit: str) -> list[tuple[float, str]]:

@@ -159,15 +159,16 @@ def evaluate(
     own = law.observe(data)
     if own.n_paths > max_paths:  # no more of them is read than is scored
         own = own.paths(slice(max_paths))
-    own = undriven(law, own.in_memory().where_seen())  # scores smooth whole paths, four times
+    own = undriven(law, own.in_memory().at_seen_points())  # scores smooth whole paths, four times
+    scored = own.at_seen_times()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
     whole, law = law, law.bare
-    scores = {tier: score_tier(law, own, tier, seed, level) for tier in tiers}
+    scores = {tier: score_tier(law, scored, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,
-        _limits(law, own, truth, tiers),
+        _limits(law, scored, truth, tiers),
         check_model(law, own, whole),
         distance,
         own.n_paths,
