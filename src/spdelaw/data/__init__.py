@@ -2,6 +2,7 @@
 
 from spdelaw.data._blocks import Here, Place, is_lazy, over_blocks, place_of
 from spdelaw.data._calendar import go_on, step_of
+from spdelaw.data._climate_blocks import apply_in_blocks
 from spdelaw.data._clock import from_dates, on_clock, to_dates
 from spdelaw.data._contract import as_fields, canonical, check_values, unchecked_fields
 from spdelaw.data._describe import describe
@@ -12,7 +13,7 @@ from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side,
 from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
-from spdelaw.data._pieces import Pieces, pieces_of
+from spdelaw.data._pieces import Pieces, pieces_of, slices_of
 from spdelaw.data._prepare import Preparation, Prepared, PreparedFields
 from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
@@ -34,6 +35,7 @@ __all__ = [
     "Prepared",
     "PreparedFields",
     "Survey",
+    "apply_in_blocks",
     "as_fields",
     "canonical",
     "check_plausible",
@@ -73,6 +75,7 @@ __all__ = [
     "replace_store",
     "restore_names",
     "scattered_places",
+    "slices_of",
     "split",
     "stack",
     "step_of",

@@ -23,7 +23,7 @@ import xarray as xr
 from spdelaw.data._climate import Climate, climate_of, deviations
 from spdelaw.data._climate_blocks import apply_in_blocks, learn_in_blocks
 from spdelaw.data._clock import on_clock
-from spdelaw.data._contract import as_fields
+from spdelaw.data._contract import as_fields, unchecked_fields
 from spdelaw.data._reduce import cell_areas, reduce_field
 from spdelaw.data._suspect import check_plausible
 from spdelaw.data._value_noise import OBSERVATION_STD, check_not_averaged
@@ -191,9 +191,15 @@ class Prepared:
             "were never seen then: results are NaN there"
         ]
 
-    def apply(self, data: Any, dims: tuple[str, ...] = ("x",)) -> xr.DataArray:
-        """Fields ready for the model: reduced, on the clock of the law, offset and scale off."""
-        fields = self.align(as_fields(self.how.reduce(data), dims=dims))
+    def apply(
+        self, data: Any, dims: tuple[str, ...] = ("x",), *, check: bool = True
+    ) -> xr.DataArray:
+        """Fields ready for the model: reduced, on the clock of the law, offset and scale off.
+
+        ``check=False`` is for a part of fields, all of whose values may be missing.
+        """
+        fields_of = as_fields if check else unchecked_fields
+        fields = self.align(fields_of(self.how.reduce(data), dims=dims))
         if not self.how.is_affine:
             return fields
         places = places_of_fields(fields, dims)

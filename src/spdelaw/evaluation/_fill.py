@@ -13,22 +13,41 @@ from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
+from spdelaw.evaluation._complete_climate import completed
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
-from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
+from spdelaw.evaluation._fill_predict import (
+    Grid,
+    Moments,
+    Settings,
+    law_fields,
+    law_moments,
+    with_rest,
+)
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
 from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
-from spdelaw.law import Law, by_paths, in_paths, to_user
+from spdelaw.law import (
+    Law,
+    by_paths,
+    in_paths,
+    is_record,
+    joined,
+    parts_of,
+    read_again,
+    to_user,
+)
 
 Array = np.ndarray
 
 RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
-#: Bytes of the first of lazy paths, by which the law that fills all of them is chosen.
-HEAD_BYTES = 256e6
+#: Bytes of the first of lazy data, by which the law that fills all of them is chosen, and rows.
+HEAD_BYTES, FEWEST_ROWS = 256e6, 200
+#: Neighbours of a part in time, in units of the memory of its rest: beyond, nothing is in common.
+REACH = 8.0
 #: Modes for every value that the middle row has.
 PER_VALUE = 1.0
 
@@ -63,8 +82,8 @@ def fill(
     and predicted from the rest by laws that have never seen them.
 
     Args:
-        data: fields or raw data; NaN is missing. Lazy paths come back lazy, filled by the law
-            that the first of them (256 MB) choose.
+        data: fields or raw data; NaN is missing. Lazy data come back lazy, filled by the law that
+            the first of them (256 MB of paths, or of the times of one record) choose.
         domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
         n_modes: a number, or "auto" for the one that predicts held-out values best.
         prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
@@ -119,8 +138,9 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
-    if in_paths(data):
-        return _in_blocks(
+    if in_paths(data) or is_record(data):
+        lazily = _in_blocks if in_paths(data) else _in_parts
+        return lazily(
             data, domain, prepare, n_modes=n_modes, basis=basis, drift=drift, rest=rest,
             smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
             **words,
@@ -150,6 +170,55 @@ def fill_record(
     return Filled(_described(result, trials, record), law, trials)
 
 
+class Learned(NamedTuple):
+    """What the first of lazy data say about how all of them are filled.
+
+    Attributes:
+        filled: those first data.
+        left_over: mean square of what the law leaves over at each point, (M,).
+        settings: of the rest.
+        known: points that they see, (M,).
+    """
+
+    filled: Filled
+    left_over: Array
+    settings: Settings
+    known: Array
+
+    def shown(
+        self, values: Array, mean: Array, state: Array, grid: Grid, known: Array, rows: slice,
+        smooth: bool, everywhere: bool,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Mean and deviation at some times of values (P, T, M), others of which are neighbours."""
+        moments = Moments(mean, state, np.broadcast_to(self.left_over, values.shape))
+        moments = with_rest(moments, values, grid, self.settings)
+        moments = Moments(*(part[:, rows] for part in moments))
+        best = self.filled.trials[0]
+        return _shown(moments, best, values[:, rows], smooth, everywhere, known)
+
+    def told(self, result: xr.Dataset) -> Filled:
+        """All data filled, with what the first of them say about the choice."""
+        own = self.filled.data
+        told = {name: v for name, v in own.data_vars.items() if name not in result}
+        return self.filled._replace(data=result.assign(told).assign_attrs(own.attrs))
+
+
+def _learned(
+    head: Any, domain: AbstractDomain, prepare: Preparation | None, asked: dict[str, Any]
+) -> Learned:
+    """A law chosen and learned by data in memory, with all that fills others like them."""
+    found = fill_record(head, domain, prepare=prepare, **asked)
+    fields = _fields(head, domain, prepare)
+    grid = grid_of(fields, domain)
+    own = grid.places.flatten(np.asarray(fields.values))
+    told_by = law_moments(found.law, fields, own, grid.places)
+    settings = found.trials[0].settings
+    if settings.weight is not None:
+        learned = shared_covariance(own - told_by.mean, grid.points, settings.weight)
+        settings = settings._replace(covariance=learned)
+    return Learned(found, told_by.rest[0, 0], settings, np.isfinite(own).any((0, 1)))
+
+
 def _in_blocks(
     data: Any, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
 ) -> Filled:
@@ -158,34 +227,86 @@ def _in_blocks(
         domain, prepare = guess_source(data, prepare)
     size = data.nbytes / data.sizes["path"]
     head = data.isel(path=slice(max(2, int(HEAD_BYTES / size)))).compute()
-    found = fill_record(head, domain, prepare=prepare, **asked)
-    fields = _fields(head, domain, prepare)
-    places = domain.places(fields)
-    own = places.flatten(np.asarray(fields.values))
-    known = np.isfinite(own).any((0, 1))
-    told_by = law_moments(found.law, fields, own, places)
-    left_over, best = told_by.rest[0, 0], found.trials[0]
-    how, settings = (asked["smooth"], asked["everywhere"]), best.settings
-    if settings.weight is not None:
-        points = grid_of(fields, domain).points
-        learned = shared_covariance(own - told_by.mean, points, settings.weight)
-        settings = settings._replace(covariance=learned)
+    learned = _learned(head, domain, prepare, asked)
+    law, how = learned.filled.law, (asked["smooth"], asked["everywhere"])
 
-    def filled(block: Any) -> xr.Dataset:
+    def filled(block: Any, _: Any) -> xr.Dataset:
         fields = _fields(block, domain, prepare)
         grid = grid_of(fields, domain)
         values = grid.places.flatten(np.asarray(fields.values))
-        moments = law_moments(found.law, fields, values, grid.places)
-        moments = moments._replace(rest=np.broadcast_to(left_over, values.shape))
-        moments = with_rest(moments, values, grid, settings)
-        seen = known | np.isfinite(values).any((0, 1))
-        mean, std = _shown(moments, best, values, *how, seen)
-        return _labelled(mean, std, found.law, block, fields, grid.places)
+        told = law_moments(law, fields, values, grid.places)
+        known = learned.known | np.isfinite(values).any((0, 1))
+        found = learned.shown(values, told.mean, told.state, grid, known, slice(None), *how)
+        return _labelled(*found, law, block, fields, grid.places)
 
-    result = by_paths(filled, data)
-    told = {name: v for name, v in found.data.data_vars.items() if name not in result}
-    result = result.assign(told).assign_attrs(found.data.attrs)
-    return found._replace(data=result)
+    return learned.told(by_paths(filled, data))
+
+
+def _in_parts(
+    data: xr.DataArray, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
+) -> Filled:
+    """One long lazy record: its beginning chooses and learns the law that fills all of it.
+
+    Climatology and scale are learned from all times. Each part of times is filled from the law's
+    moments given the whole record, and from neighbours that may lie in the parts beside it.
+    """
+    import dask
+
+    if domain is None:
+        domain, prepare = guess_source(data, prepare)
+    rows = max(FEWEST_ROWS, int(HEAD_BYTES * data.sizes["time"] / data.nbytes))
+    learned = _learned(data.isel(time=slice(rows)).compute(), domain, prepare, asked)
+    fields = _canonical(data, domain, prepare)
+    law = _of_record(learned.filled.law, fields, prepare)
+    learned = learned._replace(filled=learned.filled._replace(law=law))
+    grid = grid_of(fields.isel(time=slice(2)), domain)
+    found = law_fields(law, fields, grid.places)
+    values = read_again(fields)
+    known = np.isfinite(grid.places.flatten(read_again(fields).data)).any((0, 1))
+    how = (asked["smooth"], asked["everywhere"])
+    call, own = dask.delayed(_filled_part, pure=False), dask.delayed(learned, traverse=False)
+    times, parts, slices = fields["time"].values, [], parts_of(fields)
+    for part in slices:
+        wide = _with_neighbours(part, times, learned.settings)
+        arrays = (found["mean"], found["std"], values)
+        near = [array.isel(time=wide).data for array in arrays]
+        at = slice(part.start - wide.start, part.stop - wide.start)
+        parts.append(call(own, *near, known, times[wide], grid, at, how))
+    shape = (1, 1, *fields.shape[2:])
+    template = xr.Dataset({name: (fields.dims, np.zeros(shape)) for name in ("mean", "std")})
+    sizes = [part.stop - part.start for part in slices]
+    table = joined(parts, sizes, template, "time", {})
+    return learned.told(_named(table, law, data, fields))
+
+
+def _filled_part(
+    learned: Learned, mean: Array, std: Array, values: Array, known: Array, times: Array,
+    grid: Grid, rows: slice, how: tuple[bool, bool],
+) -> dict[str, Array]:  # fmt: skip
+    """Some rows of a record, filled; the others are their neighbours in time."""
+    places = grid.places
+    mean, std, values = (places.flatten(np.asarray(part)) for part in (mean, std, values))
+    near = grid._replace(times=np.asarray(times, float)[None])
+    found = learned.shown(values, mean, std**2, near, known, rows, *how)
+    return dict(zip(("mean", "std"), map(places.unflatten, found), strict=True))
+
+
+def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
+    """Rows of a part, and those close enough in time to say something about its rest."""
+    if settings.kernel is None:
+        return part
+    reach = REACH * settings.kernel.time
+    first = int(np.searchsorted(times, times[part.start] - reach))
+    last = int(np.searchsorted(times, times[part.stop - 1] + reach, side="right"))
+    return slice(first, last)
+
+
+def _of_record(law: Law, fields: xr.DataArray, prepare: Preparation | None) -> Law:
+    """A law of the beginning of a record with the climatology of all of it."""
+    how = None if prepare is None else _affine_part(prepare)
+    if how is None:
+        return law
+    return dataclasses.replace(law, preparation=completed(how.learn(fields, law.domain.dims)))
 
 
 def _check(
@@ -209,13 +330,18 @@ def _check(
             )  # fmt: skip
 
 
-def _fields(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
-    """Canonical fields in the units of the data."""
+def _canonical(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
+    """Canonical fields in the units of the data; lazy ones stay so."""
     fix = "pass domain=sl.Interval(a, b), or leave it out"
     instance("domain", domain, AbstractDomain, fix)  # type: ignore[type-abstract]
     unit = None if prepare is None else prepare.time_unit
     reduced = data if prepare is None else prepare.reduce(data)
-    fields = as_fields(reduced, dims=domain.dims, time_unit=unit).load()
+    return as_fields(reduced, dims=domain.dims, time_unit=unit)
+
+
+def _fields(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
+    """The same in memory: candidates are tried on all values many times."""
+    fields = _canonical(data, domain, prepare).load()
     check_plausible(fields)
     if fields.sizes["time"] < 2:
         raise DataError(
@@ -300,9 +426,15 @@ def _labelled(
     """Mean and deviation with the dates, names and attributes of the data."""
     named = {"mean": mean, "std": std}
     table = xr.Dataset(
-        {name: (fields.dims, places.unflatten(values)) for name, values in named.items()},
-        coords={k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)},
+        {name: (fields.dims, places.unflatten(values)) for name, values in named.items()}
     )
+    return _named(table, law, data, fields)
+
+
+def _named(table: xr.Dataset, law: Law, data: Any, fields: xr.DataArray) -> xr.Dataset:
+    """Results on the places of fields under the names of the data."""
+    coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)}
+    table = table.assign_coords(coords)
     labelled = law.bare.with_info(labels=law.info.get("labels", {}))
     result = to_user(labelled, table, data, fields)
     result.attrs.pop("observation_std", None)

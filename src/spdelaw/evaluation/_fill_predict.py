@@ -81,14 +81,18 @@ class Moments(NamedTuple):
 
 def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -> Moments:
     """What the law alone says given the fields; ``values`` are these, flat (P, T, M)."""
+    found = law_fields(law, fields, places)
+    mean, std = (places.flatten(found[name].values) for name in ("mean", "std"))
+    return Moments(mean, std**2, np.broadcast_to(_left_over(values - mean), mean.shape))
+
+
+def law_fields(law: Law, fields: xr.DataArray, places: Places) -> xr.Dataset:
+    """``mean`` and ``std`` of the law given the fields, in their layout; lazy where they are."""
     plain = law.with_info(labels={})
-    if law.rest is None:  # else the law knows its points one by one
+    if law.rest is None and not law.observation_variance.ndim:
         plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
     found = plain.reconstruct(without_labels(fields, law.domain.dims))
-    mean, std = (
-        places.flatten(found[name].transpose(*fields.dims).values) for name in ("mean", "std")
-    )
-    return Moments(mean, std**2, np.broadcast_to(_left_over(values - mean), mean.shape))
+    return found.transpose(*fields.dims)
 
 
 def _left_over(rest: Array) -> Array:

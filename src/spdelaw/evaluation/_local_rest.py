@@ -27,6 +27,9 @@ SAMPLE = 800
 AT_ONCE = 5000
 #: Distance of two paths, at which nothing is in common.
 FAR = 1e3
+#: Shift by which neighbours that are equally far, before and after or left and right, are told
+#: apart: the same ones whatever other values there are.
+TIE = 1e-9
 #: What to try: lengths and times in units of typical distances, ratios of lengths, noise.
 LENGTHS, TIMES = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0, 2.0, 4.0, 8.0)
 RATIOS, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.003, 0.02, 0.1, 0.3)
@@ -70,10 +73,11 @@ def krige(
     at, asked = known.scaled(kernel), wanted.scaled(kernel)
     k = min(neighbours, len(at))
     tree = scipy.spatial.KDTree(at)
+    aside = TIE * np.arange(1, at.shape[1] + 1) * [1.0, 0.0, *[1.0] * (at.shape[1] - 2)]
     mean, share = np.zeros(len(asked)), np.ones(len(asked))
     for start in range(0, len(asked), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        near = tree.query(asked[part], k=k)[1].reshape(-1, k)
+        near = tree.query(asked[part] - aside, k=k)[1].reshape(-1, k)
         place = at[near] - asked[part][:, None]
         system = _correlation(place, place, kernel.smooth) + kernel.noise * np.eye(k)
         here = np.zeros((len(place), 1, place.shape[-1]))

@@ -16,7 +16,7 @@ import xarray as xr
 
 from spdelaw.equation import Linear, operators
 from spdelaw.infer import principal_components
-from spdelaw.law import Law, Observations, batches, observe
+from spdelaw.law import Law, Observations, in_parts, observe, observe_record
 from spdelaw.model import (
     Block,
     OneStep,
@@ -56,7 +56,8 @@ class Errors(NamedTuple):
 
 def one_step_errors(law: Law, fields: xr.DataArray) -> Errors:
     """Errors of data under a law, with their slopes."""
-    own, space = observe(law, fields), law.bare.state_space
+    own = observe_record(law, fields) if in_parts(law, fields) else observe(law, fields)
+    space = law.bare.state_space
     (z, state, size), unit = _errors(law, own, space)
     slopes, growth = [], []
     for near in _neighbours(law, space):
@@ -98,7 +99,7 @@ def _neighbours(law: Law, space: StateSpace) -> Iterator[StateSpace]:
 
 def _errors(law: Law, own: Observations, space: StateSpace) -> tuple[OneStep, str]:
     """Errors, states and deviations, each (path, time, series), and what the series are."""
-    complete = not np.isnan(own.values).any() and own.times.ndim == 1
+    complete = not bool(np.isnan(own.values).any()) and own.times.ndim == 1
     if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
         if space.n_modes == law.n_modes:
             return _transition_errors(space, own), "mode"
@@ -108,7 +109,7 @@ def _errors(law: Law, own: Observations, space: StateSpace) -> tuple[OneStep, st
     parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)
     noisy = _noisy(own, space)
     one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
-    for block in batches(own.values, own.times, own.basis, _weights(law, own, space)):
+    for block in own.blocks(_weights(law, own, space)):
         parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
     parts[0, :, 0] = np.nan  # the start is no step
     return OneStep(*parts[..., : law.n_modes]), "mode"
@@ -133,7 +134,7 @@ def _transition_errors(space: StateSpace, own: Observations) -> OneStep:
 
     For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
     """
-    c = own.values @ np.linalg.pinv(own.basis).T - space.linear.response(own.times)
+    c = np.asarray(own.values @ np.linalg.pinv(own.basis).T) - space.linear.response(own.times)
     step, which = space.linear.transitions(own.times)
     z, before, size = np.full((3, *c.shape), np.nan)
     before[:, 1:] = c[:, :-1]
@@ -153,7 +154,7 @@ def _component_errors(
     space: StateSpace, own: Observations, keep: Array, variance: float
 ) -> OneStep:
     """Errors of principal components of the fields; the state is the components before a step."""
-    values, basis = own.values @ keep, keep.T @ own.basis
+    values, basis = np.asarray(own.values @ keep), keep.T @ own.basis
     block = collapse(values, own.times, basis).blocks[0]
     z, size = component_innovations(block, space.with_noise(variance), values, basis)
     z[:, 0] = np.nan

@@ -14,7 +14,7 @@ from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
 from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
-from spdelaw.law import Law, in_paths
+from spdelaw.law import Law, in_parts, in_paths
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -129,7 +129,8 @@ def evaluate(
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
-    Where the law prepares its data, all scores are those of the prepared fields.
+    Where the law prepares its data, all scores are those of the prepared fields. One long lazy
+    record is scored in parts of its times; the model is checked on as much of it as memory bounds.
 
     Args:
         law: the law.
@@ -155,14 +156,13 @@ def evaluate(
         one_of("tiers", tier, TIERS)
     if truth is not None:
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
-    if in_paths(data):  # lazy: no more of them is read than is scored
-        data = data.isel(path=slice(max_paths)).compute()
-    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths)).load()
+    fields = _scored(law, data, max_paths)
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
     whole, law = law, law.bare
-    scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
+    scale = float(np.sqrt(np.nanmean(fields.data**2)))
+    scores = {tier: score_tier(law, fields, tier, seed, level, scale) for tier in tiers}
     return Scorecard(
         scores,
         _limits(law, fields, truth, tiers),
@@ -171,6 +171,14 @@ def evaluate(
         fields.sizes["path"],
         level,
     )
+
+
+def _scored(law: Law, data: Any, max_paths: int) -> xr.DataArray:
+    """Fields to score: of lazy paths no more is read, and one long record stays where it is."""
+    if in_paths(data):
+        data = data.isel(path=slice(max_paths)).compute()
+    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths))
+    return fields if in_parts(law.bare, fields) else fields.load()
 
 
 def _limits(

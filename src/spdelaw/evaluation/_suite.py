@@ -22,8 +22,10 @@ from spdelaw.law import Law
 
 Array = np.ndarray
 
-#: Errors that are tested at most; of more, the first paths.
+#: Errors that are tested at most; of more, the first paths, or the first times of a single one.
 MOST = 4_000_000
+#: Bytes of Gram matrices, one for each of these times, at most.
+MOST_BYTES = 400e6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -228,11 +230,19 @@ class Suite:
         return [departures.shared("observation noise", self.series, columns)]
 
 
+def _first_times(law: Law, fields: xr.DataArray) -> xr.DataArray:
+    """As much of a single path as is tested."""
+    if fields.sizes["path"] > 1 or "path_time" in fields.coords:
+        return fields
+    n = law.dynamics.n_modes
+    return fields.isel(time=slice(max(2, int(min(MOST / n, MOST_BYTES / (8.0 * n**2))))))
+
+
 def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
     """The suite of a bare law on its fields; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
     seen = bool(named) and named == checksum(fields)
-    errors = one_step_errors(law, fields)
+    errors = one_step_errors(law, _first_times(law, fields))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):
         own = errors.own

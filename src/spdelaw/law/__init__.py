@@ -6,7 +6,8 @@ from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
-from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._lazy import by_paths, in_paths, joined
+from spdelaw.law._lazy_times import in_parts, is_record, parts_of, read_again
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
@@ -15,6 +16,7 @@ from spdelaw.law._observations import (
     noise_at,
     noisy_state_space,
     observe,
+    observe_record,
 )
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance, software
@@ -38,17 +40,23 @@ __all__ = [
     "check_replaceable",
     "coordinates_dataset",
     "density_entries",
+    "in_parts",
     "in_paths",
     "interval_table",
+    "is_record",
+    "joined",
     "load",
     "log_density",
     "next_times",
     "noise_at",
     "noisy_state_space",
     "observe",
+    "observe_record",
     "own_clock",
     "own_rows",
     "parameters_dataset",
+    "parts_of",
+    "read_again",
     "register_accessor",
     "relative_l2",
     "rmse",

@@ -18,12 +18,12 @@ from spdelaw.law import _derived, _export, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._lazy import blocks_of, in_paths
+from spdelaw.law._lazy_times import in_parts
 from spdelaw.law._likelihood import log_density
-from spdelaw.law._observations import observe
+from spdelaw.law._observations import observe, observe_record
 from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
-from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.law._user_units import to_law
@@ -189,8 +189,8 @@ class Law:
         """
         if in_paths(data):
             return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
-        own = observe(self, data)
-        blocks = batches(own.values, own.times, own.basis, own.weights)
+        own = observe_record(self, data) if in_parts(self, data) else observe(self, data)
+        blocks = own.blocks(own.weights)
         space, unresolved = self.bare.state_space, self.unresolved_variance
         if own.weights is not None:  # they hold all the noise there is
             space, unresolved = space.with_noise(1.0), 0.0

@@ -14,8 +14,8 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._clock import extended_clocks, own_rows
-from spdelaw.law._lazy import by_paths, in_paths
-from spdelaw.law._lazy_times import by_times, in_parts
+from spdelaw.law._lazy import by_paths, in_paths, seen_by_any
+from spdelaw.law._lazy_times import forecast_record, in_parts, smoothed_record
 from spdelaw.law._observations import (
     Observations,
     clock_coords,
@@ -29,7 +29,7 @@ from spdelaw.law._observations import (
 )
 from spdelaw.law._rest import draw_rest, on_points, smooth_rest
 from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
-from spdelaw.law._user_units import to_clock, to_user, wanted_times
+from spdelaw.law._user_units import to_clock, to_law, to_user, wanted_times
 from spdelaw.model import StateSpace
 from spdelaw.simulation import simulate
 
@@ -73,7 +73,7 @@ def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: i
     if not std.any():
         return fields
     places = law.domain.places(points)
-    point_weights(law, len(places.points))  # noise per point: only where it was learned
+    point_weights(law, places.points)  # noise per point: only where it was learned
     own = places.unflatten(np.broadcast_to(std, len(places.points)))
     return fields + own * np.random.default_rng([seed, 1]).standard_normal(fields.shape)
 
@@ -93,10 +93,18 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
     if in_paths(data):
-        return by_paths(functools.partial(reconstruct, law, grid=grid), data)
+        function = functools.partial(_reconstruct, law, grid=grid, check=False)
+        return by_paths(function, data, seen_by_any(law, data, grid))
     if in_parts(law, data):
-        return by_times(law, data, grid, functools.partial(reconstruct, law, grid=grid))
-    own = observe(law, data)
+        return smoothed_record(law, data, grid)
+    return _reconstruct(law, data, None, grid)
+
+
+def _reconstruct(
+    law: Law, data: Any, seen: Array | None, grid: Any, check: bool = True
+) -> xr.Dataset:
+    """The same in memory; ``seen`` are the points of a larger data set that any path sees."""
+    own = observe(law, data, check=check)
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
     moments = _moments(law, own, space, places, out_basis)
@@ -104,7 +112,7 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
     result = moments_dataset(law, shown, places, clock_coords(own.fields))
     if grid is None:
-        result = without_unseen(law, own, result)
+        result = without_unseen(law, own, result, seen)
     return to_user(law, result, data, own.fields if grid is None else None)
 
 
@@ -112,10 +120,24 @@ def forecast(
     law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
 ) -> xr.Dataset:
     """Fields at further times; see `spdelaw.Law.forecast`."""
+    asked = {"times": times, "steps": steps, "n_samples": n_samples, "seed": seed, "grid": grid}
     if in_paths(history) and not n_samples:
-        asked = {"times": times, "steps": steps, "n_samples": 0, "seed": seed, "grid": grid}
-        return by_paths(functools.partial(forecast, law, **asked), history)
-    own = observe(law, history)
+        function = functools.partial(_forecast, law, **asked, check=False)
+        return by_paths(function, history, seen_by_any(law, history, grid))
+    if in_parts(law, history) and not n_samples:
+        last = to_law(law, history.isel(time=slice(-2, None)).compute(), check=False)
+        wanted = check_times(wanted_times(law, last, times, steps))
+        if wanted[0] > last["time"].values[-1]:
+            return forecast_record(law, history, wanted, grid, history if times is None else times)
+    return _forecast(law, history, None, **asked)
+
+
+def _forecast(
+    law: Law, history: Any, seen: Array | None, times: Any, steps: int | None, n_samples: int,
+    seed: int, grid: Any, check: bool = True,
+) -> xr.Dataset:  # fmt: skip
+    """The same in memory; ``seen`` are the points of a larger data set that any path sees."""
+    own = observe(law, history, check=check)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
     n_samples = whole("n_samples", n_samples, 0)
@@ -137,7 +159,7 @@ def forecast(
         dims = ("draw", "path", "time", *places.dims)
         result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
     if grid is None:
-        result = without_unseen(law, own, result)
+        result = without_unseen(law, own, result, seen)
     like = history if times is None else times
     return to_user(law, result, like, own.fields if grid is None else None)
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
-from spdelaw.domain import places_of_fields
+from spdelaw.data import (
+    apply_in_blocks,
+    as_fields,
+    from_dates,
+    go_on,
+    on_clock,
+    restore_names,
+    step_of,
+    to_dates,
+    unchecked_fields,
+)
+from spdelaw.domain import Places, places_of_fields
 from spdelaw.equation import Linear
 from spdelaw.errors import InputError
 from spdelaw.law._rest import same_points
@@ -17,17 +28,38 @@ from spdelaw.law._rest import same_points
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
+Array = np.ndarray
 
-def to_law(law: Law, data: Any) -> xr.DataArray:
-    """Canonical fields in the units of the law, on its clock, less its mean and its response."""
+
+def to_law(law: Law, data: Any, *, check: bool = True) -> xr.DataArray:
+    """Canonical fields in the units of the law, on its clock, less its mean and its response.
+
+    ``check=False`` is for a part of fields, all of whose values may be missing.
+    """
     if law.preparation is not None:
-        fields = law.preparation.apply(data, law.domain.dims)
+        fields = law.preparation.apply(data, law.domain.dims, check=check)
     else:
-        fields = on_clock(as_fields(data, dims=law.domain.dims), law.info.get("time", {}))
+        fields_of = as_fields if check else unchecked_fields
+        fields = on_clock(fields_of(data, dims=law.domain.dims), law.info.get("time", {}))
+    if fields.chunks is not None and "path_time" not in fields.coords:
+        return _driven_in_blocks(law, fields)
     driven = _response(law, fields)
     if driven is None:
         return fields
     return (fields - driven).transpose(*fields.dims).assign_attrs(fields.attrs)
+
+
+def _driven_in_blocks(law: Law, fields: xr.DataArray) -> xr.DataArray:
+    """Lazy fields less mean and response, which are as large as they are, block by block."""
+    places = law.domain.places(fields)
+    driven = _driven(law, places)
+    if driven is None:
+        return fields
+
+    def affine(times: Array, points: Array) -> tuple[Array, Array]:
+        return np.broadcast_to(driven(times), (len(times), len(points))), np.ones(len(points))
+
+    return apply_in_blocks(fields, places, affine)
 
 
 def to_user(
@@ -72,17 +104,29 @@ def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
 
     With the part of a known mean outside the modes; None where there is nothing of this.
     """
-    dynamics, places = law.dynamics, law.domain.places(fields)
-    offset = law.offset
+    places, time = law.domain.places(fields), fields.coords.get("path_time", fields["time"])
+    driven = _driven(law, places)
+    if driven is None:
+        return None
+    values = places.unflatten(driven(time.values))
+    lead = time.dims if values.ndim > len(places.dims) else ()
+    return xr.DataArray(values, dims=(*lead, *places.dims))
+
+
+def _driven(law: Law, places: Places) -> Callable[[Array], Array] | None:
+    """The same at times (T,) or (P, T), as (..., T, M), or (M,) where it does not change."""
+    dynamics, offset = law.dynamics, law.offset
     if offset is not None:  # zero where the data were not, so that the modes alone have it
         offset = np.append(offset, 0.0)[same_points(law.points, places.points)]
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
-        return None if offset is None else xr.DataArray(places.unflatten(offset), dims=places.dims)
-    time = fields.coords.get("path_time", fields["time"])
-    when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths
+        return None if offset is None else lambda _: offset
     basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
-    driven = dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
-    return xr.DataArray(places.unflatten(driven), dims=(*time.dims, *places.dims))
+
+    def at(times: Array) -> Array:
+        when = np.where(np.isnan(times), dynamics.origin, times)  # padding of shorter paths
+        return dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
+
+    return at
 
 
 def has_dates(data: Any) -> bool:

@@ -15,7 +15,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
-from spdelaw.law import Law
+from spdelaw.law import Law, is_record
 from spdelaw.report._coast import is_geographic
 from spdelaw.report._one_path import one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
@@ -26,6 +26,8 @@ Array = np.ndarray
 
 #: Most paths that a figure shows.
 SHOWN = 3
+#: Bytes of one long lazy record that figures show.
+SHOWN_BYTES = 64e6
 #: Tasks that the report scores: the two that hold values out.
 TIERS = ("forecast", "gaps")
 
@@ -37,7 +39,9 @@ class Material:
     Attributes:
         laws: by the names shown; the first is the one that the report is about.
         fields: canonical fields, at most ``max_paths`` of them; (path, time, x), or
-            (path, time, point) in several dimensions, whatever labels they came with.
+            (path, time, point) in several dimensions, whatever labels they came with. Of one long
+            lazy record its beginning, which the figures show.
+        judged: the fields that scores are of: the same, or all of that record.
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
         names: the same without the unit.
@@ -52,6 +56,7 @@ class Material:
 
     laws: dict[str, Law]
     fields: xr.DataArray
+    judged: xr.DataArray
     places: Places
     axes: tuple[str, ...]
     names: tuple[str, ...]
@@ -175,21 +180,31 @@ def gather(
     first = next(iter(named.values()))
     everything = first.prepared(data)
     named = {name: law.bare for name, law in named.items()}
-    labelled = everything.isel(path=slice(max_paths)).load()
+    used = everything.isel(path=slice(max_paths))
+    labelled = _shown_times(used).load()
     fields, places = first.domain.flatten(labelled), first.domain.places(labelled)
+    judged = first.domain.flatten(used) if is_record(used) else fields
     dims = first.domain.dims
     names = tuple(_label(labelled[d]) for d in dims)
     units = [labelled[d].attrs.get("units") for d in dims]
     axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
     cards = {
-        name: evaluate(law, fields, _comparable(law, truth), tiers=TIERS, seed=seed)
+        name: evaluate(law, judged, _comparable(law, truth), tiers=TIERS, seed=seed)
         for name, law in named.items()
     }
     summary = describe(everything)
     return Material(
-        named, fields, places, axes, names, _on_globe(labelled, dims), first.preparation, summary,
-        cards, truth, dict(source or {}), seed,
+        named, fields, judged, places, axes, names, _on_globe(labelled, dims), first.preparation,
+        summary, cards, truth, dict(source or {}), seed,
     )  # fmt: skip
+
+
+def _shown_times(fields: xr.DataArray) -> xr.DataArray:
+    """As much of one long lazy record as figures show; other fields as they are."""
+    if not is_record(fields):
+        return fields
+    row = fields.nbytes / fields.sizes["time"]
+    return fields.isel(time=slice(max(2, int(SHOWN_BYTES / row))))
 
 
 def _label(coordinate: xr.DataArray) -> str:
