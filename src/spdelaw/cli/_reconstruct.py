@@ -71,5 +71,6 @@ def _stored(result: xr.DataArray, out: Path) -> xr.DataArray:
     """A lazy result as it was written, so that it is not made a second time."""
     if result.chunks is None:
         return result
-    engine = "zarr" if out.suffix.lower() == ".zarr" else "h5netcdf"
-    return xr.open_dataset(out, engine=engine, chunks={})[result.name]
+    if out.suffix.lower() == ".zarr":
+        return xr.open_zarr(out, consolidated=False)[result.name]
+    return xr.open_dataset(out, engine="h5netcdf", chunks={})[result.name]

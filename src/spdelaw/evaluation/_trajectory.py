@@ -42,14 +42,14 @@ class Sums(NamedTuple):
 
     Attributes:
         error, norm: sums of squared errors and of squares of what is scored, per path (P,).
-        count: scored values.
+        n_scored: scored values.
         crps: sum of the continuous ranked probability scores.
         inside, uncertain: values inside their interval, of those that have one.
     """
 
     error: Array
     norm: Array
-    count: int
+    n_scored: int
     crps: float = np.nan
     inside: float = np.nan
     uncertain: float = np.nan
@@ -80,12 +80,12 @@ def total(parts: Sequence[Sums]) -> tuple[float, float, float, float]:
 
     ``mean over paths of |X_hat - X| / |X|``, then root mean square error pooled over everything.
     """
-    error, norm, count, crps, inside, uncertain = (
-        sum(column) for column in zip(*parts, strict=True)
-    )
+    columns = list(zip(*parts, strict=True))
+    error, norm = (np.sum(column, axis=0) for column in columns[:2])
+    n_scored, crps, inside, uncertain = (float(sum(column)) for column in columns[2:])
     kept = norm > 0
     relative = float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
     covered = inside / uncertain if uncertain else float("nan")
-    if not count:
+    if not n_scored:
         return relative, float("nan"), float("nan"), covered
-    return relative, float(np.sqrt(error.sum() / count)), crps / count, covered
+    return relative, float(np.sqrt(error.sum() / n_scored)), crps / n_scored, covered

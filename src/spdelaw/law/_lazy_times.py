@@ -77,13 +77,13 @@ class Facts(NamedTuple):
 
     Attributes:
         seen: points with any value, (M,).
-        square, count: sum of squares and number of the values.
+        square, n_values: sum of squares and number of the values.
         few: whether a row sees fewer points than there are modes.
     """
 
     seen: Array
     square: float
-    count: int
+    n_values: int
     few: bool
 
 
@@ -240,8 +240,8 @@ def _variance(law: Law, data: xr.DataArray) -> float:
 def _with_floor(law: Law, parts: list[Facts]) -> StateSpace:
     """A law without noise has the least with which the smoother keeps its digits."""
     few = any(part.few for part in parts)
-    square, count = (sum(getattr(part, name) for part in parts) for name in ("square", "count"))
-    return law.bare.state_space.with_noise(variance_floor(square, count, few))
+    square, n_values = sum(part.square for part in parts), sum(part.n_values for part in parts)
+    return law.bare.state_space.with_noise(variance_floor(square, n_values, few))
 
 
 def _link(found: Collapsed, space: StateSpace) -> Link:

@@ -46,7 +46,7 @@ class Observations(NamedTuple):
     """
 
     fields: xr.DataArray
-    values: Array
+    values: Any
     times: Array
     basis: Array
     places: Places
