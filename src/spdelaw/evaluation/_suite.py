@@ -26,6 +26,8 @@ Array = np.ndarray
 MOST = 4_000_000
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_BYTES = 400e6
+#: Values of fields that are powered at once.
+AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -123,12 +125,21 @@ class Suite:
 
     @functools.cached_property
     def _powers(self) -> tuple[Array, ...]:
-        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N)."""
-        basis = self.errors.own.basis[:, : self.law.n_modes]
-        field = self.errors.state @ basis.T
-        size = np.sqrt(np.nanmean(field**2))
+        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N).
+
+        Some rows at a time: all fields would be as large as the data.
+        """
+        basis, state = self.errors.own.basis[:, : self.law.n_modes], self.errors.state
+        rows = state.reshape(-1, state.shape[-1])
+        seen = rows[~np.isnan(rows).any(-1)]
+        size = np.sqrt(np.mean((seen @ (basis.T @ basis)) * seen) * basis.shape[1] / len(basis))
         back = np.linalg.pinv(basis).T / (self._step_deviations * size)
-        return tuple((field / size) ** k @ back for k in (2, 3))
+        out, step = np.empty((2, *rows.shape)), max(1, AT_ONCE // len(basis))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            field = rows[some] @ (basis / size).T
+            out[:, some] = field**2 @ back, field**3 @ back
+        return tuple(out.reshape(2, *state.shape))
 
     @functools.cached_property
     def _step_deviations(self) -> Array:
