@@ -29,7 +29,8 @@ try:
         lgssm_filter,
     )
 except ImportError:
-    sys.exit("not run: this comparison needs dynamax (pip install 'dynamax==1.0.*' jax jaxlib)")
+    print("not run: this comparison needs dynamax (pip install 'dynamax==1.0.*' jax jaxlib)")
+    sys.exit(2)
 
 import spdelaw as sl  # isort: skip
 from spdelaw.model import Block, collapse, evaluate_likelihood, rotate  # isort: skip

@@ -10,7 +10,15 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of, positive, whole
-from spdelaw.data import Preparation, as_fields, check_plausible
+from spdelaw.data import (
+    OBSERVATION_STD,
+    Observed,
+    Preparation,
+    check_plausible,
+    check_times,
+    learn_map,
+    observe,
+)
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._complete_climate import completed
@@ -26,18 +34,10 @@ from spdelaw.evaluation._fill_predict import (
 )
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
+from spdelaw.evaluation._hindcast import affine_part
 from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
-from spdelaw.law import (
-    Law,
-    by_paths,
-    in_paths,
-    is_record,
-    joined,
-    parts_of,
-    read_again,
-    to_user,
-)
+from spdelaw.law import Law, Unread, by_paths, in_paths, is_record, joined, parts_of, to_user
 
 Array = np.ndarray
 
@@ -138,36 +138,34 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
-    if in_paths(data) or is_record(data):
-        lazily = _in_blocks if in_paths(data) else _in_parts
-        return lazily(
-            data, domain, prepare, n_modes=n_modes, basis=basis, drift=drift, rest=rest,
-            smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
-            **words,
-        )  # fmt: skip
     _check(n_modes, basis, drift, rest, seconds, words)
     seed = whole("seed", seed, 0)
     if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if domain is None:
         domain, prepare = guess_source(data, prepare)
-    fields = _fields(data, domain, prepare)
-    how = None if prepare is None else _affine_part(prepare)
+    own = _observed(data, domain, prepare)
+    how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
+    if in_paths(own) or is_record(own):
+        lazily = _in_blocks if in_paths(own) else _in_parts
+        return lazily(
+            own, domain, how, n_modes=n_modes, basis=basis, drift=drift, rest=rest, smooth=smooth,
+            everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
+        )  # fmt: skip
+    own = own.in_memory()
+    check_plausible(own.fields)
     recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
-    grid = grid_of(fields, domain)
-    places = grid.places
-    values = places.flatten(np.asarray(fields.values))
-    seen = np.isfinite(values)
+    grid, seen = grid_of(own), np.isfinite(own.fields.values)
     unseen = everywhere and not seen.any((0, 1)).all()
-    record = _held_out(fields, values, grid, seed, unseen)
+    record = _held_out(own, grid, seed, unseen)
     most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
     asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
     rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
-    law, moments, trials = _chosen(trials, fields, values, grid, recipe)
-    mean, std = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
-    result = _labelled(mean, std, law, data, fields, places)
-    return Filled(_described(result, trials, record), law, trials)
+    law, moments, trials = _chosen(trials, own, grid, recipe)
+    values = own.fields.values
+    shown = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
+    return Filled(_described(_labelled(*shown, law, own), trials, record), law, trials)
 
 
 class Learned(NamedTuple):
@@ -178,23 +176,26 @@ class Learned(NamedTuple):
         left_over: mean square of what the law leaves over at each point, (M,).
         settings: of the rest.
         known: points that they see, (M,).
+        how: whether observed values are smoothed, and unseen points filled.
     """
 
     filled: Filled
     left_over: Array
     settings: Settings
     known: Array
+    how: tuple[bool, bool]
 
     def shown(
-        self, values: Array, mean: Array, state: Array, grid: Grid, known: Array, rows: slice,
-        smooth: bool, everywhere: bool,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        """Mean and deviation at some times of values (P, T, M), others of which are neighbours."""
-        moments = Moments(mean, state, np.broadcast_to(self.left_over, values.shape))
+        self, values: Array, told: tuple[Array, Array], grid: Grid, known: Array, rows: slice
+    ) -> tuple[Array, Array]:
+        """Mean and deviation at some times of values (P, T, M), others of which are neighbours.
+
+        ``told`` are mean and variance by the law.
+        """
+        moments = Moments(*told, np.broadcast_to(self.left_over, values.shape))
         moments = with_rest(moments, values, grid, self.settings)
         moments = Moments(*(part[:, rows] for part in moments))
-        best = self.filled.trials[0]
-        return _shown(moments, best, values[:, rows], smooth, everywhere, known)
+        return _shown(moments, self.filled.trials[0], values[:, rows], *self.how, known)
 
     def told(self, result: xr.Dataset) -> Filled:
         """All data filled, with what the first of them say about the choice."""
@@ -204,46 +205,37 @@ class Learned(NamedTuple):
 
 
 def _learned(
-    head: Any, domain: AbstractDomain, prepare: Preparation | None, asked: dict[str, Any]
+    head: Observed, domain: AbstractDomain, how: Preparation | None, asked: dict[str, Any]
 ) -> Learned:
     """A law chosen and learned by data in memory, with all that fills others like them."""
-    found = fill_record(head, domain, prepare=prepare, **asked)
-    fields = _fields(head, domain, prepare)
-    grid = grid_of(fields, domain)
-    own = grid.places.flatten(np.asarray(fields.values))
-    told_by = law_moments(found.law, fields, own, grid.places)
-    settings = found.trials[0].settings
+    found = fill_record(head, domain, prepare=how, **asked)
+    told_by, settings = law_moments(found.law, head), found.trials[0].settings
     if settings.weight is not None:
-        learned = shared_covariance(own - told_by.mean, grid.points, settings.weight)
-        settings = settings._replace(covariance=learned)
-    return Learned(found, told_by.rest[0, 0], settings, np.isfinite(own).any((0, 1)))
+        rest, points = head.fields.values - told_by.mean, grid_of(head).points
+        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
+    shown = (asked["smooth"], asked["everywhere"])
+    return Learned(found, told_by.rest[0, 0], settings, head.seen_points(), shown)
 
 
 def _in_blocks(
-    data: Any, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
+    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
 ) -> Filled:
     """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
-    if domain is None:
-        domain, prepare = guess_source(data, prepare)
-    size = data.nbytes / data.sizes["path"]
-    head = data.isel(path=slice(max(2, int(HEAD_BYTES / size)))).compute()
-    learned = _learned(head, domain, prepare, asked)
-    law, how = learned.filled.law, (asked["smooth"], asked["everywhere"])
+    head = own.paths(slice(max(2, int(HEAD_BYTES * own.n_paths / own.fields.nbytes)))).in_memory()
+    learned = _learned(head, domain, how, asked)
+    law = learned.filled.law
 
-    def filled(block: Any, _: Any) -> xr.Dataset:
-        fields = _fields(block, domain, prepare)
-        grid = grid_of(fields, domain)
-        values = grid.places.flatten(np.asarray(fields.values))
-        told = law_moments(law, fields, values, grid.places)
+    def filled(block: Observed, _: Any) -> xr.Dataset:
+        values, told = block.fields.values, law_moments(law, block)
         known = learned.known | np.isfinite(values).any((0, 1))
-        found = learned.shown(values, told.mean, told.state, grid, known, slice(None), *how)
-        return _labelled(*found, law, block, fields, grid.places)
+        found = learned.shown(values, told[:2], grid_of(block), known, slice(None))
+        return _labelled(*found, law, block)
 
-    return learned.told(by_paths(filled, data))
+    return learned.told(by_paths(filled, own))
 
 
 def _in_parts(
-    data: xr.DataArray, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
+    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
 ) -> Filled:
     """One long lazy record: its beginning chooses and learns the law that fills all of it.
 
@@ -252,43 +244,42 @@ def _in_parts(
     """
     import dask
 
-    if domain is None:
-        domain, prepare = guess_source(data, prepare)
-    rows = max(FEWEST_ROWS, int(HEAD_BYTES * data.sizes["time"] / data.nbytes))
-    learned = _learned(data.isel(time=slice(rows)).compute(), domain, prepare, asked)
-    fields = _canonical(data, domain, prepare)
-    law = _of_record(learned.filled.law, fields, prepare)
-    learned = learned._replace(filled=learned.filled._replace(law=law))
-    grid = grid_of(fields.isel(time=slice(2)), domain)
-    found = law_fields(law, fields, grid.places)
-    values = read_again(fields)
-    known = np.isfinite(grid.places.flatten(read_again(fields).data)).any((0, 1))
-    how = (asked["smooth"], asked["everywhere"])
-    call, own = dask.delayed(_filled_part, pure=False), dask.delayed(learned, traverse=False)
-    times, parts, slices = fields["time"].values, [], parts_of(fields)
+    rows = max(FEWEST_ROWS, int(HEAD_BYTES * len(own.times) / own.fields.nbytes))
+    learned = _learned(own.at_times(slice(rows)).in_memory(), domain, how, asked)
+    law = learned.filled.law
+    if how is not None:
+        prepared = completed(learn_map(how, own.labelled, domain.dims))
+        law = dataclasses.replace(law, preparation=prepared)
+        learned = learned._replace(filled=learned.filled._replace(law=law))
+    found, grid = law_fields(law, own), grid_of(own.at_times(slice(2)))
+    look, any_of, call = (dask.delayed(f, pure=False) for f in (_points_of, np.any, _filled_part))
+    parts, slices, values = [], parts_of(own), own.values
+    known = any_of([look(Unread(values[:, part])) for part in slices], 0)
+    shared = dask.delayed(learned, traverse=False)
     for part in slices:
-        wide = _with_neighbours(part, times, learned.settings)
-        arrays = (found["mean"], found["std"], values)
-        near = [array.isel(time=wide).data for array in arrays]
+        wide = _with_neighbours(part, own.times, learned.settings)
+        told = [found[name].isel(time=wide).data for name in ("mean", "std")]
+        clock = grid._replace(times=own.times[None, wide])
         at = slice(part.start - wide.start, part.stop - wide.start)
-        parts.append(call(own, *near, known, times[wide], grid, at, how))
-    shape = (1, 1, *fields.shape[2:])
-    template = xr.Dataset({name: (fields.dims, np.zeros(shape)) for name in ("mean", "std")})
-    sizes = [part.stop - part.start for part in slices]
-    table = joined(parts, sizes, template, "time", {})
-    return learned.told(_named(table, law, data, fields))
+        parts.append(call(shared, Unread(values[:, wide]), *told, known, clock, at, own.places))
+    dims, shape = ("path", "time", *own.places.dims), (1, 1, *own.places.shape)
+    template = xr.Dataset({name: (dims, np.zeros(shape)) for name in ("mean", "std")})
+    table = joined(parts, [part.stop - part.start for part in slices], template, "time", {})
+    return learned.told(_named(table, law, own))
 
 
 def _filled_part(
-    learned: Learned, mean: Array, std: Array, values: Array, known: Array, times: Array,
-    grid: Grid, rows: slice, how: tuple[bool, bool],
+    learned: Learned, values: Unread, mean: Array, std: Array, known: Array, grid: Grid,
+    rows: slice, places: Places,
 ) -> dict[str, Array]:  # fmt: skip
     """Some rows of a record, filled; the others are their neighbours in time."""
-    places = grid.places
-    mean, std, values = (places.flatten(np.asarray(part)) for part in (mean, std, values))
-    near = grid._replace(times=np.asarray(times, float)[None])
-    found = learned.shown(values, mean, std**2, near, known, rows, *how)
+    found = learned.shown(values.read(), (mean, std**2), grid, known, rows)
     return dict(zip(("mean", "std"), map(places.unflatten, found), strict=True))
+
+
+def _points_of(values: Unread) -> Array:
+    """Points that are seen in a part, (M,)."""
+    return np.isfinite(values.read()).any((0, 1))
 
 
 def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
@@ -299,14 +290,6 @@ def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
     first = int(np.searchsorted(times, times[part.start] - reach))
     last = int(np.searchsorted(times, times[part.stop - 1] + reach, side="right"))
     return slice(first, last)
-
-
-def _of_record(law: Law, fields: xr.DataArray, prepare: Preparation | None) -> Law:
-    """A law of the beginning of a record with the climatology of all of it."""
-    how = None if prepare is None else _affine_part(prepare)
-    if how is None:
-        return law
-    return dataclasses.replace(law, preparation=completed(how.learn(fields, law.domain.dims)))
 
 
 def _check(
@@ -330,50 +313,29 @@ def _check(
             )  # fmt: skip
 
 
-def _canonical(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
-    """Canonical fields in the units of the data; lazy ones stay so."""
+def _observed(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> Observed:
+    """The data in their units, reduced and canonical."""
     fix = "pass domain=sl.Interval(a, b), or leave it out"
     instance("domain", domain, AbstractDomain, fix)  # type: ignore[type-abstract]
-    unit = None if prepare is None else prepare.time_unit
-    reduced = data if prepare is None else prepare.reduce(data)
-    return as_fields(reduced, dims=domain.dims, time_unit=unit)
+    if isinstance(data, Observed) or prepare is None:
+        return check_times(observe(data, domain))
+    return check_times(observe(prepare.reduce(data), domain, time_unit=prepare.time_unit))
 
 
-def _fields(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
-    """The same in memory: candidates are tried on all values many times."""
-    fields = _canonical(data, domain, prepare).load()
-    check_plausible(fields)
-    if fields.sizes["time"] < 2:
-        raise DataError(
-            "time", expected="at least two times", got=str(fields.sizes["time"]),
-            fix="a law is learned from change; observe the field more than once",
-        )  # fmt: skip
-    return fields
-
-
-def _affine_part(prepare: Preparation) -> Preparation | None:
-    """What is left of a preparation after the fields were reduced."""
-    how = dataclasses.replace(
-        prepare, variable=None, select={}, average=(), rename={}, coarsen={}, missing=()
-    )
-    return how if how.is_affine else None
-
-
-def _held_out(
-    fields: xr.DataArray, values: Array, grid: Grid, seed: int, whole_points: bool
-) -> Record:
-    held = hold_out(np.isfinite(values), grid.points, seed, whole_points=whole_points)
+def _held_out(own: Observed, grid: Grid, seed: int, whole_points: bool) -> Record:
+    seen = np.isfinite(own.fields.values)
+    held = hold_out(seen, grid.points, seed, whole_points=whole_points)
     if held.sum() < ENOUGH:
         raise DataError(
             "data", expected=f"enough values to hold {ENOUGH} of them out",
-            got=f"{int(np.isfinite(values).sum())} values", fix="observe longer, or fit a law and "
+            got=f"{int(seen.sum())} values", fix="observe longer, or fit a law and "
             "use law.reconstruct(data)",
         )  # fmt: skip
-    return without(fields, values, held, grid)
+    return without(own, held, grid)
 
 
 def _chosen(
-    trials: list[Trial], fields: xr.DataArray, values: Array, grid: Grid, recipe: Recipe
+    trials: list[Trial], own: Observed, grid: Grid, recipe: Recipe
 ) -> tuple[Law, Moments, list[Trial]]:
     """The law of the best trial learned from all values, and what it says about them.
 
@@ -383,13 +345,13 @@ def _chosen(
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
-            law = learn(fields, recipe, best.candidate, _rough(trials, best, fields, recipe))
-            moments = law_moments(law, fields, values, grid.places)
+            law = learn(own, recipe, best.candidate, _rough(trials, best, own, recipe))
+            moments = law_moments(law, own)
         except (SpdeLawError, np.linalg.LinAlgError) as error:
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_rest(moments, values, grid, best.settings), [best, *others]
+        return law, with_rest(moments, own.fields.values, grid, best.settings), [best, *others]
     raise ConvergenceError(
         "fill", expected="a law that predicts held-out values",
         got=f"{len(trials)} candidates, none of which did; {notes[-1]}",
@@ -397,12 +359,12 @@ def _chosen(
     )  # fmt: skip
 
 
-def _rough(trials: list[Trial], best: Trial, fields: xr.DataArray, recipe: Recipe) -> Law | None:
+def _rough(trials: list[Trial], best: Trial, own: Observed, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
     plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:
         return None
-    return learn(fields, recipe, plain[0].candidate)
+    return learn(own, recipe, plain[0].candidate)
 
 
 def _shown(
@@ -420,23 +382,19 @@ def _shown(
     return mean, std
 
 
-def _labelled(
-    mean: Array, std: Array, law: Law, data: Any, fields: xr.DataArray, places: Places
-) -> xr.Dataset:
+def _labelled(mean: Array, std: Array, law: Law, own: Observed) -> xr.Dataset:
     """Mean and deviation with the dates, names and attributes of the data."""
-    named = {"mean": mean, "std": std}
-    table = xr.Dataset(
-        {name: (fields.dims, places.unflatten(values)) for name, values in named.items()}
-    )
-    return _named(table, law, data, fields)
+    dims, named = ("path", "time", *own.places.dims), {"mean": mean, "std": std}
+    table = {name: (dims, own.places.unflatten(values)) for name, values in named.items()}
+    return _named(xr.Dataset(table), law, own)
 
 
-def _named(table: xr.Dataset, law: Law, data: Any, fields: xr.DataArray) -> xr.Dataset:
-    """Results on the places of fields under the names of the data."""
-    coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)}
+def _named(table: xr.Dataset, law: Law, own: Observed) -> xr.Dataset:
+    """Results on the places of the data under their names."""
+    coords = {k: v for k, v in own.labelled.coords.items() if k != OBSERVATION_STD}
     table = table.assign_coords(coords)
     labelled = law.bare.with_info(labels=law.info.get("labels", {}))
-    result = to_user(labelled, table, data, fields)
+    result = to_user(labelled, table, own.dated, own.fields)
     result.attrs.pop("observation_std", None)
     return result
 

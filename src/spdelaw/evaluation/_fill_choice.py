@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.data import Observed
 from spdelaw.errors import SpdeLawError
 from spdelaw.evaluation._fill_candidates import Candidate, Recipe, learn
 from spdelaw.evaluation._fill_predict import (
     Grid,
+    Moments,
     Settings,
     calibrated,
     choose_weight,
@@ -55,37 +55,36 @@ class Record(NamedTuple):
     """A record with some values held out.
 
     Attributes:
-        fields: canonical, in the units of the data, without the held-out values.
-        values: the same flat, (P, T, M).
-        truth: held-out values, NaN elsewhere.
+        own: in the units of the data, without the held-out values.
+        truth: held-out values, NaN elsewhere; (P, T, M).
         grid: where and when.
     """
 
-    fields: xr.DataArray
-    values: Array
+    own: Observed
     truth: Array
     grid: Grid
 
+    @property
+    def values(self) -> Array:
+        """What is seen, (P, T, M)."""
+        return self.own.fields.values
 
-def grid_of(fields: xr.DataArray, domain: AbstractDomain) -> Grid:
+
+def grid_of(own: Observed) -> Grid:
     """Times of each path and places of each point, on a sphere as points in space."""
-    places = domain.places(fields)
-    points = np.reshape(places.points, (len(places.points), -1)).astype(float)
-    if domain.dims == ("lat", "lon"):
+    points = np.reshape(own.points, (len(own.points), -1)).astype(float)
+    if own.domain.dims == ("lat", "lon"):
         lat, lon = np.radians(points).T
         points = np.column_stack(
             [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
         )
-    own = fields.coords.get("path_time", fields["time"]).values
-    shape = (fields.sizes["path"], fields.sizes["time"])
-    return Grid(np.nan_to_num(np.broadcast_to(own, shape).astype(float)), points, places)
+    times = np.broadcast_to(own.fields[own.clock].values, own.fields.shape[:2]).astype(float)
+    return Grid(np.nan_to_num(times), points)
 
 
-def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid) -> Record:
+def without(own: Observed, held: Array, grid: Grid) -> Record:
     """The record less its held-out values."""
-    kept = np.where(held, np.nan, values)
-    seen = fields.copy(data=grid.places.unflatten(kept))
-    return Record(seen, kept, np.where(held, values, np.nan), grid)
+    return Record(own.masked(~held), np.where(held, own.fields.values, np.nan), grid)
 
 
 def choose(
@@ -144,7 +143,8 @@ def _with_shared(
         if out and seconds is not None and begun - start > seconds:
             break
         weight = out[0].settings.weight if out else None
-        trial = _scored(laws[candidate], record, candidate, SHARED, None, weight)
+        told = law_moments(laws[candidate], record.own)
+        trial = _scored(told, record, candidate, SHARED, None, weight)
         out.append(trial._replace(seconds=time.perf_counter() - begun))
     return out
 
@@ -171,8 +171,9 @@ def _try(
     """Scores of a candidate with each way to treat the rest, and its law."""
     start = time.perf_counter()
     try:
-        law = learn(record.fields, recipe, candidate, rough)
-        trials = [_scored(law, record, candidate, rest, kernel) for rest in rests]
+        law = learn(record.own, recipe, candidate, rough)
+        told = law_moments(law, record.own)
+        trials = [_scored(told, record, candidate, rest, kernel) for rest in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
         return [Trial(candidate, rests[0], seconds=spent, note=why)], None
@@ -187,14 +188,13 @@ def _known_kernel(trials: list[Trial]) -> Kernel | None:
 
 
 def _scored(
-    law: Law,
+    moments: Moments,
     record: Record,
     candidate: Candidate,
     rest: str,
     start: Kernel | None,
     weight: float | None = None,
 ) -> Trial:
-    moments = law_moments(law, record.fields, record.values, record.grid.places)
     settings = Settings()
     if rest == "local":
         kernel = kernel_for(moments, record.values, record.grid, record.truth, start)

@@ -16,10 +16,9 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.domain import Places
+from spdelaw.data import Observed
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
 from spdelaw.evaluation._shared_rest import WEIGHTS, conditional, shared_covariance
-from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -38,12 +37,10 @@ class Grid(NamedTuple):
     Attributes:
         times: of each path, (P, T).
         points: in lengths that are alike, (M, d).
-        places: how flat values (P, T, M) belong to fields.
     """
 
     times: Array
     points: Array
-    places: Places
 
     @property
     def spacing(self) -> tuple[float, float]:
@@ -79,20 +76,20 @@ class Moments(NamedTuple):
         return settings.of_state * self.state + settings.of_rest * self.rest
 
 
-def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -> Moments:
-    """What the law alone says given the fields; ``values`` are these, flat (P, T, M)."""
-    found = law_fields(law, fields, places)
-    mean, std = (places.flatten(found[name].values) for name in ("mean", "std"))
-    return Moments(mean, std**2, np.broadcast_to(_left_over(values - mean), mean.shape))
+def law_moments(law: Law, own: Observed) -> Moments:
+    """What the law alone says given the data."""
+    found = law_fields(law, own)
+    mean, std = found["mean"].values, found["std"].values
+    rest = _left_over(own.fields.values - mean)
+    return Moments(mean, std**2, np.broadcast_to(rest, mean.shape))
 
 
-def law_fields(law: Law, fields: xr.DataArray, places: Places) -> xr.Dataset:
-    """``mean`` and ``std`` of the law given the fields, in their layout; lazy where they are."""
+def law_fields(law: Law, own: Observed) -> xr.Dataset:
+    """``mean`` and ``std`` of the law given the data, along their points; lazy where they are."""
     plain = law.with_info(labels={})
-    if law.rest is None and not law.observation_variance.ndim:
-        plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
-    found = plain.reconstruct(without_labels(fields, law.domain.dims))
-    return found.transpose(*fields.dims)
+    if law.rest is None and not law.observation_variance.ndim:  # else it knows its points singly
+        plain = dataclasses.replace(plain, points=own.points)  # unseen ones are asked for too
+    return plain.reconstruct(own.flat)
 
 
 def _left_over(rest: Array) -> Array:

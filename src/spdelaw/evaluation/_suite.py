@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.data import checksum
+from spdelaw.data import Observed, checksum
 from spdelaw.equation import Linear, operators
 from spdelaw.evaluation import _departures as departures
 from spdelaw.evaluation._allowance import Uncertainty, uncertainty
@@ -18,7 +18,7 @@ from spdelaw.evaluation._one_step import Errors, one_step_errors
 from spdelaw.evaluation._periods import periods_of
 from spdelaw.evaluation._points import point_noise
 from spdelaw.evaluation._series import Series, make_series
-from spdelaw.law import Law
+from spdelaw.law import Law, in_parts, undriven
 
 Array = np.ndarray
 
@@ -129,7 +129,7 @@ class Suite:
 
         Some rows at a time: all fields would be as large as the data.
         """
-        basis, state = self.errors.own.basis[:, : self.law.n_modes], self.errors.state
+        basis, state = self.errors.own.basis(self.law.n_modes), self.errors.state
         rows = state.reshape(-1, state.shape[-1])
         seen = rows[~np.isnan(rows).any(-1)]
         size = np.sqrt(np.mean((seen @ (basis.T @ basis)) * seen) * basis.shape[1] / len(basis))
@@ -147,7 +147,7 @@ class Suite:
         n = self.law.n_modes
         if self._linear is None:
             return np.ones(n)
-        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        step = self.errors.own.step
         covariance = self._linear.over(np.array([step]), np.zeros(1)).covariance[0]
         own = np.sqrt(operators.diagonal(covariance)[:n])
         return own / own.max()
@@ -157,7 +157,7 @@ class Suite:
         n = self.errors.z.shape[-1]
         if self._linear is None or self.errors.unit != "mode":
             return np.ones(n)
-        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        step = self.errors.own.step
         return np.exp(-step * np.maximum(operators.diagonal(self._linear.drift)[:n], 0.0))
 
     # -- groups of tests --------------------------------------------------------------------
@@ -229,8 +229,8 @@ class Suite:
         quiet = linear is not None and not self.law.observation_variance.any()
         if linear is None or not quiet or errors.unit != "mode":
             return []
-        basis, n_modes = errors.own.basis[:, : self.law.n_modes], self.law.n_modes
-        step = float(np.median(np.diff(errors.own.times, axis=-1)))
+        basis, n_modes = errors.own.basis(self.law.n_modes), self.law.n_modes
+        step = errors.own.step
         omega = linear.over(np.array([step]), np.zeros(1)).covariance[0]
         share = np.diag(np.linalg.pinv(basis.T @ basis)) / operators.diagonal(omega)[:n_modes]
         before = np.zeros(errors.z.shape)
@@ -241,29 +241,30 @@ class Suite:
         return [departures.shared("observation noise", self.series, columns)]
 
 
-def _first_times(law: Law, fields: xr.DataArray) -> xr.DataArray:
+def _first_times(law: Law, own: Observed) -> Observed:
     """As much of a single path as is tested."""
-    if fields.sizes["path"] > 1 or "path_time" in fields.coords:
-        return fields
+    if own.n_paths > 1 or own.has_own_clocks:
+        return own
     n = law.dynamics.n_modes
-    return fields.isel(time=slice(max(2, int(min(MOST / n, MOST_BYTES / (8.0 * n**2))))))
+    most = max(2, int(min(MOST / n, MOST_BYTES / (8.0 * n**2))))
+    return own.at_times(slice(most)) if most < len(own.times) else own
 
 
-def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
-    """The suite of a bare law on its fields; ``whole`` is the law with its preparation."""
+def suite_of(law: Law, data: Any, whole: Law) -> Suite:
+    """The suite of a bare law on its data; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
-    seen = bool(named) and named == checksum(fields)
-    errors = one_step_errors(law, _first_times(law, fields))
+    own = undriven(law, data)
+    own = own if in_parts(law, own) else own.in_memory().where_seen()
+    seen = bool(named) and named == checksum(own.fields)
+    errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):
-        own = errors.own
-        times = own.times if own.times.ndim == 1 else own.times[:few]
         errors = errors._replace(
             z=errors.z[:few],
             state=errors.state[:few],
             slopes=errors.slopes[:, :few],
             growth=errors.growth[:, :few],
-            own=own._replace(values=own.values[:few], times=times),
+            own=errors.own.paths(slice(few)),
         )
     known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
     how = None if whole.preparation is None else whole.preparation.how

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
+from spdelaw.data import Observed, observe
 from spdelaw.evaluation._trajectory import Sums, error_sums, score_sums, total
-from spdelaw.law import Law, noise_at, parts_of, read_again
+from spdelaw.law import Law, Unread, modes_at, noise_at, parts_of, undriven
 
 Array = np.ndarray
 TIERS = ("reconstruct", "predict", "forecast", "gaps")
@@ -66,65 +66,75 @@ class Predicted(NamedTuple):
     truth: Array
 
 
-def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predicted:
+def predict_tier(law: Law, data: Any, tier: str, seed: int) -> Predicted:
     """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere."""
-    values = fields.values
+    own = undriven(law, data).flat
+    values = own.fields.values
     seen, scored = tier_masks(values, tier, seed)
-    result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
-    mean = np.where(scored, result["mean"].values, np.nan)
-    noise = np.broadcast_to(noise_at(law, law.domain.places(fields).points), values.shape[-1:])
-    std = np.sqrt(result["std"].values ** 2 + noise)
-    return Predicted(mean, std, np.where(scored, values, np.nan))
+    result = law.reconstruct(own if tier == "reconstruct" else own.masked(seen))
+    mean, std = result["mean"].values, result["std"].values
+    noise = np.broadcast_to(noise_at(law, own.points), values.shape[-1:])
+    mean, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    return Predicted(mean, np.sqrt(std**2 + noise), truth)
 
 
-def score_tier(
-    law: Law, fields: xr.DataArray, tier: str, seed: int, level: float, scale: float
-) -> TierScore:
+def score_tier(law: Law, data: Any, tier: str, seed: int, level: float, scale: float) -> TierScore:
     """Scores of the law's mean and intervals against the data, noise included.
 
     Args:
         law: bare.
-        fields: flat; one record may be lazy, in chunks of times.
+        data: one record may be lazy, in chunks of times.
         tier: one of `TIERS`.
         seed: of values held out.
         level: of the intervals.
         scale: of the data: deviations that are rounding beside it belong to what is known.
     """
-    if fields.chunks is None:
-        predicted = predict_tier(law, fields, tier, seed)
+    own = undriven(law, data).flat
+    if not own.is_lazy:
+        predicted = predict_tier(law, own, tier, seed)
         return TierScore(*total([score_sums(*predicted, level, scale)]))
-    n_times, noise = fields.sizes["time"], noise_at(law, law.domain.places(fields).points)
-    seen = fields if tier == "reconstruct" else _seen(fields, tier, seed)
-    found = law.reconstruct(seen)
-    given = (tier, seed, n_times, noise, level, scale)
-    return TierScore(*total(over_parts(_part_sums, [fields, found["mean"], found["std"]], *given)))
+    found = law.reconstruct(own if tier == "reconstruct" else _seen(own, tier, seed))
+    given = (tier, seed, len(own.times), noise_at(law, own.points), level, scale)
+    return TierScore(*total(over_parts(_part_sums, own, [found["mean"], found["std"]], *given)))
 
 
-def over_parts(function: Callable, fields: list[xr.DataArray], *parameters: Any) -> list:
+def over_parts(function: Callable, own: Observed, beside: list, *parameters: Any) -> list:
     """``function(values, ..., first row, *parameters)`` of each part of times, of all together.
 
-    Fields that are in memory are one part.
+    Args:
+        function: of values (P, t, M), of the same times of what is beside, and of the first row.
+        own: lazy as one record, or in memory, which is one part.
+        beside: further arrays over (path, time, point).
+        parameters: the same for all parts.
     """
-    if fields[0].chunks is None:
-        return [function(*(part.values for part in fields), 0, *parameters)]
+    if not own.is_lazy:
+        return [function(own.fields.values, *(part.values for part in beside), 0, *parameters)]
     import dask
 
-    call, fresh = dask.delayed(function, pure=False), [read_again(fields[0]), *fields[1:]]
+    call = dask.delayed(_of_unread, pure=False)
     return list(dask.compute(*(
-        call(*(part.isel(time=rows).data for part in fresh), rows.start, *parameters)
-        for rows in parts_of(fields[0])
+        call(function, Unread(own.fields.isel(time=rows).data),
+             [part.isel(time=rows).data for part in beside], rows.start, parameters)
+        for rows in parts_of(own)
     )))  # fmt: skip
 
 
-def _seen(fields: xr.DataArray, tier: str, seed: int) -> xr.DataArray:
-    """Lazy fields without what a tier does not see."""
-    n_times, values = fields.sizes["time"], fields.chunk({fields.dims[-1]: -1}).data
+def _of_unread(
+    function: Callable, values: Unread, beside: list, first: int, parameters: tuple
+) -> Any:
+    return function(values.read(), *beside, first, *parameters)
+
+
+def _seen(own: Observed, tier: str, seed: int) -> Observed:
+    """A lazy record without what a tier does not see."""
+    n_times, values = len(own.times), own.values.rechunk({2: -1})
 
     def seen(block: Array, block_info: Any = None) -> Array:
         first = block_info[0]["array-location"][1][0]
         return np.where(tier_masks(block, tier, seed, first, n_times)[0], block, np.nan)
 
-    return fields.copy(data=values.map_blocks(seen, dtype=float, meta=np.zeros((0, 0, 0))))
+    lazy = values.map_blocks(seen, dtype=float, meta=np.zeros((0, 0, 0)))
+    return own._replace(survey=None).holding(own.fields.copy(data=lazy))
 
 
 def _part_sums(
@@ -132,15 +142,14 @@ def _part_sums(
     noise: Array, level: float, scale: float,
 ) -> Sums:  # fmt: skip
     scored = tier_masks(values, tier, seed, first, n_times)[1]
-    held = (np.where(scored, part, np.nan) for part in (mean, values))
-    prediction, truth = held
+    prediction, truth = (np.where(scored, part, np.nan) for part in (mean, values))
     return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
 
 
-def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
+def projection_floor(data: Any, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.dynamics.n_modes)
-    return TierScore(*total(over_parts(_projection_sums, [fields], basis)))
+    own = undriven(law, data)
+    return TierScore(*total(over_parts(_projection_sums, own, [], modes_at(law, own.places))))
 
 
 def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
@@ -156,11 +165,12 @@ def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
     return error_sums(projected, values)
 
 
-def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
+def mean_predictor(data: Any, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
-    basis = equation.domain.eigenfunctions(equation.domain.places(fields).points, equation.n_modes)
-    at_modes = equation.mean(fields["time"].values).values
-    return TierScore(*total(over_parts(_mean_sums, [fields], at_modes, basis)))
+    own = observe(data, equation.domain)
+    at_modes = equation.mean(own.fields["time"].values).values
+    found = over_parts(_mean_sums, own, [], at_modes, own.basis(equation.n_modes))
+    return TierScore(*total(found))
 
 
 def _mean_sums(values: Array, first: int, at_modes: Array, basis: Array) -> Sums:

@@ -14,6 +14,7 @@ import dataclasses
 from typing import Any
 
 from spdelaw.checks import one_of, whole
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._assemble import assemble
@@ -21,7 +22,6 @@ from spdelaw.infer._chaos_truncated import check_truncated, fit_truncated
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._exact import maximum_likelihood
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import Observed
 from spdelaw.law import N_TIME, Law
 from spdelaw.model import ChaosModel
 

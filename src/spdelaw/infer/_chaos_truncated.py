@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.equation import operators
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer._design import point_weights
@@ -21,7 +22,6 @@ from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients, mean_gram
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of

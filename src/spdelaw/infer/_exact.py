@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import whole
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._filter_route import by_filter
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._per_point import fit_per_point
 from spdelaw.infer._statistics_route import by_statistics
 from spdelaw.infer._watch import watched

@@ -99,7 +99,7 @@ def all_noise(probes: Probes, is_open: bool) -> Decision:
     test at three standard deviations.
     """
     design, outside = probes.free.design, probes.outside
-    correlation, error = residual_correlation(design.values, design.clock_of_values, design.basis)
+    correlation, error = residual_correlation(design.observed, design.basis)
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)

@@ -97,7 +97,7 @@ def maximise(
     known_block: Callable[[Array], Array],
     *,
     owners: Array | None = None,
-    exact: Callable[[Array], Array] | None = None,
+    exact: Callable[[Array], Array | None] | None = None,
     polish: bool = True,
     search: bool = True,
     max_iterations: int = 300,
@@ -120,8 +120,9 @@ def maximise(
     counted = Counted(objective)
 
     def curvature(x: Array, scale: Array) -> Array:
-        if exact is not None:
-            return exact(x)
+        found = None if exact is None else exact(x)
+        if found is not None:
+            return found
         found = difference_information(counted, x, scale, n_plain, known_block, owners)
         # Beside the edge of what can be computed there is no difference, and none is used.
         return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)

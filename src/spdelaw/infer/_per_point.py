@@ -14,10 +14,10 @@ import dataclasses
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._filter_route import by_filter
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.law import smooth_fields
 
 Array = np.ndarray

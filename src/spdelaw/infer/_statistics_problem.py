@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class StatisticsProblem(Posed):
         s, anchored = self.statistics, self.anchored
         return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
 
-    @property
+    @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)

@@ -2,21 +2,24 @@
 
 from spdelaw.law._accessor import register_accessor
 from spdelaw.law._chaos import N_TIME, chaos_posterior
-from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._distance import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
-from spdelaw.law._lazy import by_paths, in_paths, joined
-from spdelaw.law._lazy_times import in_parts, is_record, parts_of, read_again
+from spdelaw.law._lazy import Unread, by_paths, in_paths, joined
+from spdelaw.law._lazy_times import in_parts, is_record, parts_of
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
     VALUE_NOISE,
-    Observations,
+    blocks_of,
+    modes_at,
     noise_at,
     noisy_state_space,
-    observe,
-    observe_record,
+    record_of,
+    seen_by,
+    undriven,
+    variance_floor,
+    weights_of,
 )
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance, software
@@ -30,11 +33,12 @@ __all__ = [
     "VALUE_NOISE",
     "Law",
     "Numbers",
-    "Observations",
     "Provenance",
     "Quantity",
     "Rest",
+    "Unread",
     "batches",
+    "blocks_of",
     "by_paths",
     "chaos_posterior",
     "check_replaceable",
@@ -47,23 +51,24 @@ __all__ = [
     "joined",
     "load",
     "log_density",
+    "modes_at",
     "next_times",
     "noise_at",
     "noisy_state_space",
-    "observe",
-    "observe_record",
-    "own_clock",
-    "own_rows",
     "parameters_dataset",
     "parts_of",
-    "read_again",
+    "record_of",
     "register_accessor",
     "relative_l2",
     "rmse",
+    "seen_by",
     "smooth_fields",
     "smooth_rest",
     "software",
     "statistics_density",
     "to_user",
+    "undriven",
+    "variance_floor",
     "wanted_times",
+    "weights_of",
 ]

@@ -7,15 +7,15 @@ it gives the shape, the coordinates and the names of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import slices_of
+from spdelaw.data import Observed, check_values
 from spdelaw.law._rest import same_points
-from spdelaw.law._user_units import to_law
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -23,28 +23,15 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 #: Of data of some paths, and of what all of them share.
-OfPaths = Callable[[Any, Any], xr.Dataset]
+OfPaths = Callable[[Observed, Any], xr.Dataset]
 
 
-def in_paths(data: Any) -> bool:
-    """Whether data are labelled, lazy, and in several paths."""
-    if not isinstance(data, xr.DataArray | xr.Dataset) or data.sizes.get("path", 1) < 2:
-        return False
-    return bool(data.chunks) and "path" in data.dims
+def in_paths(data: Observed) -> bool:
+    """Whether data are lazy, and in several paths."""
+    return data.is_lazy and data.n_paths > 1
 
 
-def chunks_of(data: Any, dim: str) -> list[slice]:
-    """Stored chunks along a dim."""
-    return slices_of(data.chunksizes.get(dim, (data.sizes[dim],)))
-
-
-def blocks_of(data: Any) -> Iterator[Any]:
-    """The data by stored chunks of paths."""
-    for part in chunks_of(data, "path"):
-        yield data.isel(path=part)
-
-
-def by_paths(function: OfPaths, data: Any, shared: Any = None) -> xr.Dataset:
+def by_paths(function: OfPaths, data: Observed, shared: Any = None) -> xr.Dataset:
     """``function`` of all paths as lazy arrays, in the chunks of paths of the data.
 
     Args:
@@ -54,12 +41,31 @@ def by_paths(function: OfPaths, data: Any, shared: Any = None) -> xr.Dataset:
     """
     import dask
 
-    first = function(data.isel(path=slice(1)).compute(), None)
-    call, blocks = dask.delayed(_arrays, pure=False), list(blocks_of(data))
-    own = dask.delayed(function, pure=False, traverse=False)
-    parts = [call(own, block, shared, list(first)) for block in blocks]
-    sizes = [block.sizes["path"] for block in blocks]
-    return joined(parts, sizes, first, "path", _coordinates(first, data))
+    empty = data.fields.isel(path=slice(0)).compute()  # no graph of the data travels with each task
+    shell = data._replace(values=None, fields=empty)
+    first = function(shell.holding(data.fields.isel(path=slice(1)).compute()), None)
+    call = dask.delayed(functools.partial(_arrays, function, shell), pure=False, traverse=False)
+    blocks = list(data.blocks())
+    parts = [call(block.fields, shared, list(first)) for block in blocks]
+    sizes = [block.n_paths for block in blocks]
+    return joined(parts, sizes, first, "path", _coordinates(first, data.fields))
+
+
+class Unread:
+    """A lazy array that the task which uses it reads by itself.
+
+    As an argument like any other it would be read by a task of its own, and a task that two stages
+    share keeps its fields in memory from one stage to the other.
+    """
+
+    def __init__(self, array: Any) -> None:
+        import dask
+
+        (self._array,) = dask.optimize(array)  # without what else the data consist of
+
+    def read(self) -> Array:
+        """The values."""
+        return np.asarray(self._array.compute(scheduler="synchronous"))
 
 
 def joined(
@@ -87,34 +93,32 @@ def joined(
     return xr.Dataset(out, coords, template.attrs)
 
 
-def seen_by_any(law: Law, data: Any, grid: Any) -> Any:
+def seen_by_any(law: Law, data: Observed, grid: Any) -> Any:
     """Points that any path sees, delayed; None where the law knows all of them, or is asked to."""
-    if grid is not None:
+    known = same_points(law.points, data.points) < len(law.points)
+    if grid is not None or known.all():
         return None
     import dask
 
-    first = law.domain.places(to_law(law, data.isel(path=slice(1), time=slice(1)), check=False))
-    known = same_points(law.points, first.points) < len(law.points)
-    if known.all():
-        return None
-    look = dask.delayed(_seen, pure=False)
-    own = dask.delayed(law, pure=False, traverse=False)
-    return dask.delayed(np.any, pure=False)([look(own, block) for block in blocks_of(data)], 0)
+    look, any_of = (dask.delayed(f, pure=False) for f in (_seen, np.any))
+    return any_of([look(block.fields) for block in data.blocks()], 0)
 
 
-def _seen(law: Law, block: Any) -> Array:
-    fields = law.domain.flatten(to_law(law, block, check=False))
+def _seen(fields: xr.DataArray) -> Array:
     return ~np.isnan(fields.values).all((0, 1))
 
 
-def _arrays(function: OfPaths, block: Any, shared: Any, names: list) -> dict:
-    found = function(block, shared)
+def _arrays(
+    function: OfPaths, shell: Observed, fields: xr.DataArray, shared: Any, names: list
+) -> dict:
+    if np.isinf(fields.values).any():
+        check_values(fields)
+    found = function(shell.holding(fields), shared)
     return {name: found[name].values for name in names}
 
 
-def _coordinates(first: xr.Dataset, data: Any) -> dict[Any, Any]:
+def _coordinates(first: xr.Dataset, data: xr.DataArray) -> dict[Any, Any]:
     """Coordinates of the first path, with those along ``path`` as all data have them."""
     own = {name: c for name, c in first.coords.items() if "path" not in c.dims}
     along = {name: c.variable for name, c in data.coords.items() if c.dims == ("path",)}
-    labels = along.pop("path", xr.Variable("path", np.arange(data.sizes["path"])))
-    return own | {"path": labels} | {n: v for n, v in along.items() if n in first.coords}
+    return own | {n: v for n, v in along.items() if n in first.coords}

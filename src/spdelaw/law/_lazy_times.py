@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import OBSERVATION_STD
+from spdelaw.data import Observed, check_values, slices_of, to_dates
+from spdelaw.domain import Places
 from spdelaw.equation import Linear
-from spdelaw.law._lazy import chunks_of, joined
+from spdelaw.law._lazy import Unread, joined
 from spdelaw.law._observations import (
-    VALUE_NOISE,
+    floor_of,
     modes_at,
     moments_dataset,
-    observe_part,
-    unseen_is_nan,
-    variance_floor,
+    point_weights,
+    shown_places,
 )
 from spdelaw.law._states import FieldMoments, field_moments
-from spdelaw.law._user_units import to_law, to_user
+from spdelaw.law._user_units import to_user
 from spdelaw.model import (
     Link,
     Part,
@@ -48,26 +48,24 @@ Array = np.ndarray
 KEPT_BYTES = 400e6
 
 
-def is_record(data: Any) -> bool:
+def is_record(own: Observed) -> bool:
     """Whether data are one lazy record in chunks of times."""
-    if not isinstance(data, xr.DataArray) or "time" not in data.dims or not data.chunks:
-        return False
-    one = data.sizes.get("path", 1) == 1 and "path_time" not in data.coords
-    return one and len(parts_of(data)) > 1
+    one = own.is_lazy and own.n_paths == 1 and not own.has_own_clocks
+    return one and len(parts_of(own)) > 1
 
 
-def in_parts(law: Law, data: Any) -> bool:
+def in_parts(law: Law, own: Observed) -> bool:
     """Whether data are such a record, and the law one that can be stitched.
 
     A rest with memory goes along the times of each point, and other dynamics from time to time:
     these need the whole record.
     """
-    return isinstance(law.dynamics, Linear) and law.rest is None and is_record(data)
+    return isinstance(law.dynamics, Linear) and law.rest is None and is_record(own)
 
 
-def parts_of(data: xr.DataArray) -> list[slice]:
+def parts_of(own: Observed) -> list[slice]:
     """Times of each part: stored chunks, small ones joined."""
-    chunks = chunks_of(data, "time")
+    chunks = slices_of(own.fields.chunksizes["time"])
     found = part_slices(chunks, len(chunks))
     return [slice(chunks[part.start].start, chunks[part.stop - 1].stop) for part in found]
 
@@ -95,58 +93,68 @@ class Collapsed(NamedTuple):
     facts: Facts
 
 
+class Labels(NamedTuple):
+    """What all results of a record share: where they are, and how they are called.
+
+    Attributes:
+        law: the law.
+        own: places of the data.
+        places: where results are wanted.
+        as_data: whether these are those of the data.
+        dated: whether times are dates.
+        row: one row of the fields.
+    """
+
+    law: Law
+    own: Places
+    places: Places
+    as_data: bool
+    dated: bool
+    row: xr.DataArray
+
+
 class Record(NamedTuple):
     """Delayed parts of a record, and what the others say of each.
 
     Attributes:
-        law: the law.
-        sizes: times of each part.
         parts: `Collapsed`.
+        sizes: times of each.
         space: the state space that all share.
         said: messages to each part, and the points that any of them sees.
     """
 
-    law: Any
-    sizes: list[int]
     parts: list[Any]
+    sizes: list[int]
     space: Any
     said: Any
 
 
-def _record(law: Law, data: xr.DataArray, later: Array | None = None) -> Record:
+def _record(law: Law, own: Observed, later: Array | None = None) -> Record:
     """The record in parts; ``later`` are times, all missing, that the last part goes on with."""
-    slices, own = parts_of(data), _one(law)
-    times = data["time"]
-    before = [None, *[times[part.start - 1] for part in slices[1:]]]
+    slices = parts_of(own)
+    before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
     last = [None] * (len(slices) - 1) + [later]
+    given = _one((law, own.places, modes_at(law, own.places)))
 
     def made() -> list[Any]:
-        fresh = read_again(data)
-        pieces = [fresh.isel(time=part) for part in slices]
-        given = zip(pieces, before, last, strict=True)
-        return [_call(_collapsed)(own, *part) for part in given]
+        return [
+            _call(_collapsed)(given, Unread(own.values[:, part]), own.times[part], *ends)
+            for part, *ends in zip(slices, before, last, strict=True)
+        ]
 
     parts = made()
     facts = [part.facts for part in parts]
-    is_small = 8.0 * data.sizes["time"] * law.dynamics.n_modes**2 <= KEPT_BYTES
-    variance = _variance(law, data)
-    space = law.bare.state_space.with_noise(variance)
-    if variance == 0.0:
-        space = _call(_with_floor)(own, facts)
+    is_small = 8.0 * len(own.times) * law.dynamics.n_modes**2 <= KEPT_BYTES
+    noise = 1.0
+    if law.observation_variance.ndim == 0:
+        noise = float(law.observation_variance) + law.unresolved_variance
+    space = law.bare.state_space.with_noise(noise)
+    if noise == 0.0:
+        space = _call(_with_floor)(space, facts)
     links = [_call(_link)(part, space) for part in (parts if is_small else made())]
     said = _call(_said)(links, facts)
     sizes = [part.stop - part.start for part in slices]
-    return Record(own, sizes, parts if is_small else made(), space, said)
-
-
-def read_again(data: xr.DataArray) -> xr.DataArray:
-    """The same lazy data by tasks of their own.
-
-    A task that two stages share would keep its fields in memory from one to the other.
-    """
-    from dask.graph_manipulation import clone
-
-    return data.copy(data=clone(data.data))
+    return Record(parts if is_small else made(), sizes, space, said)
 
 
 def _call(function: Any) -> Any:
@@ -162,86 +170,82 @@ def _one(thing: Any) -> Any:
     return dask.delayed(thing, pure=False, traverse=False)
 
 
-def smoothed_record(law: Law, data: xr.DataArray, grid: Any) -> xr.Dataset:
+def smoothed_record(law: Law, own: Observed, grid: Any) -> xr.Dataset:
     """Smoothed fields of a record as lazy arrays, in parts of its times.
 
     Args:
         law: linear.
-        data: one lazy record.
+        own: one lazy record, less the mean of the law.
         grid: where results are wanted.
     """
-    record, first = _record(law, data), data.isel(time=slice(1)).compute()
-    template = _labelled(law, None, first, None, None, grid)
-    names = list(template.data_vars)
+    record, labels = _record(law, own), _labels(law, own, grid, own.dated)
+    template = _labelled(labels, None, own.times[:1], None)
+    shell, names = _one(labels), list(template.data_vars)
     results = [
-        _call(_smoothed)(record.law, record.space, part, record.said, k, first, grid, names)
+        _call(_result)(shell, record.space, part, record.said, k, names, None)
         for k, part in enumerate(record.parts)
     ]
     coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
-    coords["time"] = xr.Variable("time", data["time"].values, template["time"].attrs)
+    times = to_dates(own.times, law.info.get("time", {})) if own.dated else own.times
+    coords["time"] = xr.Variable("time", times, template["time"].attrs)
     return joined(results, record.sizes, template, "time", coords)
 
 
-def forecast_record(
-    law: Law, data: xr.DataArray, wanted: Array, grid: Any, like: Any
-) -> xr.Dataset:
+def forecast_record(law: Law, own: Observed, wanted: Array, grid: Any, dated: bool) -> xr.Dataset:
     """Fields at times after a record as lazy arrays: its last part goes on.
 
     Args:
         law: linear.
-        data: one lazy record.
+        own: one lazy record, less the mean of the law.
         wanted: times on the clock of the law, all after the last of the record.
         grid: where results are wanted.
-        like: dates or numbers, as the times of the result are to be.
+        dated: whether times of the result are dates.
     """
-    record, first = _record(law, data, wanted), data.isel(time=slice(1)).compute()
-    template = _labelled(law, None, first, wanted, None, grid, like)
-    given = (record.law, record.space, record.parts[-1], record.said, len(record.parts) - 1)
-    result = _call(_forecast)(*given, first, wanted, grid, _one(like), list(template.data_vars))
+    record, labels = _record(law, own, wanted), _labels(law, own, grid, dated)
+    template = _labelled(labels, None, wanted, None)
+    given = (_one(labels), record.space, record.parts[-1], record.said, len(record.parts) - 1)
+    result = _call(_result)(*given, list(template.data_vars), len(wanted))
     return joined([result], [len(wanted)], template, "time", template.coords)
+
+
+def _labels(law: Law, own: Observed, grid: Any, dated: bool) -> Labels:
+    places = own.places if grid is None else law.domain.places(grid)
+    row = own.fields.isel(time=slice(1)).compute()
+    return Labels(law, own.places, places, grid is None, dated, row)
 
 
 # -- tasks ----------------------------------------------------------------------------------------
 
 
 def _collapsed(
-    law: Law, data: xr.DataArray, before: xr.DataArray | None, later: Array | None
-) -> Collapsed:
+    given: tuple[Law, Places, Array], unread: Unread, times: Array, before: float | None,
+    later: Array | None,
+) -> Collapsed:  # fmt: skip
     """One part on the modes; the first begins where the law does, others after a time before."""
-    own = observe_part(law, data, first=before is None)
-    last = None
-    if before is not None:
-        when = ("time", np.atleast_1d(before.values), data["time"].attrs)
-        row = data.isel(time=[0]).assign_coords(time=when)
-        last = float(to_law(law, row, check=False)["time"].values[0])
-    n_ahead = len(own.times) - data.sizes["time"]
-    seen, values, times, weights = ~np.isnan(own.values), own.values, own.times, own.weights
-    if later is not None:
-        empty = np.full((1, len(later), values.shape[-1]), np.nan)
-        values, times = np.concatenate([values, empty], axis=1), np.append(times, later)
-        if weights is not None and weights.ndim > 1:
-            weights = np.concatenate([weights, np.ones_like(empty)], axis=1)
-    block = collapse(values, times, own.basis, weights).blocks[0]
-    n_seen = seen.sum(-1)
-    few = bool(((n_seen > 0) & (n_seen < own.basis.shape[1])).any())
-    square = float(np.nansum(own.values**2))
-    facts = Facts(seen.any((0, 1)), square, int(n_seen.sum()), few)
-    return Collapsed(Part(block, last), n_ahead, facts)
+    (law, places, basis), values = given, unread.read()
+    seen = ~np.isnan(values)
+    if np.isinf(values).any():
+        check_values(xr.DataArray(values, dims=("path", "time", "x")))
+    n_seen, known, start = seen.sum(-1), seen.any((0, 1)), float(law.times[0])
+    few = bool(((n_seen > 0) & (n_seen < basis.shape[1])).any())
+    facts = Facts(known, float(np.nansum(values**2)), int(n_seen.sum()), few)
+    n_ahead = int(before is None and times[0] > start)
+    after = np.zeros(0) if later is None else later
+    ahead, empty = (np.full((1, n, len(known)), np.nan) for n in (n_ahead, len(after)))
+    values = np.concatenate([ahead, values, empty], axis=1)
+    times = np.concatenate([[start] * n_ahead, times, after])
+    weights = None
+    if law.observation_variance.ndim:
+        weights = np.ones(len(known))
+        weights[known] = point_weights(law, places.points[known])
+    block = collapse(values, times, basis, weights).blocks[0]
+    return Collapsed(Part(block, before), n_ahead, facts)
 
 
-def _variance(law: Law, data: xr.DataArray) -> float:
-    """Variance of what the modes leave over, 1 where weights hold it."""
-    by_value = law.info.get("observation_noise") == VALUE_NOISE and OBSERVATION_STD in data.coords
-    if law.observation_variance.ndim or by_value:
-        return 1.0
-    return float(law.observation_variance) + law.unresolved_variance
-
-
-def _with_floor(law: Law, parts: list[Facts]) -> StateSpace:
+def _with_floor(space: StateSpace, parts: list[Facts]) -> StateSpace:
     """A law without noise has the least with which the smoother keeps its digits."""
-    few = any(part.few for part in parts)
     square, n_values = sum(part.square for part in parts), sum(part.n_values for part in parts)
-    return law.bare.state_space.with_noise(variance_floor(square, n_values, few))
+    return space.with_noise(floor_of(square, n_values, any(part.few for part in parts)))
 
 
 def _link(found: Collapsed, space: StateSpace) -> Link:
@@ -253,46 +257,29 @@ def _said(links: list[Link], parts: list[Facts]) -> tuple[list, Array]:
     return stitch(links), np.any([part.seen for part in parts], axis=0)
 
 
-def _smoothed(
-    law: Law, space: StateSpace, found: Collapsed, said: tuple, k: int, first: xr.DataArray,
-    grid: Any, names: list[str],
+def _result(
+    labels: Labels, space: StateSpace, found: Collapsed, said: tuple, k: int, names: list[str],
+    last: int | None,
 ) -> dict[str, Array]:  # fmt: skip
-    """Mean and deviation of one part in the units of the data; their first row has the labels."""
+    """Mean and deviation of one part, or of its last rows alone, in the units of the data."""
     states = smooth_part([found.part, said[0][k]], space)
-    rows = slice(found.n_ahead, None)
+    rows = slice(found.n_ahead, None) if last is None else slice(-last, None)
     states = states._replace(mean=states.mean[rows], covariance=states.covariance[rows])
-    times = found.part.block.times[rows, 0]
-    result = _labelled(law, states, first, times, said[1], grid)
-    return {name: result[name].values for name in names}
-
-
-def _forecast(
-    law: Law, space: StateSpace, found: Collapsed, said: tuple, k: int, first: xr.DataArray,
-    wanted: Array, grid: Any, like: Any, names: list[str],
-) -> dict[str, Array]:  # fmt: skip
-    """The same at times after the last part."""
-    states = smooth_part([found.part, said[0][k]], space)
-    rows = slice(-len(wanted), None)
-    states = states._replace(mean=states.mean[rows], covariance=states.covariance[rows])
-    result = _labelled(law, states, first, wanted, said[1], grid, like)
+    result = _labelled(labels, states, found.part.block.times[rows, 0], said[1])
     return {name: result[name].values for name in names}
 
 
 def _labelled(
-    law: Law, states: Smoothed | None, data: xr.DataArray, times: Array | None, seen: Array | None,
-    grid: Any, like: Any = None,
-) -> xr.Dataset:  # fmt: skip
+    labels: Labels, states: Smoothed | None, times: Array, seen: Array | None
+) -> xr.Dataset:
     """Moments of the field in the units and under the names of the data; zeros without states."""
-    labelled = to_law(law, data, check=False)
-    own, fields = law.domain.places(labelled), law.domain.flatten(labelled)
-    places = own if grid is None else law.domain.places(grid)
-    times = labelled["time"].values if times is None else times
+    law, places = labels.law, labels.places
+    if labels.as_data and seen is not None:
+        places = shown_places(law, places, seen)
     if states is None:
         moments = FieldMoments(*np.zeros((2, 1, len(times), len(places.points))))
     else:
         moments = field_moments(states, modes_at(law, places))
-    coords = {"path": fields["path"].values, "time": times}
+    coords = {"path": labels.row["path"].values, "time": times}
     result = moments_dataset(law, moments, places, coords)
-    if grid is None and seen is not None:
-        result = unseen_is_nan(law, own, seen, result)
-    return to_user(law, result, data if like is None else like, fields if grid is None else None)
+    return to_user(law, result, labels.dated, labels.row if labels.as_data else None)

@@ -1,21 +1,20 @@
-"""Observations under a law as arrays, and results as labelled fields."""
+"""Observed data under a law: what it sees of them, and results as labelled fields."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import OBSERVATION_STD, Here, check_values, pieces_of, value_noise
+from spdelaw.data import Here, Observed, observe, on_clock
 from spdelaw.domain import Places
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
-from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._rest import same_points
 from spdelaw.law._states import FieldMoments, batches
-from spdelaw.law._user_units import to_law
+from spdelaw.law._user_units import response
 from spdelaw.model import Block, StateSpace, collapse_pieces
 
 if TYPE_CHECKING:
@@ -32,108 +31,114 @@ VARIANCE_FLOOR = 1e-10
 FEW_POINTS = 100.0
 
 
-class Observations(NamedTuple):
-    """Data under a law as arrays, less the response to its forcing.
-
-    Attributes:
-        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
-        values: (P, T, M); lazy where `observe_record` left them so.
-        times: (T,) or (P, T).
-        basis: all modes at the points, (M, N).
-        places: points and labels of the data as they came.
-        weights: precision per point (M,) where the noise was learned point by point, or per value
-            (P, T, M) where it came with the data, else None.
-    """
-
-    fields: xr.DataArray
-    values: Any
-    times: Array
-    basis: Array
-    places: Places
-    weights: Array | None
-
-    def blocks(self, weights: Array | None = None) -> Iterable[Block]:
-        """Collapsed paths; a lazy record is collapsed chunk by chunk."""
-        if isinstance(self.values, np.ndarray):
-            return batches(self.values, self.times, self.basis, weights)
-        pieces = pieces_of(self.values)
-        return collapse_pieces(pieces, self.times, self.basis, Here(), weights).blocks
-
-    @property
-    def variance_floor(self) -> float:
-        """Least observation variance with which the filter keeps its digits; weights have it."""
-        if self.weights is not None:
-            return 0.0
-        seen = (~np.isnan(self.values)).sum(-1)
-        few = bool(((seen > 0) & (seen < self.basis.shape[1])).any())
-        return variance_floor(float(np.nansum(self.values**2)), int(seen.sum()), few)
+def entered(law: Law, data: Any) -> Observed:
+    """Data as a law takes them, canonical, prepared and on its clock; lazy ones stay so."""
+    own = observe(data, law.domain, law.preparation)
+    fields = on_clock(own.fields, law.info.get("time", {}))
+    return own if fields is own.fields else own.holding(fields)
 
 
-def variance_floor(square: float, count: int, few: bool) -> float:
-    """The same from the sum of squares of ``count`` values.
+def undriven(law: Law, data: Any) -> Observed:
+    """The same less the mean of the law and its response to a forcing."""
+    own = entered(law, data)
+    if own.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
+        return own._replace(survey=None).holding(_undriven_lazily(law, own))
+    driven = response(law, own.times, own.points)
+    return own if driven is None else own.less(driven)
 
-    ``few``: a row has fewer values than there are modes. Without any value all variances are alike.
-    """
-    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / count if count else 1.0)
+
+def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
+    """Lazy fields less mean and response, which are as large as they are, block by block."""
+    times, points = own.times, own.points
+
+    def less(block: Array, block_info: Any = None) -> Array:
+        _, rows, space = (slice(*where) for where in block_info[0]["array-location"])
+        return block - response(law, times[rows], points[space])
+
+    lazy = own.values.map_blocks(less, dtype=float, meta=np.zeros((0, 0, 0)))
+    return own.fields.copy(data=lazy)
 
 
-def observe(law: Law, data: Any, *, check: bool = True) -> Observations:
-    """Data prepared, on the law's clock and from its first time on.
+def started(law: Law, own: Observed) -> Observed:
+    """The same in memory, from the law's first time on: its initial state belongs to that."""
+    return _started(law, own.in_memory())
 
-    ``check=False`` is for some paths of a data set, all of whose values may be missing.
-    """
-    labelled = to_law(law, data) if check else _part(law, data)
-    own = _observed(law, labelled, float(law.times[0]))
-    if own.times.shape[-1] < 2:
-        got, fix = f"{own.times.shape[-1]}", "pass the history from its first time on"
-        raise DataError("time", expected="at least two times", got=got, fix=fix)
+
+def record_of(law: Law, own: Observed) -> Observed:
+    """The same of one lazy record, whose values stay lazy: for passes that go chunk by chunk."""
+    return _started(law, own.surveyed())
+
+
+def _started(law: Law, own: Observed) -> Observed:
+    own = own.starting(float(law.times[0]))
+    n_times = own.times.shape[-1]
+    if n_times < 2:
+        fix = "pass the history from its first time on"
+        raise DataError("time", expected="at least two times", got=f"{n_times}", fix=fix)
     return own
 
 
-def observe_part(law: Law, data: Any, *, first: bool) -> Observations:
-    """Some times of one record, all of which may be missing; later ones begin as they are."""
-    return _observed(law, _part(law, data), float(law.times[0]) if first else np.inf)
+def seen_by(law: Law, data: Any) -> Observed:
+    """Data as the state space of a law explains them."""
+    return started(law, undriven(law, data))
 
 
-def observe_record(law: Law, data: xr.DataArray) -> Observations:
-    """`observe` of one lazy record, whose values stay lazy; see `Observations.blocks`.
+def target(
+    law: Law, own: Observed, grid: Any, by_any: Array | None = None
+) -> tuple[Observed, Places]:
+    """The data at the points that they see, and the points at which results are wanted.
 
-    Not where values have deviations of their own, which are as large as they are.
+    By default those that these data or the data of the law see: results are NaN at others, such as
+    land. A prediction there is asked for by ``grid=``. ``by_any`` are the points (M,) that are seen
+    by data of which these are a part.
     """
-    if law.info.get("observation_noise") == VALUE_NOISE and OBSERVATION_STD in data.coords:
-        return observe(law, data.compute())
-    return _observed(law, to_law(law, data, check=False), float(law.times[0]))
+    seen = own.seen_points()
+    data = own if seen.all() or not seen.any() else own.at_points(seen)
+    if grid is not None:
+        return data, law.domain.places(grid)
+    return data, shown_places(law, own.places, seen if by_any is None else by_any)
 
 
-def _part(law: Law, data: Any) -> xr.DataArray:
-    labelled = to_law(law, data, check=False)
-    if np.isinf(labelled.values).any():
-        check_values(labelled)
-    return labelled
+def shown_places(law: Law, places: Places, seen: Array) -> Places:
+    """Places that these data see, (M,), or those of the law."""
+    if seen.all():
+        return places
+    known = seen | (same_points(law.points, places.points) < len(law.points))
+    return places if known.all() else places.only(known)
 
 
-def _observed(law: Law, labelled: xr.DataArray, start: float) -> Observations:
-    places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
-    # The initial state belongs to the first time of the law, not to that of the data.
-    clock = own_clock if "path_time" in fields.coords else shared_clock
-    values, times = clock(fields, start)
-    precision = None
-    if law.observation_variance.ndim:
-        precision = point_weights(law, places.points, np.asarray(~np.isnan(values).all((0, 1))))
-    by_value = law.info.get("observation_noise") == VALUE_NOISE
-    if by_value and (noise := value_noise(labelled)) is not None:
-        std = clock(law.domain.flatten(noise), start)[0]
-        variance = std**2 + law.unresolved_variance
-        precision = np.nan_to_num(1.0 / variance, nan=1.0)
-    return Observations(fields, values, times, modes_at(law, places), places, precision)
+def weights_of(law: Law, own: Observed) -> Array | None:
+    """Precision per point (M,) where the noise was learned point by point, or of each value.
+
+    The latter, (P, T, M), where each came with its own standard deviation. None where there is one
+    noise for all.
+    """
+    if law.info.get("observation_noise") == VALUE_NOISE and own.std is not None:
+        return np.nan_to_num(1.0 / (own.std**2 + law.unresolved_variance), nan=1.0)
+    return point_weights(law, own.points)
 
 
-def target(law: Law, data: Observations, grid: Any) -> tuple[Places, Array]:
-    """Where results are wanted, and the modes there; by default where the data are."""
-    if grid is None:
-        return data.places, data.basis
-    places = law.domain.places(grid)
-    return places, modes_at(law, places)
+def variance_floor(law: Law, own: Observed) -> float:
+    """Least observation variance with which the filter keeps its digits; weights have it."""
+    few = own.least_seen < law.dynamics.n_modes
+    n_values = int((~np.isnan(own.values)).sum())
+    return floor_of(float(np.nansum(own.values**2)), n_values, few)
+
+
+def floor_of(square: float, n_values: int, few: bool) -> float:
+    """The same from the sum of squares of values.
+
+    ``few``: a row has fewer values than there are modes. Without any value all variances are alike.
+    """
+    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / n_values if n_values else 1.0)
+
+
+def blocks_of(law: Law, own: Observed, weights: Array | None) -> Iterable[Block]:
+    """Collapsed paths; a lazy record is collapsed chunk by chunk."""
+    basis = modes_at(law, own.places)
+    if not own.is_lazy:
+        return batches(own.values, own.times, basis, weights)
+    return collapse_pieces(own.pieces(), own.times, basis, Here(), weights).blocks
 
 
 def modes_at(law: Law, places: Places) -> Array:
@@ -141,11 +146,12 @@ def modes_at(law: Law, places: Places) -> Array:
     return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
 
 
-def noisy_state_space(law: Law, data: Observations) -> StateSpace:
+def noisy_state_space(law: Law, own: Observed) -> StateSpace:
     """The law without its forcing; all that the modes leave over is observation noise."""
     r: Any = 1.0
-    if data.weights is None:
-        r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+    if weights_of(law, own) is None:
+        noise = float(law.observation_variance) + law.unresolved_variance
+        r = max(noise, variance_floor(law, own))
         if r == 0.0 and not isinstance(law.dynamics, Linear):  # all that was seen is zero
             r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
@@ -159,21 +165,17 @@ def _size(law: Law) -> float:
     return float(np.mean(later**2))
 
 
-def point_weights(law: Law, points: Array, seen: Array | None = None) -> Array | None:
-    """Precision per point, where the noise was learned point by point.
-
-    ``seen`` are the points with values, by default all: at others it has no meaning.
-    """
-    if law.observation_variance.ndim == 0:
+def point_weights(law: Law, points: Array) -> Array | None:
+    """Precision per point, where the noise was learned point by point."""
+    r = law.observation_variance
+    if r.ndim == 0:
         return None
-    r = noise_at(law, points)
-    unknown = np.isnan(r) & (True if seen is None else seen)
-    if unknown.any():
-        expected = f"some of the {len(law.points)} points the noise was learned at"
-        got = f"{int(unknown.sum())} others among {len(points)} points"
+    at = same_points(law.points, points)
+    if (at == len(r)).any():
+        expected = f"some of the {len(r)} points the noise was learned at"
         fix = "use the same grid, or fit one noise for all points"
-        raise DataError("points", expected=expected, got=got, fix=fix)
-    return np.nan_to_num(1.0 / (r + law.unresolved_variance), nan=1.0)
+        raise DataError("points", expected=expected, got=f"{len(points)} points", fix=fix)
+    return 1.0 / (r[at] + law.unresolved_variance)
 
 
 def noise_at(law: Law, points: Array) -> Array:
@@ -187,36 +189,13 @@ def noise_at(law: Law, points: Array) -> Array:
     return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
 
 
-def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
+def clock_coords(own: Observed) -> dict[str, Any]:
     """Paths and times of the data, as coordinates of a result."""
+    fields = own.fields
     coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
-    if "path_time" in fields.coords:
+    if own.has_own_clocks:
         coords["path_time"] = fields["path_time"]
     return coords
-
-
-def without_unseen(
-    law: Law, data: Observations, result: xr.Dataset, seen: Array | None = None
-) -> xr.Dataset:
-    """NaN at points that neither the data of the law nor these ever see, such as land.
-
-    A prediction there is asked for by ``grid=``. ``seen`` are the points (M,) that all the data
-    see, where these are some of them.
-    """
-    own = ~np.isnan(data.values).all((0, 1))
-    return unseen_is_nan(law, data.places, own if seen is None else seen, result)
-
-
-def unseen_is_nan(law: Law, places: Places, seen: Array, result: xr.Dataset) -> xr.Dataset:
-    """The same from which of the points (M,) the data see."""
-    unseen = ~seen
-    if not unseen.any():
-        return result
-    known = {np.asarray(point, float).tobytes() for point in law.points}
-    at = places.points
-    unseen &= np.array([np.asarray(point, float).tobytes() not in known for point in at])
-    kept = xr.DataArray(places.unflatten(~unseen), dims=places.dims)
-    return result.where(kept, drop=False) if unseen.any() else result
 
 
 def moments_dataset(

@@ -14,6 +14,7 @@ from spdelaw.model._information import (
     tangents,
 )
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
+from spdelaw.model._louis import observed_information
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
 from spdelaw.model._records import part_slices
@@ -91,6 +92,7 @@ __all__ = [
     "link_of",
     "mean_given",
     "mean_given_statistics",
+    "observed_information",
     "part_slices",
     "project_on_decoder",
     "rotate",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
+from spdelaw.data import Observed
 from spdelaw.law import Law, chaos_posterior
 
 #: A coordinate whose posterior mean varies by less than this over paths is not in use: its prior
@@ -16,15 +16,15 @@ ACTIVE = 0.01
 MOST_TIMES = 2000
 
 
-def latent_use(law: Law, fields: xr.DataArray, n_time: int) -> dict[str, Any] | None:
+def latent_use(law: Law, own: Observed, n_time: int) -> dict[str, Any] | None:
     """Posterior-collapse diagnostics; None for very many times, or clocks of each path's own.
 
     ``KL(N(m, s^2) || N(0, 1)) = (m^2 + s^2 - 1 - log s^2) / 2`` of each coordinate's marginal,
     summed over k, its mean over paths: a mode with KL near 0 carries nothing.
     """
-    if "path_time" in fields.coords or fields.sizes["time"] > MOST_TIMES:
+    if own.has_own_clocks or own.fields.sizes["time"] > MOST_TIMES:
         return None
-    found = chaos_posterior(law, fields, n_time=n_time, tail="modelled").sel(
+    found = chaos_posterior(law, own, n_time=n_time, tail="modelled").sel(
         mode=slice(1, law.n_modes)
     )
     m, s = found["xi_mean"], np.maximum(found["xi_std"], 1e-12)

@@ -72,7 +72,7 @@ def _batches(problem: Problem, size: int) -> list[Collapsed]:
     n = problem.collapsed.n_paths
     size = min(size, -(-n // FEWEST_STEPS))
     groups = np.array_split(np.arange(n), -(-n // size))
-    return [problem.design.collapsed(part) for part in groups]
+    return [problem.design.paths(part).collapsed() for part in groups]
 
 
 class _Scores:
@@ -81,10 +81,9 @@ class _Scores:
     def __init__(self, job: Job, problem: Problem) -> None:
         self.job, self.problem = job, problem
         held_out, design = job.held_out, problem.design
-        self.fields = held_out.fields.isel(path=slice(SCORED_PATHS)).load()
-        times = held_out.times if held_out.times.ndim == 1 else held_out.times[:SCORED_PATHS]
-        values = design.of(held_out.values[:SCORED_PATHS])
-        self.collapsed = collapse(values, times, design.basis, design.weights)
+        self.own = held_out.paths(slice(SCORED_PATHS))
+        values = design.of(self.own.values)
+        self.collapsed = collapse(values, self.own.times, design.basis, design.weights)
 
     def __call__(self, state_space: StateSpace, epoch: int) -> tuple[float, float] | None:
         config = self.job.config
@@ -92,7 +91,7 @@ class _Scores:
             return None
         use_misfit = self.problem.use_misfit
         found = evaluate_likelihood(self.collapsed, state_space, use_misfit=use_misfit)
-        decoded = decode(self._law(state_space), self.fields, config.n_time)
+        decoded = decode(self._law(state_space), self.own, config.n_time)
         return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
     def _law(self, state_space: StateSpace) -> Law:
@@ -119,12 +118,12 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def _errors(law: Law, job: Job) -> dict[str, float]:
-    return dict(decode(law, job.observed.fields, job.config.n_time).attrs)
+    return dict(decode(law, job.observed, job.config.n_time).attrs)
 
 
 def _facts(law: Law, job: Job) -> dict[str, Any]:
     """What every training reports: the bound, how tight it is, what the truncation costs."""
-    some = job.observed.fields.isel(path=slice(SCORED_PATHS))
+    some = job.observed.paths(slice(SCORED_PATHS))
     return {
         "elbo": law.info["log_likelihood"],
         "amortization_gap": 0.0,

@@ -38,7 +38,7 @@ def _figure(material: Material, n: int) -> Figure:
     path = material.path(material.shown[0])
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
-    result = material.law.forecast(history, when)
+    result = material.law.forecast(material.alone(history), when)
     mean, std = (part.values for part in moments_of("forecast", result, 0))
     x, place = spots(material, path.values, POINTS)
     noise = np.broadcast_to(noise_at(material.law, material.points), mean.shape[1:])

@@ -46,9 +46,8 @@ class Reconstructed(NamedTuple):
 
 def reconstructed(material: Material) -> Reconstructed:
     """Paths that are shown together."""
-    some = material.fields.isel(path=material.together)
-    result = material.law.reconstruct(some)
-    n = range(some.sizes["path"])
+    own = material.observed.paths(material.together)
+    result, some, n = material.law.reconstruct(own), own.fields, range(own.n_paths)
     observed = [one_path("observed", some, i) for i in n]
     moments = [moments_of("reconstruction", result, i) for i in n]
     std = np.stack([s.values for _, s in moments])

@@ -13,16 +13,12 @@ Array = np.ndarray
 SAME_TIME = 1e-10
 
 
-def shared_clock(fields: xr.DataArray, start: float) -> tuple[Array, Array]:
-    """Values (P, T, M) and times (T,) from ``start`` on, unobserved where the data come later.
-
-    Lazy values stay lazy.
-    """
-    times, values = fields["time"].values, fields.data
-    if not times[0] > start:
+def shared_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
+    """Values (P, T, M) and times (T,) from ``start`` on, unobserved where the data come later."""
+    times, values = fields["time"].values, np.asarray(fields.values)
+    if start is None or not times[0] > start:
         return values, times
-    empty = np.full((values.shape[0], 1, values.shape[2]), np.nan)
-    return np.concatenate([empty, values], axis=1), np.insert(times, 0, start)
+    return np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
 
 
 def own_rows(fields: xr.DataArray, times: Array) -> Array:
