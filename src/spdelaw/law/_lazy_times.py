@@ -237,7 +237,8 @@ def _collapsed(
     weights = None
     if law.observation_variance.ndim:
         weights = np.ones(len(known))
-        weights[known] = point_weights(law, places.points[known])
+        if known.any():
+            weights[known] = point_weights(law, places.points[known])
     block = collapse(values, times, basis, weights).blocks[0]
     return Collapsed(Part(block, before), n_ahead, facts)
 
