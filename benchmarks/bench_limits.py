@@ -26,7 +26,7 @@ from benchmarks._whole_fits import (
     coupled_row,
     gappy_record_row,
     growth_rows,
-    large_row,
+    large_rows,
     start_row,
 )
 
@@ -51,7 +51,6 @@ NOTES = {
     "record": "curvature by differences of the score (two evaluations per number) and profiles "
     "(one or two per end) are three quarters. Tried: a start from the first times, profiles that "
     "start where the square root of a rate ends, one Newton step in place of a search for a mean",
-    "large": "256 modes, each with its marginal likelihood on 40,000 rows",
 }
 
 
@@ -90,7 +89,8 @@ def main() -> int:
 
 def _document(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "command": COMMAND, "threads": 1, "repeats": REPEATS, "rows": [*rows, *growth_rows()],
+        "command": COMMAND, "threads": 1, "repeats": REPEATS,
+        "rows": [*rows, *large_rows(), *growth_rows()],
         "versions": {"spdelaw": sl.__version__, **versions("numpy", "scipy", "numba")},
     }  # fmt: skip
 
@@ -273,7 +273,7 @@ SINGLE: dict[str, Callable[[], dict[str, Any]]] = {
         f"dense_{kind}_{n}": functools.partial(coupled_row, n, kind)
         for kind in ("quiet", "noisy", "gappy") for n in (10, 20, 40)
     },
-    "large": large_row,
+    "dense_quiet_40_zero": functools.partial(coupled_row, 40, "quiet", mean="zero"),
 }  # fmt: skip
 
 

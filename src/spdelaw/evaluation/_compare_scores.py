@@ -30,7 +30,10 @@ SAME = 1e-6
 
 
 class Held(NamedTuple):
-    """Data under one law, and the map back to their units at all points, (P, T, M)."""
+    """Data under one law, and the map back to their units at its points, (P, T, M).
+
+    Laws may see different points of one grid: scores are of all its cells, (P, T, G).
+    """
 
     own: Observed
     offset: Array
@@ -38,8 +41,17 @@ class Held(NamedTuple):
 
     @property
     def raw(self) -> Array:
-        """Values in the units of the data, (P, T, M)."""
-        return self.offset + self.scale * self.own.fields.values
+        """Values in the units of the data, (P, T, G)."""
+        return self.on_cells(self.offset + self.scale * self.own.fields.values)
+
+    def on_cells(self, values: Array) -> Array:
+        """Values at the points of the law at all cells, NaN where it has no point."""
+        return self.own.places.unflatten(values).reshape(*values.shape[:2], -1)
+
+    def seeing(self, cells: Array) -> Observed:
+        """The data of which only some cells are seen, boolean (P, T, G)."""
+        inside = self.own.places.inside
+        return self.own.masked(cells if inside is None else cells[..., inside]).flat
 
 
 class Scores(NamedTuple):
@@ -66,7 +78,7 @@ def _mean(name: str, sums: Array, counts: Array) -> Array:
 
 def held_out(law: Law, data: Any) -> Held:
     """Data as a law sees them, with offset and scale to go back by."""
-    own, how = undriven(law, data).in_memory().flat, law.preparation
+    own, how = undriven(law, data).in_memory(), law.preparation
     shape = own.fields.shape
     if how is None or not how.how.is_affine:
         return Held(own, np.zeros(shape), np.ones(shape))
@@ -123,9 +135,10 @@ def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list
 
 def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
     """Mean and deviation of every value in the units of the data, given those that are seen."""
-    found, noise = law.bare.reconstruct(held.own.masked(seen)), noise_at(law, held.own.points)
+    found, noise = law.bare.reconstruct(held.seeing(seen)), noise_at(law, held.own.points)
     std = np.sqrt(found["std"].values ** 2 + noise)
-    return held.offset + held.scale * found["mean"].values, held.scale * std
+    mean = held.offset + held.scale * found["mean"].values
+    return held.on_cells(mean), held.on_cells(held.scale * std)
 
 
 def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:

@@ -70,12 +70,13 @@ def likelihood_ends(
     wide = [is_maximum and _error(found, number) > WIDE for number in numbers]
     root = _root(found) if any(wide) else np.zeros((0, 0))
     objective = _around_maximum(found, root)
-    known = _ends_together(found, list(compress(numbers, wide)), objective, root, z)
+    columns = found.posterior.columns @ root if any(wide) else root
+    known = _ends_together(found, list(compress(numbers, wide)), objective, columns, z)
     for number, is_wide in zip(numbers, wide, strict=True):
         value, error = number.target(found.full)[0], _error(found, number)
         own = known.get(number.label, np.full(2, np.nan))
         if is_wide:
-            own = _ends(found, number, objective, root, z, own)
+            own = _ends(found, number, objective, columns, z, own)
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
             own = value + z * error * np.array([-1.0, 1.0])
@@ -103,26 +104,26 @@ def _error(found: Estimate, number: Number) -> float:
 
 
 def _ends_together(
-    found: Estimate, numbers: list[Number], objective: Counted, root: Array, z: float
+    found: Estimate, numbers: list[Number], objective: Counted, columns: Array, z: float
 ) -> dict[str, Array]:
     """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
     out: dict[str, Array] = {}
     for name in dict.fromkeys(number.name for number in numbers if number.mode is not None):
         own = [number for number in numbers if number.name == name]
-        targets = [_target(found, number, root) for number in own]
+        targets = [_target(found, number, columns) for number in own]
         powers = np.full(len(own), POWERS.get(name, 0.0))
-        profile = JointProfile(objective, targets, powers, root.shape[1])
+        profile = JointProfile(objective, targets, powers, columns.shape[1])
         ends = np.transpose([profile.ends(side, z, found.optimum.value) for side in (-1, 1)])
         out |= {number.label: pair for number, pair in zip(own, ends, strict=True)}
     return out
 
 
 def _ends(
-    found: Estimate, number: Number, objective: Counted, root: Array, z: float, known: Array
+    found: Estimate, number: Number, objective: Counted, columns: Array, z: float, known: Array
 ) -> Array:
     """Lower and upper end of a number, where they are not known."""
-    target, power = _target(found, number, root), POWERS.get(number.name, 0.0)
-    profile = Profile(objective, target, root.shape[1], number.is_log, power)
+    target, power = _target(found, number, columns), POWERS.get(number.name, 0.0)
+    profile = Profile(objective, target, columns.shape[1], number.is_log, power)
     return np.array(
         [
             profile.end(side, z, found.optimum.value) if np.isnan(end) else end
@@ -131,9 +132,8 @@ def _ends(
     )
 
 
-def _target(found: Estimate, number: Number, root: Array) -> Target:
-    """A number as a function of the coordinates of unit variance."""
-    columns = found.posterior.columns @ root
+def _target(found: Estimate, number: Number, columns: Array) -> Target:
+    """A number as a function of coordinates of unit variance, along ``columns``."""
 
     def target(u: Array) -> tuple[float, Array]:
         value, slope = number.target(found.full + columns @ u)

@@ -31,6 +31,8 @@ UPHILL_TOLERANCE = 0.1
 SADDLE_GAIN, ROUNDS = 1.0, 3
 #: Coordinates from which on a search remembers its last steps in place of a matrix; how many steps.
 MANY, MEMORY = 150, 60
+#: Slopes, in log-likelihood per rough standard error, at which a search and a rough one may end.
+STEEP, ROUGH = 1e-4, 0.01
 #: Stands for minus a log-likelihood that cannot be computed.
 NOWHERE = 1e300
 #: What to try where a search ends short.
@@ -100,6 +102,7 @@ def maximise(
     exact: Callable[[Array], Array | None] | None = None,
     polish: bool = True,
     search: bool = True,
+    rough: bool = False,
     max_iterations: int = 300,
 ) -> Optimum:
     """Maximum reached from the origin, polished by Newton steps, or where the search ended.
@@ -115,6 +118,7 @@ def maximise(
         exact: curvature near a maximum where there is a formula.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
+        rough: stop where slopes are a fraction of a nat per standard error; never polished.
         max_iterations: of the quasi-Newton method.
     """
     counted = Counted(objective)
@@ -128,14 +132,17 @@ def maximise(
         return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
 
     x = np.zeros(len(scale))
-    if search:
+    if rough:
+        x, value = _quasi_newton(counted, x, scale, max_iterations, ROUGH)
+        polish = False
+    elif search:
         x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
-        x, start, gradient, information, value = _polish(counted, x, scale, curvature, left > 0)
-        bend = Bend.of(information, scale)
+        found = _polish(counted, x, scale, curvature, left > 0)
+        x, start, gradient, information, value, bend = found
         decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
         if not left:
             break
@@ -196,7 +203,7 @@ def _search(
 
 
 def _quasi_newton(
-    objective: Objective, start: Array, scale: Array, max_iterations: int
+    objective: Objective, start: Array, scale: Array, max_iterations: int, slope: float = STEEP
 ) -> tuple[Array, float]:
     best: tuple[float, Array] = (NOWHERE, start)
 
@@ -211,7 +218,7 @@ def _quasi_newton(
 
     if not len(start):  # everything is held
         return start, objective(start)[0]
-    options, method = {"gtol": 1e-4, "maxiter": max_iterations}, "BFGS"
+    options, method = {"gtol": slope, "maxiter": max_iterations}, "BFGS"
     if len(start) > MANY:  # a matrix of that size costs more to update than the likelihood
         method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
     origin = np.zeros(len(start))
@@ -224,11 +231,11 @@ def _quasi_newton(
 
 def _polish(
     objective: Objective, x: Array, scale: Array, curvature: Curvature, may_leave: bool
-) -> tuple[Array, float, Array, Array, float]:
+) -> tuple[Array, float, Array, Array, float, Bend]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
     With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
-    the value at the start, slope and information, and the value.
+    the value at the start, slope and information, the value, and the information taken apart.
     """
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
@@ -238,7 +245,7 @@ def _polish(
         x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
         if bend.decrement(gradient) < POLISHED or value > enough:
             break
-    return x, start, gradient, information, value
+    return x, start, gradient, information, value, bend
 
 
 class Bend(NamedTuple):

@@ -23,8 +23,8 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import NEAR, Optimum, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms
-from spdelaw.infer._start import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray
@@ -56,6 +56,7 @@ class LogPosterior:
         columns: ``A``, (p, free).
         scale: rough standard errors of ``x``, (free,).
         n_plain: entries of ``x`` before those that move the initial mean.
+        tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
         separable: whether modes do not meet in the likelihood but through shared coordinates.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
@@ -68,6 +69,7 @@ class LogPosterior:
     columns: Array
     scale: Array
     n_plain: int
+    tilt: Array
     separable: bool = False
     metric: Metric | None = None
     information: Information | None = None
@@ -81,18 +83,19 @@ class LogPosterior:
         full = self.full(x)
         model = self.parametrisation.state_space(full)
         found = self.evaluate(model)
-        value = float(found.log_likelihood.sum()) + self.log_prior(full)
-        gradient = self.parametrisation.score(full, model, found)
-        for position, prior in self.priors:
-            gradient[position] += prior.log_density(full[position], self._is_log(position))[1]
+        believed, slope = self.log_prior(full)
+        value = float(found.log_likelihood.sum()) + believed
+        gradient = self.parametrisation.score(full, model, found) + slope
         return value, self.columns.T @ gradient, found.initial_information
 
-    def log_prior(self, full: Array) -> float:
-        """Log density of the priors at a full vector, up to a constant."""
-        return sum(prior.log_density(full[i], self._is_log(i))[0] for i, prior in self.priors)
-
-    def _is_log(self, position: int) -> bool:
-        return bool(self.parametrisation.is_log[position])
+    def log_prior(self, full: Array) -> tuple[float, Array]:
+        """Log density of the priors at a full vector, up to a constant, and its gradient."""
+        tilted = self.tilt != 0.0  # a coordinate may be held at minus infinity
+        value, gradient = float(self.tilt[tilted] @ full[tilted]), self.tilt.copy()
+        for i, prior in self.priors:
+            own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
+            value, gradient[i] = value + own, gradient[i] + slope
+        return value, gradient
 
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
@@ -154,10 +157,9 @@ class LogPosterior:
         if by_numbers is None:
             return None
         found = coordinate_information(own, full, self.evaluate(model), by_numbers)
-        for position, prior in self.priors:
-            ends = [prior.log_density(full[position] + step, self._is_log(position))[1]
-                    for step in (-PRIOR_STEP, PRIOR_STEP)]  # fmt: skip
-            found[position, position] -= (ends[1] - ends[0]) / (2.0 * PRIOR_STEP)
+        if self.priors:  # each of a coordinate of its own
+            low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
+            found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
         return self.columns.T @ found @ self.columns
 
     def _of_coupled_modes(self) -> Callable[[Array], Array | None] | None:
@@ -226,18 +228,8 @@ def log_posterior(
         base[mean] += step
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
-    return LogPosterior(
-        parametrisation,
-        evaluate,
-        priors,
-        base,
-        columns,
-        scales,
-        len(plain),
-        separable,
-        metric,
-        information,
-    )
+    known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
+    return LogPosterior(*known, np.zeros(len(base)), separable, metric, information)
 
 
 def _initial_directions(
@@ -263,18 +255,21 @@ def lower_root(matrix: Array) -> Array:
     return np.asarray(scipy.linalg.lapack.dtrtri(np.asfortranarray(flipped), lower=0)[0]).T
 
 
-def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = True) -> Estimate:
+def estimate(
+    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
+) -> Estimate:
     """Maximum of a log-posterior, with the covariance that its curvature gives.
 
     Args:
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         search: False takes the start as close to the maximum: Newton steps alone.
+        rough: a value to compare laws by, good to a fraction of a nat, and nothing else.
     """
     if posterior.metric is not None and search:
         posterior, optimum = _by_metric(posterior, polish)
     else:
-        optimum = _maximum(posterior, polish=polish, search=search)
+        optimum = _maximum(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
         root = _root_of_inverse(optimum.information, posterior.scale)
@@ -287,7 +282,7 @@ def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = Tru
         full,
         columns,
         posterior.n_plain,
-        optimum.value - posterior.log_prior(full),
+        optimum.value - posterior.log_prior(full)[0],
         optimum,
         posterior,
     )

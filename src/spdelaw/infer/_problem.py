@@ -185,7 +185,7 @@ class Problem(Posed):
             return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
         return evaluate_restricted(
             collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
-        ).evaluation
+        )
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""

@@ -110,8 +110,10 @@ def _reconstructed(law: Law, grid: Any, data: Observed, by_any: Array | None = N
     seen, places = target(law, own, grid, by_any)
     space = noisy_state_space(law, seen)
     moments = _moments(law, seen, space, places, _modes(law, seen, places))
-    shown = [np.take_along_axis(part, own.rows[:, :, None], axis=1) for part in moments]
-    result = moments_dataset(law, FieldMoments(*shown), places, clock_coords(own))
+    if own.values.shape[1] != own.fields.sizes["time"]:
+        rows = own.rows[:, :, None]
+        moments = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
+    result = moments_dataset(law, moments, places, clock_coords(own))
     return to_user(law, result, own.dated, own.fields if grid is None else None)
 
 

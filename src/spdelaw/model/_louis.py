@@ -212,7 +212,7 @@ def _slopes(step: object, n_modes: int) -> tuple[Array, Array, Array]:
     for u in range(n_kinds):
         one, none = np.zeros((n_kinds, n_modes)), np.zeros((n_kinds, n_modes))
         one[u] = 1.0
-        out[0, u] = step.pull_back(one, none).by_drift  # type: ignore[attr-defined]
+        out[0, u] = step.pull_back(one, none)[0]  # type: ignore[attr-defined]
         out[1, u], out[2, u] = step.pull_back(none, one)[:2]  # type: ignore[attr-defined]
     return out[0], out[1], out[2]
 
