@@ -213,11 +213,11 @@ def test_bands_of_draws_hold_data_of_the_same_law():
     data = simulated(30, seed=5)
     law = sl.fit(data, EQUATION.domain, 3)
     own = law.sample(30, seed=9, observation_noise=True)
-    over_time, energy = compare(gather(law, own, None, None, 100, 0))
+    ((over_time, energy),) = compare(gather(law, own, None, None, 100, 0))
     inside = (over_time.low <= over_time.data) & (over_time.data <= over_time.high)
     assert inside[1:].mean() > 0.7
     assert ((energy.low <= energy.data) & (energy.data <= energy.high)).sum() >= 2
-    doubled, _ = compare(gather(law, 2 * own, None, None, 100, 0))
+    ((doubled, _),) = compare(gather(law, 2 * own, None, None, 100, 0))
     assert (doubled.data > doubled.high)[5:].mean() > 0.9
 
 
@@ -233,7 +233,7 @@ def test_energy_is_right_through_gaps():
     noisy = fields + 0.02 * np.random.default_rng(0).standard_normal(fields.shape)
     gappy = sl.mask(noisy, "random", 0.6, seed=3)
     law = sl.fit(gappy, equation.domain, 8)
-    _, energy = compare(gather(law, gappy, None, None, 100, 0))
+    ((_, energy),) = compare(gather(law, gappy, None, None, 100, 0))
     rows = 20 + thinned(21, ROWS)
     np.testing.assert_allclose(energy.data, (c[:, rows] ** 2).mean((0, 1)), rtol=0.25)
     # Null: the law is right, and more than 4 of 8 are outside a 95 % band with P < 2e-5.

@@ -22,7 +22,7 @@ from spdelaw.data import (
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation._complete_climate import completed
-from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
+from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, ready, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import (
     Grid,
@@ -331,7 +331,7 @@ def _held_out(own: Observed, grid: Grid, seed: int, whole_points: bool) -> Recor
             got=f"{int(seen.sum())} values", fix="observe longer, or fit a law and "
             "use law.reconstruct(data)",
         )  # fmt: skip
-    return without(own, held, grid)
+    return without(own, held, grid, seed)
 
 
 def _chosen(
@@ -342,10 +342,11 @@ def _chosen(
     Where that cannot be learned from all values, the next best one; the trials come back with the
     one that was taken first.
     """
+    data = ready(own, recipe)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
-            law = learn(own, recipe, best.candidate, _rough(trials, best, own, recipe))
+            law = learn(data, recipe, best.candidate, _rough(trials, best, data, recipe))
             moments = law_moments(law, own)
         except (SpdeLawError, np.linalg.LinAlgError) as error:
             notes.append(f"{best.candidate}: {error}")
@@ -359,12 +360,12 @@ def _chosen(
     )  # fmt: skip
 
 
-def _rough(trials: list[Trial], best: Trial, own: Observed, recipe: Recipe) -> Law | None:
+def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
     plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:
         return None
-    return learn(own, recipe, plain[0].candidate)
+    return learn(data, recipe, plain[0].candidate)
 
 
 def _shown(

@@ -17,7 +17,7 @@ from spdelaw.data import Observed, Preparation, learn_map, observe
 from spdelaw.domain import AbstractDomain, Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation._complete_climate import completed
-from spdelaw.infer import fit
+from spdelaw.infer import Exact, fit
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -93,29 +93,37 @@ def tracks(
     return out
 
 
-def learn(own: Observed, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
-    """The law of a candidate, learned from these data alone, in their units.
+def ready(own: Observed, recipe: Recipe) -> Observed:
+    """Data prepared by what they tell themselves, once for all candidates."""
+    if recipe.prepare is None:
+        return own
+    found = completed(learn_map(recipe.prepare, own.labelled, recipe.domain.dims))
+    return observe(own, recipe.domain, found)
+
+
+def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
+    """The law of a candidate, learned from these prepared data alone, in the units they came in.
 
     ``rough`` is a law on the domain, from the same data, which fills them for their patterns.
     Long records lend a part to the search for parameters; climatology and patterns see all.
     """
     domain, dims = recipe.domain, recipe.domain.dims
-    values = own
-    if recipe.prepare is not None:
-        values = observe(own, domain, completed(learn_map(recipe.prepare, own.labelled, dims)))
     if candidate.basis == "patterns":
         domain = Empirical(_without_gaps(values, rough).labelled, candidate.n_modes, dims=dims)
     words = {"drift": candidate.drift, "noise": NOISES.get(candidate.drift, "diagonal")}
-    if own.n_paths == 1 and "season" not in recipe.words:
+    if values.n_paths == 1 and "season" not in recipe.words:
         words["initial"] = "stationary"
+    if recipe.prepare is not None and recipe.prepare.anomalies:
+        words["mean"] = "zero"  # it was taken off
     part = _part(values, candidate.n_modes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
-        law = fit(part, domain, candidate.n_modes, **{**words, "nuisance": 0, **recipe.words})
-    if law.initial.kind != "stationary" or own.has_own_clocks:
+        asked = {**words, "nuisance": 0, **recipe.words}
+        law = fit(part, domain, candidate.n_modes, engine=Exact(profile=False), **asked)
+    if law.initial.kind != "stationary" or values.has_own_clocks:
         return law
-    return dataclasses.replace(law, times=own.times)  # that of the whole record
+    return dataclasses.replace(law, times=values.times)  # that of the whole record
 
 
 def _without_gaps(values: Observed, rough: Law | None) -> Observed:

@@ -19,7 +19,7 @@ from spdelaw.data import Observed, Preparation, Prepared, learn_map, observed_fi
 from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
-from spdelaw.infer import fit
+from spdelaw.infer import Exact, fit
 from spdelaw.law import Law, noise_at
 
 Array = np.ndarray
@@ -82,6 +82,12 @@ class Trial(NamedTuple):
         n = int(self.n_modes)
         return n * n if self.settings.get("drift") == "dense" else n
 
+    @property
+    def _words(self) -> dict[str, Any]:
+        """Words of `fit`: a law that only forecasts needs no intervals by profile."""
+        own = {"engine", "threads"} & set(self.settings)
+        return self.settings if own else {"engine": Exact(profile=False), **self.settings}
+
     def __str__(self) -> str:
         """In words."""
         kind = "EOF" if self.domain == PATTERNS else "mode"
@@ -94,7 +100,7 @@ class Trial(NamedTuple):
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
             if isinstance(self.domain, AbstractDomain):
                 own = observed_fields(past, self.domain)
-                return fit(own, self.domain, self.n_modes, prepare=self.prepare, **self.settings)
+                return fit(own, self.domain, self.n_modes, prepare=self.prepare, **self._words)
             if self.prepare is None:
                 return self._on_patterns(past, None)
             prepared = learn_map(self.prepare, past, self.dims)
@@ -107,7 +113,7 @@ class Trial(NamedTuple):
         of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
         minutes, and forecasts no better.
         """
-        n, words = int(self.n_modes), self.settings
+        n, words = int(self.n_modes), self._words
         domain = Empirical(fields, n, dims=self.dims)
         own = observed_fields(fields, domain, prepared)
         if words.get("drift") != "dense" or "observation_noise" in words:

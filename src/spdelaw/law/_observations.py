@@ -10,7 +10,6 @@ import xarray as xr
 
 from spdelaw.data import Here, Observed, observe, on_clock
 from spdelaw.domain import Places
-from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._rest import same_points
 from spdelaw.law._states import FieldMoments, batches
@@ -152,7 +151,7 @@ def noisy_state_space(law: Law, own: Observed) -> StateSpace:
     if weights_of(law, own) is None:
         noise = float(law.observation_variance) + law.unresolved_variance
         r = max(noise, variance_floor(law, own))
-        if r == 0.0 and not isinstance(law.dynamics, Linear):  # all that was seen is zero
+        if r == 0.0:  # all that was seen is zero
             r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spdelaw.checks import optional
 from spdelaw.data.atomic import replace_file
-from spdelaw.domain import Fields
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import FileError, InputError, MissingExtraError
+from spdelaw.errors import FileError, InputError
 from spdelaw.evaluation import Skill
 from spdelaw.law import Law
 from spdelaw.report.html import (
@@ -48,10 +48,7 @@ SECTIONS = (
 
 def require_report() -> None:
     """Raise `MissingExtraError` where plotly is missing: a check to make before work."""
-    try:
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("the report", "report") from error
+    optional("plotly", "the report", "report")
 
 
 def write_report(
@@ -109,13 +106,6 @@ def write_report(
         )
     require_report()
     scores = _forecast_skill.document_of(skill)
-    for law in laws.values() if isinstance(laws, Mapping) else [laws]:
-        if isinstance(getattr(law, "domain", None), Fields):
-            raise InputError(
-                "laws", expected="laws of one field: the page has no place for several",
-                got=str(law.domain),
-                fix="judge it with sl.evaluate(law, data) or spdelaw evaluate",
-            )  # fmt: skip
     material = gather(laws, data, truth, source, max_paths, seed)
     material = dataclasses.replace(material, skill=scores)
     found = [module.section(material) for module in SECTIONS]
