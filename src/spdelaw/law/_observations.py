@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.data import Here, Observed, observe, on_clock
 from spdelaw.domain import Places
+from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._rest import same_points
 from spdelaw.law._states import FieldMoments, batches
