@@ -191,12 +191,12 @@ def _moments(
     Where a value was seen, an error of the modes is one of the rest with the other sign, up to
     the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
     """
-    seen = own.values, own.times, modes[0], space
-    more = weights_of(law, own), law.domain.products(own.points, modes[0].shape[1])
+    given = own.values, own.times, modes[0], space
+    more = weights_of(law, own), own.products(modes[0].shape[1])
     if law.rest is None:
-        return smooth_fields(*seen, modes[1], *more)
+        return smooth_fields(*given, modes[1], *more)
     both, here, out = _stacked(*modes)
-    mean, variance = smooth_fields(*seen, both, *more)
+    mean, variance = smooth_fields(*given, both, *more)
     rest = law.rest.at(law.points, own.points)
     found = smooth_rest(own.values - mean[..., here], own.times, rest)
     there = law.rest.at(law.points, places.points).variance
