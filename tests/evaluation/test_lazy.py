@@ -106,7 +106,14 @@ def in_memory_at_once(data, rows):
     return data.copy(data=lazy), seen
 
 
+def with_land(data):
+    data = data.copy(deep=True)
+    data[..., 4] = np.nan
+    return data
+
+
 CASES = {
+    "land": lambda: (with_land(long_record(0.0, 0.0)), {}),
     "gaps": lambda: (long_record(), {}),
     "complete": lambda: (long_record(0.0, 0.0), {}),
     "noise": lambda: (long_record(0.1, 0.0), {}),
@@ -116,7 +123,8 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("case", "rows"), [("gaps", 10), ("complete", 47), ("noise", 20), ("mean", 47), ("points", 10)]
+    ("case", "rows"),
+    [("gaps", 10), ("complete", 47), ("noise", 20), ("mean", 47), ("points", 10), ("land", 20)],
 )
 def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, rows, monkeypatch):
     # What may be in memory however short the record is.

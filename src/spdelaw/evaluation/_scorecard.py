@@ -179,9 +179,7 @@ def evaluate(
 
 def _scored(law: Law, own: Observed) -> Observed:
     """Data to score: paths are smoothed whole, four times; one long record stays where it is."""
-    if in_parts(law, own):
-        return own.surveyed()
-    return own.in_memory().where_seen()
+    return (own.surveyed() if in_parts(law, own) else own.in_memory()).where_seen()
 
 
 def _limits(

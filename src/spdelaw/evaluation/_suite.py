@@ -254,7 +254,7 @@ def suite_of(law: Law, data: Any, whole: Law) -> Suite:
     """The suite of a bare law on its data; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
     own = undriven(law, data)
-    own = own if in_parts(law, own) else own.in_memory().where_seen()
+    own = (own if in_parts(law, own) else own.in_memory()).where_seen()
     seen = bool(named) and named == checksum(own.fields)
     errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
