@@ -130,6 +130,9 @@ class Chaos(Engine):
         return law.with_info(**facts, **loss)
 
 
+# -- the paper's decoder, its tail dropped --------------------------------------------------------
+
+
 def check_truncated(model: Model, bootstrap: int) -> None:
     """Refuse what the truncated model has no place for."""
     carries = "the observation variance carries the dropped tail; or pass tail='modelled'"

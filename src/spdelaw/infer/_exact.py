@@ -89,6 +89,9 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     return by_filter(observed, n_modes, model, threads=threads)
 
 
+# -- one observation variance per point -----------------------------------------------------------
+
+
 def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
     """Estimate with a variance of its own for each point.
 

@@ -151,6 +151,9 @@ def _facts(law: Law, job: Job) -> dict[str, Any]:
     }
 
 
+# -- the training itself --------------------------------------------------------------------------
+
+
 class StructuredRun(Run):
     """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
 
