@@ -120,9 +120,11 @@ def weights_of(law: Law, own: Observed) -> Array | None:
 
 def variance_floor(law: Law, own: Observed) -> float:
     """Least observation variance with which the filter keeps its digits; weights have it."""
-    few = own.least_seen < law.dynamics.n_modes
-    n_values = int((~np.isnan(own.values)).sum())
-    return floor_of(float(np.nansum(own.values**2)), n_values, few)
+    known = ~np.isnan(own.values)
+    seen, filled = known.sum(-1), np.where(known, own.values, 0.0)
+    few = bool(((seen > 0) & (seen < law.dynamics.n_modes)).any())
+    square = float((filled**2).sum() if own.is_lazy else np.vdot(filled, filled))
+    return floor_of(square, int(seen.sum()), few)
 
 
 def floor_of(square: float, n_values: int, few: bool) -> float:
