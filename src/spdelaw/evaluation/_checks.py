@@ -20,7 +20,7 @@ from spdelaw.evaluation._advice import advise
 from spdelaw.evaluation._bands import Band
 from spdelaw.evaluation._departures import Departure
 from spdelaw.evaluation._suite import suite_of
-from spdelaw.law import Law, undriven
+from spdelaw.law import Law, in_parts, undriven
 
 Array = np.ndarray
 
@@ -81,7 +81,8 @@ def check_model(law: Law, data: Any, whole: Law | None = None) -> ModelCheck:
         data: these, or `spdelaw.data.Observed` of them.
         whole: the same law with its preparation, where it has one.
     """
-    own = undriven(law, data).in_memory().at_seen_points()
+    own = undriven(law, data)
+    own = (own if in_parts(law, own) else own.in_memory()).at_seen_points()
     suite = suite_of(law, own.at_seen_times(), law if whole is None else whole)
     found, bands = suite.run()
     unit = suite.errors.unit
