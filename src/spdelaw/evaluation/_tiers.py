@@ -56,11 +56,17 @@ class Predicted(NamedTuple):
     truth: Array
 
 
-def predict_tier(law: Law, fields: xr.DataArray, tier: str, seed: int) -> Predicted:
-    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere."""
+def predict_tier(
+    law: Law, fields: xr.DataArray, tier: str, seed: int, parameter_draws: int = 0
+) -> Predicted:
+    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere.
+
+    ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+    """
     values = fields.values
     seen, scored = tier_masks(values, tier, seed)
-    result = law.reconstruct(fields.where(seen) if tier != "reconstruct" else fields)
+    shown = fields.where(seen) if tier != "reconstruct" else fields
+    result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
     mean = np.where(scored, result["mean"].values, np.nan)
     noise = np.broadcast_to(noise_at(law, law.domain.places(fields).points), values.shape[-1:])
     std = np.sqrt(result["std"].values ** 2 + noise)

@@ -35,6 +35,9 @@ NO_MISFIT = 1e-20
 WORKING_VARIANCE = 1e-10
 #: The same, that many times larger, where rows see fewer points than there are modes.
 FEW_POINTS = 100.0
+#: Share of it that is added to a variance which is estimated: where that runs off to zero the
+#: likelihood keeps its digits.
+FLOOR = 0.01
 #: Share of the states that speak about a noise learned from the modes alone.
 OWN_SHARE = 0.2
 DECOUPLED = (
@@ -44,19 +47,43 @@ DECOUPLED = (
 
 
 def by_filter(
-    observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
+    observed: Observed,
+    n_modes: int,
+    model: Model,
+    *,
+    threads: int = 1,
+    polish: bool = True,
+    quiet: Fit | None = None,
 ) -> Fit:
-    """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
+    """Estimate through the collapsed filter.
+
+    Args:
+        observed: the data.
+        n_modes: reported modes.
+        model: what is assumed.
+        threads: of the likelihood.
+        polish: False leaves out standard errors.
+        quiet: a fit without noise, which stands where there is none.
+    """
     clock, read = time.perf_counter(), [0.0]
+    known: dict[tuple[str, str], Problem] = {}
     if observed.in_pieces:
         observed = observed.surveyed().at_seen_times()
 
     def posed(own: Model) -> Problem:
-        begin = time.perf_counter()
-        problem = pose(observed, n_modes, own, threads=threads, polish=polish)
+        begin, key = time.perf_counter(), (str(own.mean), own.initial)
+        if key not in known:
+            known[key] = pose(observed, n_modes, own, threads=threads, polish=polish)
         read[0] += time.perf_counter() - begin
-        return problem
+        return known[key]
 
+    if quiet is not None:
+        mean = str(quiet.decisions["mean"].answer)
+        decisions = posed(dataclasses.replace(model, mean=mean)).decisions
+        noise = decisions.get("observation_noise")
+        if noise is not None and noise.answer == NONE:
+            own = {"observation_noise": noise, "nuisance": decisions["nuisance"]}
+            return dataclasses.replace(quiet, decisions=quiet.decisions | own)
     away = distance_of_fields(observed, n_modes) if model.mean == "auto" else 0.0
     problem, found = solve(posed, model, away)
     seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
@@ -108,6 +135,7 @@ def pose(
             decisions={"initial_state": kind, "nuisance": design.nuisance},
             notes=tuple(notes),
             centre=centre,
+            floor=FLOOR * working,
             threads=threads,
             polish=polish,
         )

@@ -48,10 +48,16 @@ def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
     """
     probes = Probes(candidate, outside)
     found = all_noise(probes, is_open)
-    if found.answer == ALL or not is_open:
+    if found.answer == ALL:
         return found
-    inside = noise_inside(probes)
-    return inside._replace(compared={**found.compared, **inside.compared})
+    inside = noise_inside(probes) if is_open else found
+    compared = found.compared | inside.compared
+    if inside.answer == INSIDE and outside > 0.0 and probes.estimated is not None:
+        # Noise is everywhere: there cannot be more of it in the modes than outside them.
+        variance = float(probes.estimated.state_space.observation_variance)
+        compared |= {"variance_outside": outside, "variance_estimated": variance}
+        return Decision(ALL if variance > outside else INSIDE, compared)
+    return inside._replace(compared=compared)
 
 
 class Probes:

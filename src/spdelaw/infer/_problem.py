@@ -53,6 +53,7 @@ class Problem(Posed):
         use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
         outside: mean square outside the modes where it is not part, else None.
+        floor: added to an observation variance that is estimated, so that none has a likelihood.
         notes: reasons in words.
     """
 
@@ -62,6 +63,7 @@ class Problem(Posed):
     use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
+    floor: float = 0.0
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
@@ -143,6 +145,7 @@ class Problem(Posed):
 
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        by = np.pad(by, (0, self.collapsed.n_modes - len(by)))  # nuisance modes have none
         own = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, own)
         moments = from_coefficients(data, self.moments.observation_variance)
@@ -162,7 +165,7 @@ class Problem(Posed):
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        misfit, threads = self.use_misfit, self.threads
+        misfit, threads, state_space = self.use_misfit, self.threads, self._floored(state_space)
         if not self.has_mean:
             return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
         return evaluate_restricted(
@@ -171,7 +174,12 @@ class Problem(Posed):
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
-        return mean_given(self.data, state_space, anchored=self.anchored)
+        return mean_given(self.data, self._floored(state_space), anchored=self.anchored)
+
+    def _floored(self, state_space: StateSpace) -> StateSpace:
+        if "observation" not in self.parametrisation.parts:
+            return state_space
+        return state_space.with_noise(float(state_space.observation_variance) + self.floor)
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -206,9 +214,10 @@ class Problem(Posed):
         if self.design.keep is not None:
             return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
-        if "observation" not in self.parametrisation.parts and not self.design.known:
+        variance, is_free = space.observation_variance, "observation" in self.parametrisation.parts
+        if variance < self.floor if is_free else not self.design.known:
             # The variance that the filter worked with is no noise.
-            space, floor = space.with_noise(0.0), float(space.observation_variance)
+            space, floor = space.with_noise(0.0), max(float(variance), self.floor)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
             own = space.linear.with_mean(self.off_centre(found.mean.value))
