@@ -91,6 +91,12 @@ class Design(NamedTuple):
         return bool(((seen == 0) | (seen >= self.basis.shape[1] + 2)).all())
 
     @property
+    def n_beyond(self) -> float:
+        """Values, of the rows that are here, beyond those that determine their modes."""
+        seen = (~np.isnan(self.values)).sum(-1)
+        return float(np.maximum(seen - self.basis.shape[1], 0).sum())
+
+    @property
     def has_few_points(self) -> bool:
         """Whether some row observes fewer points than there are modes."""
         if self.observed is not None and self.observed.survey is not None:

@@ -35,9 +35,6 @@ NO_MISFIT = 1e-20
 WORKING_VARIANCE = 1e-10
 #: The same, that many times larger, where rows see fewer points than there are modes.
 FEW_POINTS = 100.0
-#: Share of it that is added to a variance which is estimated: where that runs off to zero the
-#: likelihood keeps its digits.
-FLOOR = 0.01
 #: Share of the states that speak about a noise learned from the modes alone.
 OWN_SHARE = 0.2
 DECOUPLED = (
@@ -135,13 +132,14 @@ def pose(
             decisions={"initial_state": kind, "nuisance": design.nuisance},
             notes=tuple(notes),
             centre=centre,
-            floor=FLOOR * working,
+            working=working,
             threads=threads,
             polish=polish,
         )
 
     known, is_open = design.known, model.noise_word == "auto"
-    if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):
+    beyond = design.n_beyond if design.observed is None else spare
+    if is_open and known is None and 0 < beyond >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
     if known is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:

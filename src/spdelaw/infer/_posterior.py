@@ -87,7 +87,10 @@ class LogPosterior:
 
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
-        value = self.at(np.zeros(self.columns.shape[1]))[0]
+        try:
+            value = self.at(np.zeros(self.columns.shape[1]))[0]
+        except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
+            return -np.inf
         return value if np.isfinite(value) else -np.inf
 
     def moved(self, x: Array) -> LogPosterior:

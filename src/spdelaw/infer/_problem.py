@@ -40,6 +40,9 @@ Array = np.ndarray
 #: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
 #: little and lands close.
 WARM_PATHS, WARM_TIMES = 100, 600
+#: Share of a working variance that is added to one which is estimated: where that runs off to zero
+#: the likelihood keeps its digits.
+FLOOR = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,7 +56,7 @@ class Problem(Posed):
         use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
         outside: mean square outside the modes where it is not part, else None.
-        floor: added to an observation variance that is estimated, so that none has a likelihood.
+        working: observation variance that stands for none.
         notes: reasons in words.
     """
 
@@ -63,7 +66,7 @@ class Problem(Posed):
     use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
-    floor: float = 0.0
+    working: float = 0.0
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
@@ -179,7 +182,9 @@ class Problem(Posed):
     def _floored(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:
             return state_space
-        return state_space.with_noise(float(state_space.observation_variance) + self.floor)
+        return state_space.with_noise(
+            float(state_space.observation_variance) + FLOOR * self.working
+        )
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -215,9 +220,9 @@ class Problem(Posed):
             return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
         variance, is_free = space.observation_variance, "observation" in self.parametrisation.parts
-        if variance < self.floor if is_free else not self.design.known:
+        if variance < self.working if is_free else not self.design.known:
             # The variance that the filter worked with is no noise.
-            space, floor = space.with_noise(0.0), max(float(variance), self.floor)
+            space, floor = space.with_noise(0.0), max(float(variance), self.working)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
             own = space.linear.with_mean(self.off_centre(found.mean.value))

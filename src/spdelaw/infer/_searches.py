@@ -32,7 +32,7 @@ from spdelaw.infer._moment_estimates import MomentEstimates, from_coefficients
 from spdelaw.infer._posterior import LogPosterior, estimate
 from spdelaw.infer._spectrum_starts import quiet_starts, second_start, smooth_starts
 from spdelaw.infer._start import starting_vector
-from spdelaw.model import Block, Collapsed, StateSpace, sample_states
+from spdelaw.model import Block, Collapsed, PathNormals, StateSpace, sample_states
 
 if TYPE_CHECKING:
     from spdelaw.infer._problem import Problem
@@ -245,7 +245,6 @@ def _with_pairs(
 
 def _with_draw(block: Block, space: StateSpace, seed: int) -> Block:
     """A block whose estimates are one draw of the states, every row of which determines them."""
-    generator = np.random.default_rng([seed, int(block.paths[0])])
-    drawn = sample_states(block, space, 1, generator)[0]
+    drawn = sample_states(block, space, 1, PathNormals(seed, block.paths))[0]
     ones = np.ones((*block.gram.shape[:2], 1))
     return block._replace(estimate=drawn, gram=ones, log_gram=np.zeros(1))
