@@ -1,4 +1,4 @@
-"""The state-space problem that the likelihood benchmarks share: Regime B seen with noise."""
+"""Problems that benchmarks share: Regime B seen with noise, and one long record behind clouds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import spdelaw as sl  # isort: skip
 from spdelaw.model import StateSpace, linear_state_space  # isort: skip
 
 NOISE_STD = 0.05
+SQUARE = sl.Box((0, np.pi), (0, np.pi))
 
 
 class Observations(NamedTuple):
@@ -50,3 +51,22 @@ def parameters(n_modes: int) -> StateSpace:
         1.1 * NOISE_STD**2,
         "gaussian",
     )
+
+
+def long_record(
+    n_modes: int, n_times: int = 3000, side: int = 40
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, sl.SpectralSPDE]:
+    """One path (1, T, M) with noise and 40 % missing, its times, points and equation."""
+    rng, points = np.random.default_rng(0), SQUARE.grid(side)
+    equation = sl.catalogue.heat_on(SQUARE, n_modes, nu=0.05, noise=sl.PowerLaw(0.5))
+    times = np.linspace(0.0, 0.01 * n_times, n_times)
+    fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
+    values = fields.values.reshape(1, n_times, -1)
+    values[rng.uniform(size=values.shape) < 0.4] = np.nan
+    return values, times, points, equation
+
+
+def stationary_law(equation: sl.SpectralSPDE) -> StateSpace:
+    """Drift and noise of an equation, a Gaussian start as wide as its stationary law."""
+    lam, q = np.asarray(equation.eigenvalues), np.asarray(equation.noise_variance)
+    return linear_state_space(lam, q, np.zeros(len(lam)), q / (2 * lam), 0.01, "gaussian")

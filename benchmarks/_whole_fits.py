@@ -68,20 +68,27 @@ def coupled_record(n: int, noise: float, missing: float) -> xr.DataArray:
     return xr.DataArray(values[None], dims=("path", "time", "x"), coords=coordinates)
 
 
-def coupled_row(n: int, kind: str) -> dict[str, Any]:
+def coupled_row(n: int, kind: str, **more: str) -> dict[str, Any]:
     """Dense drift and noise of n modes: complete, with noise of a tenth, and 0.1 % missing."""
     noise, missing = 0.1 * (kind != "quiet"), 0.001 * (kind == "gappy")
     limit = LIMITS[kind][n]
-    fields, words = coupled_record(n, noise, missing), {"drift": "dense", "noise": "dense"}
-    if kind == "quiet":
+    fields, words = coupled_record(n, noise, missing), {"drift": "dense", "noise": "dense", **more}
+    if kind == "quiet" and n < 40:
         cpu_of_fit(fields, LINE, n, **words)  # loads what is imported late
     seconds, law = cpu_of_fit(fields, LINE, n, **words)
     case = {"quiet": "noise-free", "noisy": "noisy", "gappy": "noisy, 0.1 % missing"}[kind]
     note = (
         f"{law.info['n_parameters']} numbers, {law.info['convergence']['evaluations']} evaluations"
     )
+    if law.info["mean"] == "constant":
+        tested = law.info["decisions"]["mean"]
+        note += (
+            f", with a mean (gain {tested['gain_of_mean']:.0f}, {tested['gain_needed']:.0f} needed)"
+        )
     title = f"dense drift and noise with standard errors, one path of 1200 times, {n} modes, {case}"
-    return seconds_row(f"dense_{kind}_{n}", title, seconds, limit, note)
+    title += "".join(f", {key}={value!r}" for key, value in more.items())
+    name = "_".join([f"dense_{kind}_{n}", *more.values()])
+    return seconds_row(name, title, seconds, limit, note)
 
 
 def gappy_record_row(fields: xr.DataArray, n_modes: int) -> dict[str, Any]:
@@ -93,14 +100,19 @@ def gappy_record_row(fields: xr.DataArray, n_modes: int) -> dict[str, Any]:
     return seconds_row("record", case, seconds, 8.0, note)
 
 
-def large_row() -> dict[str, Any]:
-    """The large problem of `benchmarks.bench_scale`, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.bench_scale", "--run", "gaps"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
+def large_rows() -> list[dict[str, Any]]:
+    """The large problem with gaps, as `benchmarks.bench_scale` found it."""
+    file = RESULTS / "scale.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))["runs"] if file.exists() else []
     case = "64 x 64 points, 256 modes, 200 paths of 200 times, 30 % missing, noise: fit"
-    note = f"{found['evaluations']} evaluations, {found['peak_gb']:.1f} GB"
-    return seconds_row("large", case, found["fit_cpu_seconds"], 90.0, note)
+    return [
+        seconds_row(
+            "large", case, row["fit_cpu_seconds"], 90.0,
+            f"python -m benchmarks.bench_scale: {row['evaluations']} evaluations, "
+            f"{row['peak_gb']:.1f} GB",
+        )
+        for row in rows if row["data"] != "complete" and "fit_cpu_seconds" in row
+    ]  # fmt: skip
 
 
 #: Processes whose start is timed, by what they stand beside.

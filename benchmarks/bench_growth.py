@@ -10,6 +10,7 @@ which would hide growth, so the slope of the last doubling alone is given beside
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 
 from benchmarks._problem import observations
@@ -62,7 +63,7 @@ def _slopes(what: str, base: dict[str, int], limit: float, make: dict[str, Calla
     rows = []
     for name, build in make.items():
         tasks = {str(size): build(**{**base, what: size}) for size in sizes}
-        best = [s["min"] for s in interleaved_medians(tasks, REPEATS).values()]
+        best = [s["min"] for s in interleaved_medians(tasks, REPEATS, time.process_time).values()]
         slope = float(np.polyfit(np.log(sizes), np.log(best), 1)[0])
         rows.append(
             {
@@ -122,8 +123,9 @@ def _markdown(d: dict) -> str:
             "The collapse is done once a data set, the likelihood many times; only the collapse "
             "sees the points. Modes are uncoupled on the complete grid and coupled by gaps.",
             "",
-            f"Command: `{d['command']}`. One thread, the smallest of {d['repeats']} interleaved "
-            "repeats a size, slope of a line through logarithms over three doublings.",
+            f"Command: `{d['command']}`. One thread, time of the process, the smallest of "
+            f"{d['repeats']} interleaved repeats a size, slope of a line through logarithms over "
+            "three doublings.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
         ]

@@ -19,13 +19,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
 
+from benchmarks._problem import SQUARE, long_record, stationary_law
 from benchmarks._timing import RESULTS, interleaved_medians, table, versions, write_results
 from benchmarks._whole_fits import (
     START,
     coupled_row,
     gappy_record_row,
     growth_rows,
-    large_row,
+    large_rows,
     start_row,
 )
 
@@ -33,11 +34,10 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.domain import Multiplied  # isort: skip
-from spdelaw.model import StateSpace, collapse, evaluate_likelihood, linear_state_space  # isort: skip
+from spdelaw.model import collapse, evaluate_likelihood  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_limits"
 REPEATS = 7
-SQUARE = sl.Box((0, np.pi), (0, np.pi))
 #: Why a row misses its limit, and what was tried.
 NOTES = {
     "chain": "three quarters are the elimination, of which inverses of 30 x 30 are half; "
@@ -51,7 +51,6 @@ NOTES = {
     "record": "curvature by differences of the score (two evaluations per number) and profiles "
     "(one or two per end) are three quarters. Tried: a start from the first times, profiles that "
     "start where the square root of a rate ends, one Newton step in place of a search for a mean",
-    "large": "256 modes, each with its marginal likelihood on 40,000 rows",
 }
 
 
@@ -90,7 +89,8 @@ def main() -> int:
 
 def _document(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "command": COMMAND, "threads": 1, "repeats": REPEATS, "rows": [*rows, *growth_rows()],
+        "command": COMMAND, "threads": 1, "repeats": REPEATS,
+        "rows": [*rows, *large_rows(), *growth_rows()],
         "versions": {"spdelaw": sl.__version__, **versions("numpy", "scipy", "numba")},
     }  # fmt: skip
 
@@ -104,25 +104,6 @@ def _timed(name: str, row: Row) -> dict[str, Any]:
         "yardstick_seconds": found["beside"], "ratio": ratio, "limit": row.limit,
         "met": bool(ratio <= row.limit), "note": row.note,
     }  # fmt: skip
-
-
-# -- data --------------------------------------------------------------------------------
-
-
-def _record(n_modes: int, n_times: int = 3000, side: int = 40) -> tuple[np.ndarray, ...]:
-    """One path (1, T, M) with noise and 40 % missing, its times, points and parameters."""
-    rng, points = np.random.default_rng(0), SQUARE.grid(side)
-    equation = sl.catalogue.heat_on(SQUARE, n_modes, nu=0.05, noise=sl.PowerLaw(0.5))
-    times = np.linspace(0.0, 0.01 * n_times, n_times)
-    fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
-    values = fields.values.reshape(1, n_times, -1)
-    values[rng.uniform(size=values.shape) < 0.4] = np.nan
-    return values, times, points, equation
-
-
-def _parameters(equation: sl.SpectralSPDE) -> StateSpace:
-    lam, q = np.asarray(equation.eigenvalues), np.asarray(equation.noise_variance)
-    return linear_state_space(lam, q, np.zeros(len(lam)), q / (2 * lam), 0.01, "gaussian")
 
 
 # -- rows --------------------------------------------------------------------------------
@@ -142,7 +123,7 @@ def _gram() -> Row:
 
 
 def _collapse() -> Row:
-    values, times, points, _ = _record(8)
+    values, times, points, _ = long_record(8)
     phi = SQUARE.eigenfunctions(points, 8)
     return Row(
         "collapse, one path of 3000 maps of 40 x 40, 40 % missing, 8 modes",
@@ -154,10 +135,10 @@ def _collapse() -> Row:
 
 def _chain() -> Row:
     n = 30
-    values, times, points, equation = _record(n)
+    values, times, points, equation = long_record(n)
     phi = SQUARE.eigenfunctions(points, n)
     collapsed = collapse(values, times, phi, None, SQUARE.products(points, n))
-    parameters = _parameters(equation)
+    parameters = stationary_law(equation)
     stack = np.random.default_rng(0).standard_normal((len(times), n, n))
     out, half = np.empty_like(stack), np.empty_like(stack[: len(times) // 2])
 
@@ -180,7 +161,7 @@ def _short_paths() -> Row:
     values = sl.simulate(equation, 700, times, points, seed=0, observation_std=0.1).values
     values[rng.uniform(size=values.shape) < 0.3] = np.nan
     collapsed = collapse(values, times, domain.eigenfunctions(points, 8))
-    parameters = _parameters(equation)
+    parameters = stationary_law(equation)
 
     def plain() -> object:
         with mock.patch("spdelaw.model._posterior.COMPILED_SECONDS", np.inf):
@@ -194,7 +175,7 @@ def _short_paths() -> Row:
 
 def _fitted(n_modes: int) -> tuple[sl.Law, Any]:
     """A law of the record's equation, and the record as labelled fields with gaps."""
-    values, times, points, equation = _record(n_modes)
+    values, times, points, equation = long_record(n_modes)
     clean = sl.simulate(equation, 20, times[:100], points, seed=1)
     law = sl.fit(clean, SQUARE, n_modes, initial="stationary")
     fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
@@ -278,7 +259,7 @@ ROWS: dict[str, Callable[[], Row]] = {
 
 
 def _record_row() -> dict[str, Any]:
-    values, times, points, equation = _record(30)
+    values, times, points, equation = long_record(30)
     fields = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.1)
     return gappy_record_row(fields.copy(data=values.reshape(fields.shape)), 30)
 
@@ -292,7 +273,7 @@ SINGLE: dict[str, Callable[[], dict[str, Any]]] = {
         f"dense_{kind}_{n}": functools.partial(coupled_row, n, kind)
         for kind in ("quiet", "noisy", "gappy") for n in (10, 20, 40)
     },
-    "large": large_row,
+    "dense_quiet_40_zero": functools.partial(coupled_row, 40, "quiet", mean="zero"),
 }  # fmt: skip
 
 

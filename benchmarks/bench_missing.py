@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 import unittest.mock
 from collections.abc import Callable
 
@@ -29,8 +30,7 @@ from spdelaw.model import Collapsed, _posterior, collapse, evaluate_likelihood  
 N_PATHS, MISSING, REPEATS, TARGET, TOLERANCE = 700, 0.3, 7, 20.0, 1e-8
 SOME, FEW = 10, 1
 COMMAND = "python -m benchmarks.bench_missing"
-OURS, OURS2 = "evaluate_likelihood, 1 thread", "evaluate_likelihood, 2 threads"
-NUMPY = "evaluate_likelihood, 1 thread, without numba"
+OURS, NUMPY = "evaluate_likelihood", "evaluate_likelihood, without numba"
 COLLAPSE = "collapse, once a data set"
 PLAIN, COLLAPSED = "statsmodels, univariate", "statsmodels, univariate and collapsed"
 CD = "cd-dynamax"
@@ -52,7 +52,7 @@ def main() -> int:
         for name, (task, n) in others.items()
     }
     tasks = {**_ours(o, collapsed), **{name: task for name, (task, _) in others.items()}}
-    seconds = interleaved_medians(tasks, REPEATS)
+    seconds = interleaved_medians(tasks, REPEATS, time.process_time)
     for name, (_, n) in others.items():
         seconds[name] = {key: s * N_PATHS / n for key, s in seconds[name].items()}
     document = _document(o, seconds, difference, {name: n for name, (_, n) in others.items()})
@@ -66,7 +66,6 @@ def main() -> int:
 def _ours(o: Observations, collapsed: Collapsed) -> dict[str, Callable[[], object]]:
     return {
         OURS: lambda: evaluate_likelihood(collapsed, o.parameters),
-        OURS2: lambda: evaluate_likelihood(collapsed, o.parameters, threads=2),
         NUMPY: lambda: _without_numba(collapsed, o),
         COLLAPSE: lambda: collapse(o.values, o.times, o.eigenfunctions),
     }
@@ -155,13 +154,12 @@ def _document(o: Observations, seconds: dict, difference: dict, timed: dict) -> 
         "size": dict(zip(("paths", "times", "points"), o.values.shape, strict=True)),
         "modes": o.parameters.n_modes,
         "missing": MISSING,
-        "threads": {"spdelaw": [1, 2], "statsmodels": 1, "jax": "all cores"},
+        "threads": {"spdelaw": 1, "statsmodels": 1, "jax": "all cores"},
         "repeats": REPEATS,
         "paths_timed": timed,
         "seconds": seconds,
         "best_statsmodels": best,
         "ratio": ratio[best],
-        "ratio_two_threads": seconds[best]["median"] / seconds[OURS2]["median"],
         "ratio_without_numba": seconds[best]["median"] / seconds[NUMPY]["median"],
         "ratio_with_collapse": seconds[best]["median"] / whole,
         "ratios": ratio,
@@ -187,7 +185,7 @@ def _markdown(d: dict) -> str:
             "",
             f"`evaluate_likelihood`, score included, is **{d['ratio']:.0f} times** as fast as "
             f"the faster of statsmodels' filters without a score (target: at least "
-            f"{d['target']:g}); with two threads {d['ratio_two_threads']:.0f} times; without "
+            f"{d['target']:g}); without "
             f"numba {d['ratio_without_numba']:.0f} times; with the collapse, which is done once "
             f"a data set, {d['ratio_with_collapse']:.1f} times.",
             "",
@@ -200,8 +198,8 @@ def _markdown(d: dict) -> str:
             "",
             f"Command: `{d['command']}`. {d['repeats']} interleaved repeats. Paths timed and "
             f"scaled linearly to all: {timed}. The ratios are those of the medians and carry over "
-            "between machines, the times do not. BLAS and statsmodels: one thread; JAX: all "
-            "cores.",
+            "between machines, the times do not. Time of all threads together; BLAS "
+            "and statsmodels have one.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
         ]

@@ -10,6 +10,7 @@ residuals through automatic differentiation: what writing them out is worth.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 
 from benchmarks._timing import interleaved_medians, table, versions, write_results
@@ -100,8 +101,8 @@ def main() -> int:
     # Apart from the others: its gigabytes of states slow down whatever runs after it.
     large = {CLOSED: closed, PER_PATH: _step(PerPath(basis, make_config()), paths)}
     with reused_memory():
-        seconds = interleaved_medians(small, REPEATS)
-        apart = interleaved_medians(large, FEW)
+        seconds = interleaved_medians(small, REPEATS, time.process_time)
+        apart = interleaved_medians(large, FEW, time.process_time)
     ratios = {n: _ratio(seconds, n, "median") for n in seconds}
     ratios[PER_PATH] = _ratio(apart, PER_PATH, "median")
     minima = {n: _ratio(seconds, n, "min") for n in seconds}
@@ -179,8 +180,9 @@ def _markdown(d: dict) -> str:
             "the batch where nothing is missing. Freed memory stays with the process for the "
             "time of a training (for all rows here): page faults were a fifth of a step.",
             "",
-            f"Command: `{d['command']}`. One thread, {d['repeats']} interleaved repeats (RK4 per "
-            f"path: {FEW}, beside the closed form alone, because of its memory); the "
+            f"Command: `{d['command']}`. One thread, time of the process, {d['repeats']} "
+            f"interleaved repeats (RK4 per path: {FEW}, beside the closed form alone, because of "
+            "its memory); the "
             "ratio is that of the medians and carries over between machines, the times do not.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",

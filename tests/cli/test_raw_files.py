@@ -197,7 +197,7 @@ def test_layout(dataset, rename, average):
     [
         (layout(("a", "b")), "one field over time"),
         (layout(("time", "y", "x")), "one spatial dim"),
-        (layout(("time",)), "one field over time"),
+        (layout(("time",)), "over time alone"),
         (xr.Dataset(), "one field over time"),
     ],
 )

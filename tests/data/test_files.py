@@ -22,7 +22,7 @@ from tests.data.builders import (
     with_path_times,
 )
 
-from spdelaw.data import as_fields, fingerprint, read, write
+from spdelaw.data import as_fields, fingerprint, read, read_dataset, write
 from spdelaw.data.atomic import _host
 from spdelaw.errors import DataError, FileError, InputError
 
@@ -207,6 +207,16 @@ def test_dates_and_packed_values(target):
     assert np.isnan(made.values[0, 2, 1])
     np.testing.assert_array_equal(made.time, (times - times[0]) / pd.Timedelta("1h"))
     assert made.time.attrs["units"] == "hours since 1982-02-01"
+
+
+def test_dates_beside_the_time(target):
+    """Forecasts carry the date they were made at: one more coordinate in dates, over the time."""
+    times = pd.date_range("2001-01-01", periods=5)
+    made = fields().isel(path=0, drop=True).assign_coords(time=times).rename("t2m")
+    made = made.assign_coords(reference=pd.Timestamp("2000-12-31"), valid=("time", times))
+    raw = read_dataset(foreign(target, made.to_dataset()))
+    assert raw.reference.dtype.kind == raw.valid.dtype.kind == "M"
+    np.testing.assert_array_equal(read(target).time, np.arange(5.0))
 
 
 def test_classic_netcdf(tmp_path):

@@ -11,11 +11,17 @@ import spdelaw as sl
 from spdelaw.chaos import CosineBasis, chaos_coordinates
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation import decoder_floor, relative_l2, rmse
-from spdelaw.infer import _chaos_truncated as truncated
+from spdelaw.infer import _chaos_engine as truncated
 from spdelaw.infer._observed import observe
 from spdelaw.infer._posterior import estimate
 from spdelaw.law import chaos_posterior
-from spdelaw.model import ChaosModel, collapse, evaluate_chaos, linear_state_space
+from spdelaw.model import (
+    ChaosModel,
+    collapse,
+    evaluate_chaos,
+    evaluate_likelihood,
+    linear_state_space,
+)
 
 N_PATHS = 100
 #: No standardised error of 16 normals passes 4.5 but once in 10,000 times.
@@ -95,27 +101,6 @@ def test_dropped_tail_suppresses_high_modes():
     assert ratio[6] < 0.1
 
 
-def test_the_modelled_likelihood_has_the_exact_maximum():
-    """The maximiser on `evaluate_chaos` itself, with noise, lands where the exact engine does."""
-    heat = equation_of("heat", 3)
-    fields = sl.simulate(
-        heat, 40, np.linspace(0, 1, 41), heat.domain.grid(9), seed=2, observation_std=0.05
-    )
-    observed = observe(fields, heat.domain)
-    basis = heat.domain.eigenfunctions(observed.points, 3)
-    collapsed = collapse(fields.values, observed.times, basis)
-    model = ChaosModel(6, 1.0, "modelled")
-    words = sl.Model(observation_noise="estimate", initial="deterministic")
-    posed = truncated._posed(collapsed, observed, words, model, None)
-    found = estimate(posed(lambda p: evaluate_chaos(collapsed, p, model), None))
-    law = sl.fit(
-        fields, heat.domain, 3, engine="chaos", observation_noise="estimate",
-        initial="deterministic",
-    )  # fmt: skip
-    assert found.log_likelihood == pytest.approx(law.info["log_likelihood"], abs=1e-3)
-    np.testing.assert_allclose(found.state_space.linear.drift, law.linear.drift, rtol=1e-3)
-
-
 def test_info_says_what_was_done():
     law = fitted("heat", "dropped")
     assert law.info["engine"] == "chaos"
@@ -141,7 +126,7 @@ def test_truncation_loss_is_the_difference_of_two_maxima():
     near = linear_state_space(
         heat.eigenvalues[:8], heat.noise_variance[:8], heat.initial_mean[:8], np.zeros(8), outside
     )
-    at_truth = evaluate_chaos(collapsed, near, ChaosModel(16, 1.0, "modelled")).log_likelihood
+    at_truth = evaluate_likelihood(collapsed, near).log_likelihood
     assert 0 < whole - at_truth.mean() < 0.05 * law.info["truncation_loss"]
 
 

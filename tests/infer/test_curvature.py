@@ -5,6 +5,8 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.infer._curvature import SHARED, difference_information
+from spdelaw.infer._filter_route import pose
+from spdelaw.infer._observed import observe
 from spdelaw.infer._posterior import LogPosterior, owner_of
 
 N = 5
@@ -86,3 +88,37 @@ def test_fits_are_the_same_with_all_coordinates_moved_alone(options, monkeypatch
 def test_evaluations_grow_far_less_than_the_number_of_modes():
     few, many = (fitted(n).info["convergence"]["evaluations"] for n in (4, 32))
     assert many < 4 * few
+
+
+GAPPY = {
+    "free": {},
+    "stationary": {"initial": "stationary"},
+    "tied": {"drift": "parametric", "noise": "parametric"},
+    "believed": {"priors": {"eigenvalue[2]": sl.LogNormal(1.0, 0.5)}},
+    "held": {"fixed": {"eigenvalue[1]": 0.5}},
+    "nuisance": {"nuisance": 2},
+}
+
+
+@pytest.mark.parametrize("words", GAPPY.values(), ids=GAPPY)
+def test_information_of_gappy_modes_is_that_of_differences(words):
+    """Louis' identity and the chain rule against the differenced score, away from a maximum too."""
+    domain, rng = sl.Interval(0, np.pi), np.random.default_rng(1)
+    times = np.linspace(0, 4.0, 60)
+    fields = sl.simulate(
+        sl.catalogue.heat(4), 1, times, domain.grid(21), seed=3, observation_std=0.1
+    )
+    fields.values[rng.uniform(size=fields.shape) < 0.4] = np.nan
+    model = sl.Model(mean="zero", **words)
+    posterior = pose(observe(fields, domain), 3, model).posterior()
+    for x in (np.zeros(len(posterior.scale)), 0.3 * rng.normal(size=len(posterior.scale))):
+        x *= posterior.scale
+        got = posterior.exact_information()(x)
+        expected = difference_information(
+            lambda y: posterior.at(y)[:2], x, 0.05 * np.minimum(posterior.scale, 1.0),
+            posterior.n_plain, posterior.initial_information,
+        )  # fmt: skip
+        scale = np.sqrt(np.abs(np.diag(expected)))
+        np.testing.assert_allclose(
+            got / np.outer(scale, scale), expected / np.outer(scale, scale), atol=2e-5
+        )

@@ -40,6 +40,9 @@ def test_jacobian_by_differences(name):
     by = np.random.default_rng(1).normal(size=jacobian.shape[:-1])
     expected = np.tensordot(by, jacobian, by.ndim)
     np.testing.assert_allclose(c.pull_back(phi, by), expected, atol=1e-12)
+    columns = np.random.default_rng(2).normal(size=(len(phi), 3))
+    expected = np.tensordot(jacobian, columns, 1)
+    np.testing.assert_allclose(c.push(phi, columns), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", every)

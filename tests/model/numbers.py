@@ -63,9 +63,5 @@ def evaluate_chaos(collapsed, p, chaos, **options):
     return model.evaluate_chaos(collapsed, p.state_space, chaos, **options)
 
 
-def chaos_log_likelihood(collapsed, p, chaos):
-    return model.chaos_log_likelihood(collapsed, p.state_space, chaos)
-
-
 def chaos_latents(collapsed, p, chaos):
     return model.chaos_latents(collapsed, p.state_space, chaos)

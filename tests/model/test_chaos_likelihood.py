@@ -1,20 +1,13 @@
 """Likelihood and score of the chaos model: the joint Gaussian, the exact engine, differences."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from tests.model import _chaos_oracle as oracle
 from tests.model.cases import KINDS, PATTERNS, Case, basis, make
-from tests.model.numbers import (
-    chaos_log_likelihood,
-    evaluate_chaos,
-    evaluate_likelihood,
-    evaluate_statistics,
-)
+from tests.model.numbers import chaos_latents, evaluate_chaos, evaluate_likelihood
 
 from spdelaw.errors import ConvergenceError, DataError, InputError
-from spdelaw.model import TAILS, ChaosModel, collapse, collect
+from spdelaw.model import ChaosModel, collapse
 
 EXACT = 1e-10
 SAME_LIKELIHOOD = 1e-8
@@ -35,59 +28,22 @@ def by_brute_force(case, model):
     ]
 
 
-@pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize(("kind", "pattern"), every_case)
-def test_likelihood_is_that_of_the_joint_gaussian(kind, pattern, tail):
+def test_likelihood_is_that_of_the_joint_gaussian(kind, pattern):
     case = make(kind, pattern)
-    model = model_of(case, tail)
-    got = chaos_log_likelihood(case.collapsed, case.parameters, model)
+    model = model_of(case, "dropped")
+    got = evaluate_chaos(case.collapsed, case.parameters, model).log_likelihood
     np.testing.assert_allclose(got, by_brute_force(case, model), rtol=EXACT)
-
-
-@pytest.mark.parametrize("tail", TAILS)
-@pytest.mark.parametrize(("kind", "pattern"), every_case)
-def test_dense_noise_factor(kind, pattern, tail):
-    case = make(kind, pattern)
-    model = model_of(case, tail, n_time=3, factor=FACTOR)
-    got = chaos_log_likelihood(case.collapsed, case.parameters, model)
-    np.testing.assert_allclose(got, by_brute_force(case, model), rtol=EXACT)
-
-
-@pytest.mark.parametrize("tail", TAILS)
-def test_a_diagonal_factor_is_noise_of_its_own(tail):
-    case = make("gaussian", "oblique")
-    own, dense = model_of(case, tail), np.diag(np.sqrt(case.parameters.noise))
-    joint = dataclasses.replace(own, noise_factor=dense)
-    np.testing.assert_allclose(
-        chaos_log_likelihood(case.collapsed, case.parameters, own),
-        chaos_log_likelihood(case.collapsed, case.parameters, joint),
-        rtol=EXACT,
-    )
 
 
 @pytest.mark.parametrize(("kind", "pattern"), every_case)
 @pytest.mark.parametrize("n_time", [1, 5])
 def test_modelled_tail_is_the_exact_engine(kind, pattern, n_time):
+    """Coordinates and tail in one joint Gaussian have the likelihood of the untruncated law."""
     case = make(kind, pattern, n_times=9)
-    exact = evaluate_likelihood(case.collapsed, case.parameters)
-    found = evaluate_chaos(case.collapsed, case.parameters, model_of(case, "modelled", n_time))
-    for a, b in zip(exact, found, strict=True):
-        np.testing.assert_allclose(b, a, rtol=SAME_LIKELIHOOD, atol=1e-9 * (1 + np.abs(a).max()))
-
-
-def test_modelled_tail_without_noise_is_the_exact_engine_of_statistics():
-    case = make("deterministic", "orthogonal", n_times=9)
-    c = case.collapsed.blocks[0].estimate.transpose(2, 0, 1)
-    c[:, 0] = case.parameters.initial_mean
-    fields = c @ case.phi.T
-    quiet = case.parameters._replace(observation_variance=np.asarray(0.0))
-    statistics = collect([fields], case.times, np.linalg.pinv(case.phi), case.phi)
-    exact = evaluate_statistics(statistics, quiet)
-    data, model = collapse(fields, case.times, case.phi), model_of(case, "modelled")
-    found = evaluate_chaos(data, quiet, model, density="coefficients")
-    np.testing.assert_allclose(found.log_likelihood.sum(), exact.log_likelihood, rtol=EXACT)
-    np.testing.assert_allclose(found.by_noise, exact.by_noise, rtol=1e-9)
-    np.testing.assert_allclose(found.by_drift, exact.by_drift, rtol=1e-9)
+    exact = evaluate_likelihood(case.collapsed, case.parameters).log_likelihood
+    found = by_brute_force(case, model_of(case, "modelled", n_time))
+    np.testing.assert_allclose(exact, found, rtol=SAME_LIKELIHOOD)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -139,11 +95,10 @@ scored = [(*case, density) for case in complete for density in ("fields", "coeff
 scored += [("gaussian", "random", "fields"), ("deterministic", "rows", "coefficients")]
 
 
-@pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize(("kind", "pattern", "density"), scored)
-def test_score_by_differences(kind, pattern, density, tail):
+def test_score_by_differences(kind, pattern, density):
     case = make(kind, pattern)
-    model = model_of(case, tail)
+    model = model_of(case, "dropped")
     found = evaluate_chaos(case.collapsed, case.parameters, model, density=density)
     for field, name in SCORES.items():
         if field == "initial_covariance" and kind == "deterministic":
@@ -172,10 +127,9 @@ def test_many_functions_of_time_leave_no_tail(size):
     case = make("deterministic", "orthogonal", n_times=9)
     p = case.parameters._replace(drift=np.array([0.1, 1.0, size]))
     exact = evaluate_likelihood(case.collapsed, p).log_likelihood
-    gaps = [
-        np.abs(chaos_log_likelihood(case.collapsed, p, model_of(case, "dropped", k)) - exact).max()
-        for k in (64, 1024)
-    ]
+    models = (model_of(case, "dropped", k) for k in (64, 1024))
+    found = (evaluate_chaos(case.collapsed, p, model).log_likelihood for model in models)
+    gaps = [np.abs(each - exact).max() for each in found]
     assert gaps[1] < 0.1 * gaps[0]
 
 
@@ -187,10 +141,11 @@ def test_bad_input():
     with pytest.raises(InputError, match="noise_factor"):
         ChaosModel(4, 1.0, "dropped", np.ones(3))
     case = make("deterministic", "orthogonal")
-    with pytest.raises(InputError, match="noise of its own"):
-        evaluate_chaos(case.collapsed, case.parameters, model_of(case, "dropped", factor=FACTOR))
+    for other in (model_of(case, "dropped", factor=FACTOR), model_of(case, "modelled")):
+        with pytest.raises(InputError, match="a dropped tail, and noise of its own"):
+            evaluate_chaos(case.collapsed, case.parameters, other)
     with pytest.raises(InputError, match="times"):
-        chaos_log_likelihood(case.collapsed, case.parameters, ChaosModel(4, 0.1, "dropped"))
+        evaluate_chaos(case.collapsed, case.parameters, ChaosModel(4, 0.1, "dropped"))
 
 
 def test_covariances_that_are_too_large_or_singular_are_refused():
@@ -199,8 +154,8 @@ def test_covariances_that_are_too_large_or_singular_are_refused():
     data = collapse(np.ones((1, len(long), len(phi))), long, phi)
     p = make("deterministic", "oblique").parameters
     with pytest.raises(DataError, match="at most 3000"):
-        chaos_log_likelihood(data, p, ChaosModel(4, 1.0, "modelled"))
+        chaos_latents(data, p, ChaosModel(4, 1.0, "modelled", FACTOR))
     case = make("deterministic", "orthogonal")
-    still = case.parameters._replace(noise=np.zeros(3), observation_variance=np.asarray(0.0))
+    still = case.parameters._replace(observation_variance=np.asarray(0.0))
     with pytest.raises(ConvergenceError, match="positive definite"):
-        evaluate_chaos(case.collapsed, still, model_of(case, "modelled"), density="coefficients")
+        chaos_latents(case.collapsed, still, model_of(case, "modelled", factor=0.0 * FACTOR))

@@ -59,11 +59,15 @@ def joint_of_all(case):
 def test_likelihood_and_mean_of_the_joint_gaussian(structure, kind, pattern, extra):
     case = make(kind, pattern, structure=structure, **extra)
     value, mean, covariance = restricted(*joint_of_all(case))
-    found = model.evaluate_restricted(case.collapsed, case.parameters.state_space)
+    space = case.parameters.state_space
+    found, given = (
+        model.evaluate_restricted(case.collapsed, space),
+        model.mean_given(case.collapsed, space),
+    )
     tolerance = 1e-7 if extra else 1e-9
-    assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=tolerance)
-    np.testing.assert_allclose(found.mean, mean, atol=tolerance * np.abs(mean).max() * 10)
-    np.testing.assert_allclose(found.covariance, covariance, atol=1e-8 * np.abs(covariance).max())
+    assert found.log_likelihood.sum() == pytest.approx(value, rel=tolerance)
+    np.testing.assert_allclose(given[0], mean, atol=tolerance * np.abs(mean).max() * 10)
+    np.testing.assert_allclose(given[1], covariance, atol=1e-8 * np.abs(covariance).max())
 
 
 @all_cases
@@ -71,7 +75,7 @@ def test_score_by_differences(structure, kind, pattern, extra):
     case = make(kind, pattern, structure=structure, **extra)
 
     def evaluate(p):
-        return model.evaluate_restricted(case.collapsed, p.state_space).evaluation
+        return model.evaluate_restricted(case.collapsed, p.state_space)
 
     check_score(evaluate, case.parameters)
 
@@ -83,7 +87,7 @@ def test_information_on_the_initial_mean(structure, kind, pattern, extra):
 
     def evaluate(mean):
         p = case.parameters._replace(initial_mean=mean)
-        return model.evaluate_restricted(case.collapsed, p.state_space).evaluation
+        return model.evaluate_restricted(case.collapsed, p.state_space)
 
     start = case.parameters.initial_mean
     found = evaluate(start).initial_information
@@ -101,9 +105,8 @@ def test_rotated_paths_give_the_same():
         model.evaluate_restricted(data, case.parameters.state_space)
         for data in (case.collapsed, rotate(case.collapsed))
     )
-    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-9)
-    for name, expected in one.evaluation._asdict().items():
-        got = getattr(other.evaluation, name)
+    for name, expected in one._asdict().items():
+        got = getattr(other, name)
         if name == "log_likelihood":
             got, expected = got.sum(), expected.sum()
         np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-8, err_msg=name)
@@ -134,10 +137,11 @@ def test_complete_paths(kind, structure):
     covariance = np.kron(np.eye(4), spread[at, at])
     value, best, own = restricted(np.tile(design[at], (4, 1)), y, mean, covariance)
     found = model.evaluate_restricted_statistics(s, p.state_space)
-    assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=1e-8)
-    np.testing.assert_allclose(found.mean, best, rtol=1e-7)
-    np.testing.assert_allclose(found.covariance, own, rtol=1e-6, atol=1e-9 * np.abs(own).max())
-    check_score(lambda q: model.evaluate_restricted_statistics(s, q.state_space).evaluation, p)
+    assert found.log_likelihood.sum() == pytest.approx(value, rel=1e-8)
+    given = model.mean_given_statistics(s, p.state_space)
+    np.testing.assert_allclose(given[0], best, rtol=1e-7)
+    np.testing.assert_allclose(given[1], own, rtol=1e-6, atol=1e-9 * np.abs(own).max())
+    check_score(lambda q: model.evaluate_restricted_statistics(s, q.state_space), p)
 
 
 def test_a_mean_shifts_the_data():
@@ -188,16 +192,13 @@ def test_an_anchored_start_stays_where_it_is(structure, kind, pattern, extra):
     found = model.evaluate_restricted(case.collapsed, space, anchored=True)
     if not extra:
         value, mean, covariance = anchored_oracle(case)
-        assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=1e-9)
-        np.testing.assert_allclose(found.mean, mean, atol=1e-8 * np.abs(mean).max())
-        np.testing.assert_allclose(
-            found.covariance, covariance, atol=1e-8 * np.abs(covariance).max()
-        )
-    given = model.mean_given(case.collapsed, space, anchored=True)
-    np.testing.assert_allclose(given[0], found.mean, rtol=1e-12)
+        given = model.mean_given(case.collapsed, space, anchored=True)
+        assert found.log_likelihood.sum() == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(given[0], mean, atol=1e-8 * np.abs(mean).max())
+        np.testing.assert_allclose(given[1], covariance, atol=1e-8 * np.abs(covariance).max())
 
     def evaluate(p):
-        return model.evaluate_restricted(case.collapsed, p.state_space, anchored=True).evaluation
+        return model.evaluate_restricted(case.collapsed, p.state_space, anchored=True)
 
     check_score(evaluate, case.parameters)
     start = case.parameters.initial_mean
@@ -205,7 +206,7 @@ def test_an_anchored_start_stays_where_it_is(structure, kind, pattern, extra):
         evaluate(case.parameters._replace(initial_mean=start + step * np.eye(3)[0])).by_initial_mean
         for step in (-1.0, 1.0)
     ]
-    expected = found.evaluation.initial_information[:, 0]
+    expected = found.initial_information[:, 0]
     np.testing.assert_allclose(0.5 * (by[0] - by[1]), expected, atol=1e-7 * np.abs(expected).max())
 
 
@@ -218,17 +219,12 @@ def test_complete_paths_with_an_anchored_start(kind, structure):
     values = np.stack([draw(p, TIMES, phi, rng) for _ in range(4)])
     s = collect([values], TIMES, np.linalg.pinv(phi), phi, pairs=True)
     found = model.evaluate_restricted_statistics(s, p.state_space, anchored=True)
-    at = model.with_mean(p.state_space, found.mean, True)
+    mean, covariance = model.mean_given_statistics(s, p.state_space, anchored=True)
+    at = model.with_mean(p.state_space, mean, True)
     plain = model.evaluate_statistics(s, at).log_likelihood.sum()
     drift, noise = oracle.matrix(p.drift), oracle.matrix(p.noise)
-    volume = np.eye(3) + linalg.solve_continuous_lyapunov(drift, noise) @ np.linalg.inv(
-        found.covariance
-    )
+    stationary = linalg.solve_continuous_lyapunov(drift, noise)
+    volume = np.eye(3) + stationary @ np.linalg.inv(covariance)
     value = plain - 0.5 * np.linalg.slogdet(volume)[1]
-    assert found.evaluation.log_likelihood.sum() == pytest.approx(value, rel=1e-10)
-    given = model.mean_given_statistics(s, p.state_space, anchored=True)
-    np.testing.assert_allclose(given[0], found.mean, rtol=1e-12)
-    check_score(
-        lambda q: model.evaluate_restricted_statistics(s, q.state_space, anchored=True).evaluation,
-        p,
-    )
+    assert found.log_likelihood.sum() == pytest.approx(value, rel=1e-10)
+    check_score(lambda q: model.evaluate_restricted_statistics(s, q.state_space, anchored=True), p)

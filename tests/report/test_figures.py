@@ -11,6 +11,7 @@ import spdelaw as sl
 from spdelaw.errors import AliasingWarning, DataError, FileError, InputError, MissingExtraError
 from spdelaw.report import plot_energy_spectrum, plot_fields, plot_variance, save_figure
 from spdelaw.report._estimates import averaged_variance
+from spdelaw.report.html import log_axis
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -243,3 +244,10 @@ def test_missing_matplotlib_pastes_the_pip_line(heat, fields, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'spdelaw\[report\]'"):
         plot_variance(fields, heat)
+
+
+def test_an_interval_without_end_does_not_stretch_the_axis():
+    values, ends = np.array([1.0, 10.0]), np.array([[0.5, 2.0], [1e-300, 1e300]])
+    low, high = log_axis(values, ends)["range"]
+    assert -2.5 < low < -2.0 and 3.0 < high < 3.5
+    assert "range" not in log_axis(values)

@@ -225,7 +225,10 @@ def test_times_with_a_calendar_of_the_real_world_become_dates():
     found = clock(np.array([0.0, 30.5]), attrs)
     assert found.positions == ["2006-04-16T00:00:00", "2006-05-16T12:00:00"]
     assert found.axis == {"type": "date"}
-    assert clock(np.array([0.0, 1.0]), {**attrs, "calendar": "360_day"}).is_date is False
+    model = clock(np.array([0.0, 30.0, 345.0]), {**attrs, "calendar": "360_day"})
+    assert not model.is_date and model.title == "year (360_day calendar)"
+    assert model.texts == ["2006-04-16", "2006-05-16", "2007-04-01"]
+    np.testing.assert_allclose(model.positions, [2006 + 105 / 360, 2006 + 135 / 360, 2007.25])
     assert clock(np.array([0.5]), {"units": "seconds"}).title == "time (seconds)"
 
 

@@ -15,7 +15,7 @@ def expand(curves: Propagators, initial: Any, coordinates: Any) -> Array:
     """``c_n(t) = e^(-lambda_n t) z0_n + sum_{k,l} B[l, n] psi_k(t; lambda_n) xi_{k,l}`` (eq. 12).
 
     The noise factor is applied to the coordinates first, one small matrix; then one matrix
-    product a mode, (paths, K) by (K, T). The dense tensor (T, K, L, N) never exists.
+    product per mode, (paths, K) by (K, T). The dense tensor (T, K, L, N) never exists.
 
     Args:
         curves: from `propagate`.

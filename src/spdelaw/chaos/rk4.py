@@ -90,7 +90,7 @@ def rk4_states(
     factor = torch.diag(b) if b.ndim == 1 else b
     k, z0 = whole("n_time", n_time, 1), as_floating(initial, torch).to(lam)
     if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
-        expected, fix = f"shape (paths, {lam.shape[0]})", "one row a path: initial[None, :]"
+        expected, fix = f"shape (paths, {lam.shape[0]})", "one row per path: initial[None, :]"
         raise InputError("initial", expected=expected, got=f"shape {tuple(z0.shape)}", fix=fix)
     rest = torch.zeros(len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device)
     start = torch.cat([z0[:, None], rest], 1)

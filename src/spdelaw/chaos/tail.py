@@ -33,7 +33,7 @@ def noise_covariance(times: Any, eigenvalues: Any, noise_factor: Any, *, xp: Any
         xp: numpy or torch; by default that of the arguments.
 
     Returns:
-        One matrix a mode, shape (N, T, T), for a factor of shape (N,). For a dense factor, which
+        One matrix per mode, shape (N, T, T), for a factor of shape (N,). For a dense factor, which
         couples the modes, shape (N, T, N, T).
 
     Example:

@@ -245,7 +245,8 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
                 fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
                 "its time and pass it to as_fields",
             ) from error  # fmt: skip
-        dataset = dataset.assign_coords({name: decoded})
+        # The variable alone: decoding decodes the other dates that stand beside it, too.
+        dataset = dataset.assign_coords({name: decoded.variable})
     return dataset
 
 

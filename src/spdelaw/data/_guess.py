@@ -82,20 +82,22 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
         fix = f"pass --variable {names[0]}" if names else "check the file"
         raise DataError("variable", expected=expected, got=repr(variable), fix=fix)
     bounds = {str(c.attrs.get("bounds")) for c in dataset.variables.values()}
-    fields = [
+    series = [
         name for name in names
         if name not in bounds and not name.endswith(("_bnds", "_bounds"))
         and dataset[name].dtype.kind in "iuf" and _clock_dim(dataset[name]) is not None
-        and dataset[name].ndim >= 2
     ]  # fmt: skip
+    fields = [name for name in series if dataset[name].ndim >= 2]
     if len(fields) == 1:
         return fields[0]
-    raise DataError(
-        "variable", expected=f"one field over time, of {', '.join(names) or 'none'}",
-        got="several to choose from" if fields else "none",
-        fix=f"pass --variable {fields[0]}" if fields else "give the time dim the name 'time', or "
-        'the attribute axis="T"',
-    )  # fmt: skip
+    got, fix = "none", "give the time dim the name 'time', or the attribute axis=\"T\""
+    if fields:
+        got, fix = "several to choose from", f"pass --variable {fields[0]}"
+    elif series:
+        got = f"'{series[0]}' over time alone"
+        fix = "a law is about fields: bring values at several places, such as stations or a grid"
+    expected = f"one field over time and space, of {', '.join(names) or 'none'}"
+    raise DataError("variable", expected=expected, got=got, fix=fix)
 
 
 def _clock_dim(array: xr.DataArray) -> str | None:

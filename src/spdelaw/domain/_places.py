@@ -166,5 +166,5 @@ def _not_points(dims: tuple[str, ...], got: str) -> DomainError:
         fix = "pass a one-dimensional array of finite coordinates"
         return DomainError("points", expected="a vector of finite points", got=got, fix=fix)
     expected = f"a grid ({', '.join(dims)}) or an array (n, {len(dims)})"
-    fix = f"pass a tuple of {len(dims)} axes, or one row a point"
+    fix = f"pass a tuple of {len(dims)} axes, or one row per point"
     return DomainError("points", expected=expected, got=got, fix=fix)

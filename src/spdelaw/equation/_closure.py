@@ -107,7 +107,7 @@ class Stage(NamedTuple):
     jacobian: Array | None
 
 
-class Step(NamedTuple):
+class SubStep(NamedTuple):
     """One sub-step: where it started, the slopes of its stages, and their records."""
 
     rules: Rules
@@ -116,7 +116,7 @@ class Step(NamedTuple):
     stages: list[Stage]
 
 
-Tape = list[Step]
+Tape = list[SubStep]
 
 
 def advance(
@@ -149,7 +149,7 @@ def advance(
 
 def _advance(
     closure: Closure, rules: Rules, m: Array, p: Array | None, c: Array | None
-) -> tuple[Array, Array, Array | None, Step]:
+) -> tuple[Array, Array, Array | None, SubStep]:
     one, two, three = rules
     slopes: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
     stages: list[Stage] = []
@@ -166,7 +166,7 @@ def _advance(
     end = combine(one, STAGES, m, slopes[0])
     wide = combine(two, STAGES, zero, slopes[1])
     last = None if c is None else combine(three, STAGES, c, slopes[2])
-    return end, wide, last, Step(rules, (m, p, c), slopes, stages)
+    return end, wide, last, SubStep(rules, (m, p, c), slopes, stages)
 
 
 def _slope(

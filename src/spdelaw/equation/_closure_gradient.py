@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation._closure import Closure, Moments, Stage, Step, Tape
+from spdelaw.equation._closure import Closure, Moments, Stage, SubStep, Tape
 from spdelaw.equation._exponential import STAGES, combine_rate
 from spdelaw.equation._polynomial import Means, derivative
 
@@ -58,7 +58,7 @@ def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
 
 
 def _pull_step(
-    closure: Closure, step: Step, m: Array, p: Array, c: Array | None, rate: Array, noise: Array,
+    closure: Closure, step: SubStep, m: Array, p: Array, c: Array | None, rate: Array, noise: Array,
     theta: Array,
 ) -> tuple[Array, Array, Array | None]:  # fmt: skip
     """Gradients at the end of a sub-step become those at its start; parameters are added to."""

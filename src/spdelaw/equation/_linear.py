@@ -111,12 +111,12 @@ class Linear(Dynamics):
             by_f = np.outer(by_mean, mean - before) + 2.0 * sym @ f @ covariance
             by_f += by_cross.T @ covariance
             own = [x[None] if step.factor.ndim == 3 else np.diag(x)[None] for x in (by_f, sym)]
-            found = step.pull_back(*own)
+            by_drift, by_noise, by_season = step.pull_back(*own)
             by_response = np.stack([-f.T @ by_mean, by_mean])
-            by_drift = found.by_drift + self.response_pull_back(ends, by_response)
-            season = {} if self.season is None else {"season": found.by_season}
+            by_drift = by_drift + self.response_pull_back(ends, by_response)
+            season = {} if self.season is None else {"season": by_season}
             level = {} if self.mean is None else {"mean": by_response.sum(0)}
-            numbers = {"drift": by_drift, "noise": found.by_noise, **season, **level}
+            numbers = {"drift": by_drift, "noise": by_noise, **season, **level}
             return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, numbers
 
         return Step(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,17 +22,11 @@ from spdelaw.equation import operators
 from spdelaw.equation._season import Season
 
 Array = np.ndarray
+#: Gradient by drift and noise, in the shape of each, and by the weights of the season.
+Pull = tuple[Array, Array, Array]
 
 #: Norm of ``Lambda h`` below which `TERMS` terms of both series reach rounding.
 SHORT, TERMS = 0.25, 14
-
-
-class Pull(NamedTuple):
-    """Gradient by drift and noise, in the shape of each, and by the weights of the season."""
-
-    by_drift: Array
-    by_noise: Array
-    by_season: Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +59,7 @@ class MatrixTransition:
             by_power[k] += a.T @ up
             by_term[k] += a.T @ down + down @ a
         by_drift, by_noise = operators.like(self._drift, -by_a), by_term[0]
-        return Pull(by_drift, operators.like(self._noise, by_noise), np.zeros(1))
+        return by_drift, operators.like(self._noise, by_noise), np.zeros(1)
 
 
 def matrix_transition(
@@ -137,7 +130,7 @@ class SeasonalTransition:
             np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
             gf, gw = turned @ gf, turned @ gw @ own
         by_drift, by_noise, _ = self._steady.pull_back(by_f, by_omega)
-        return Pull(by_drift, by_noise, by_season)
+        return by_drift, by_noise, by_season
 
 
 def _seasonal(

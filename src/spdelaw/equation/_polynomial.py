@@ -96,17 +96,12 @@ def _multiply(first: Polynomial, second: Polynomial) -> Polynomial:
 
 def unknown_term(name: object, features: tuple[str, ...] = FEATURES) -> EquationError:
     """Error for a name that is no polynomial of the field, or of the fields."""
+    of, fix = f"u, u_x, u_y, u_z, or {GRADIENT}", "'u^3', 'u u_x', 'u_x^2', '|grad u|^2', 'u - u^3'"
     if features != FEATURES:
-        return EquationError(
-            "terms", expected=f"a polynomial up to degree {HIGHEST_DEGREE} of "
-            f"{', '.join(features)}", got=repr(name),
-            fix=f"write '{features[0]}', '{features[0]}^3' or '{' '.join(features[:2])}^2'",
-        )  # fmt: skip
-    return EquationError(
-        "terms", expected=f"a polynomial up to degree {HIGHEST_DEGREE} of u, u_x, u_y, u_z, or "
-        f"{GRADIENT}", got=repr(name), fix="write 'u^3', 'u u_x', 'u_x^2', '|grad u|^2' or "
-        "'u - u^3'",
-    )  # fmt: skip
+        of = ", ".join(features)
+        fix = f"'{features[0]}', '{features[0]}^3' or '{' '.join(features[:2])}^2'"
+    expected = f"a polynomial up to degree {HIGHEST_DEGREE} of {of}"
+    return EquationError("terms", expected=expected, got=repr(name), fix=f"write {fix}")
 
 
 def derivative(polynomial: Mapping[Powers, float], feature: int) -> Polynomial:

@@ -41,9 +41,10 @@ def advection_matrix(domain: AbstractDomain, n_modes: int, speed: float) -> Arra
 def _turns(domain: AbstractDomain, n_modes: int) -> tuple[Turn, ...]:
     found = domain.turns(n_modes)
     if found is None:
-        raise EquationError(
-            "drift", expected="a domain whose modes come in pairs that can rotate: a periodic "
-            "interval, a box with one periodic side, a disk or a sphere", got=repr(domain),
-            fix="use sl.Interval(a, b, 'periodic') or sl.Sphere(), or drift='dense'",
-        )  # fmt: skip
+        expected = (
+            "a domain whose modes come in pairs that can rotate: a periodic interval, a box with "
+            "one periodic side, a disk or a sphere"
+        )
+        fix = "use sl.Interval(a, b, 'periodic') or sl.Sphere(), or drift='dense'"
+        raise EquationError("drift", expected=expected, got=repr(domain), fix=fix)
     return found

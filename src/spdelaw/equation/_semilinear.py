@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain, Fields
 from spdelaw.equation._closure import Closure
 from spdelaw.equation._description import in_html
@@ -52,17 +53,13 @@ class Semilinear:
 
     def __post_init__(self) -> None:
         """Check the parts and bind the terms to the domain."""
+        got, fix = type(self.linear).__name__, "pass sl.catalogue.heat()"
         if not isinstance(self.linear, SpectralSPDE):
-            raise EquationError(
-                "linear", expected="a SpectralSPDE", got=type(self.linear).__name__,
-                fix="pass sl.catalogue.heat()",
-            )  # fmt: skip
-        extra = self.linear.is_coupled or self.linear.forcing or self.linear.season
-        if extra:
-            raise EquationError(
-                "linear", expected="modes that are not coupled, without forcing or season",
-                got="a linear part with one of them", fix="leave it out of the linear part",
-            )  # fmt: skip
+            raise EquationError("linear", expected="a SpectralSPDE", got=got, fix=fix)
+        if self.linear.is_coupled or self.linear.forcing or self.linear.season:
+            expected = "modes that are not coupled, without forcing or season"
+            got, fix = "a linear part with one of them", "leave it out of the linear part"
+            raise EquationError("linear", expected=expected, got=got, fix=fix)
         terms = self.terms
         if isinstance(self.domain, Fields):
             terms = flat_terms(terms, self.domain.names)
@@ -131,10 +128,9 @@ class Semilinear:
         try:
             return cls(SpectralSPDE.from_dict(description["linear"]), description["terms"])
         except (KeyError, TypeError) as error:
-            raise EquationError(
-                "equation", expected="the plain description of Semilinear.to_dict()",
-                got=f"{type(error).__name__}: {error}", fix="write it with to_dict()",
-            ) from error  # fmt: skip
+            expected = "the plain description of Semilinear.to_dict()"
+            got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
+            raise EquationError("equation", expected=expected, got=got, fix=fix) from error
 
     def __eq__(self, other: object) -> bool:
         """Equal when they describe the same law on the same default times."""
@@ -157,18 +153,10 @@ class Semilinear:
 
 def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
     if not isinstance(terms, Mapping):
-        raise EquationError(
-            "terms", expected="a coefficient for each term", got=type(terms).__name__,
-            fix="pass terms={'u': 1.0, 'u^3': -1.0}",
-        )  # fmt: skip
-    try:
-        values = [float(value) for value in terms.values()]
-    except (TypeError, ValueError) as error:
-        raise EquationError(
-            "terms", expected="numbers", got=str(dict(terms)), fix="pass terms={'u': 1.0}"
-        ) from error
-    if not np.isfinite(values).all():
-        raise EquationError(
-            "terms", expected="finite numbers", got=str(dict(terms)), fix="pass terms={'u': 1.0}"
-        )
-    return check_names(list(terms)), values
+        expected, fix = "a coefficient for each term", "pass terms={'u': 1.0, 'u^3': -1.0}"
+        raise EquationError("terms", expected=expected, got=type(terms).__name__, fix=fix)
+    values = numbers(list(terms.values()))
+    if values.shape != (len(terms),) or not np.isfinite(values).all():
+        got, fix = str(dict(terms)), "pass terms={'u': 1.0}"
+        raise EquationError("terms", expected="finite numbers", got=got, fix=fix)
+    return check_names(list(terms)), values.tolist()

@@ -101,7 +101,7 @@ class DiagonalTransition:
         by_season = np.zeros(1)
         if self._shares is not None:
             by_season = np.tensordot(by_g, self._shares, 2)
-        return Pull(by_drift, (by_covariance * self._g).sum(0), by_season)
+        return by_drift, (by_covariance * self._g).sum(0), by_season
 
 
 def _diagonal(

@@ -211,7 +211,7 @@ def advection_diffusion_on(
 
 
 def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
-    """`advection_diffusion_on` the unit sphere: fields drift eastward, ``speed`` radians a time.
+    """`advection_diffusion_on` the unit sphere: fields drift east by ``speed`` radians per time.
 
     Harmonics of degree l and order m have ``lambda = kappa + nu l (l + 1) +- i m speed``.
     """

@@ -6,19 +6,24 @@ so the criteria compare like with like: ``BIC = -2 log p + k log(number of rows)
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._coordinates import Single
+from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import parametrise, starting_vector
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
+from spdelaw.model import Collapsed, collapse, evaluate_likelihood
 
 Array = np.ndarray
+#: Coordinates of a law by group.
+Parameters = dict[str, Array]
 
 #: Paths that the choice looks at, and the most modes it considers.
 PATHS, MOST = 40, 32
@@ -36,43 +41,47 @@ def choose_modes(observed: Observed) -> tuple[int, str]:
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
     most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
     energy = float(np.nansum(values**2))
-    collapses: dict[int, Collapsed] = {}
 
+    @functools.cache
     def collapsed(n: int) -> Collapsed:
-        if n not in collapses:
-            collapses[n] = collapse(values, times, observed.basis(n))
-        return collapses[n]
+        return collapse(values, times, observed.basis(n))
 
     for n in range(1, most + 1):
         if collapsed(n).misfit <= NOTHING_LEFT * energy:
             return n, f"{n} modes chosen: they hold the fields to rounding"
-    best = likeliest_total(lambda n: -_bic(collapsed(n), times), 1, most)
+    laws: dict[int, Parameters] = {}
+    best = likeliest_total(lambda n: -_bic(observed, collapsed(n), laws), 1, most)
     sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
     if best == most:
         sentence += "; the criterion would take more"
     return best, sentence
 
 
-def _bic(collapsed: Collapsed, times: Array) -> float:
+def _bic(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) -> float:
+    """The criterion of as many modes as are collapsed; their law joins ``laws``."""
     n = collapsed.n_modes
-    n_rows = collapsed.n_paths * times.shape[-1]
+    n_rows = collapsed.n_paths * len(collapsed.blocks[0].times)
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
     moments = from_coefficients(collapsed, variance)
-    parts = {
-        "drift": Single("eigenvalue", n),
-        "noise": Single("noise_variance", n),
-        "observation": Single("observation_std", None, power=2),
-        "initial_mean": Single("initial_mean", n, power=0),
-    }
-    free = Parametrisation(parts, "deterministic", np.zeros(n))
+    kind = Decision("deterministic", {})
+    free = parametrise(Model(), observed.domain, n, kind, moments, known_variance=None)
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
     moments = moments._replace(mean=first)
-
-    def evaluate(p: StateSpace) -> Evaluation:
-        return evaluate_likelihood(collapsed, p)
-
+    evaluate = functools.partial(evaluate_likelihood, collapsed)
+    start = _continued(free, starting_vector(free, moments), laws)
     try:
-        found = estimate(log_posterior(free, evaluate, moments, Model()), polish=False)
+        found = estimate(log_posterior(free, evaluate, moments, Model(), start), rough=True)
     except ConvergenceError:
         return np.inf
+    laws[n] = {name: found.full[where] for name, where in free.slices.items()}
     return -2.0 * found.log_likelihood + found.n_free * np.log(n_rows)
+
+
+def _continued(free: Parametrisation, start: Array, laws: dict[int, Parameters]) -> Array:
+    """A start in which the first modes are those of the nearest law that is known."""
+    n = free.n_modes
+    if laws:
+        for name, known in laws[min(laws, key=lambda m: abs(m - n))].items():
+            own = start[free.slices[name]]  # a view
+            own[: len(known)] = known[: len(own)]
+    return start

@@ -1,31 +1,64 @@
 """The chaos engine: the paper's truncated model with exact Gaussian inference.
 
 ``tail="modelled"``: what K functions of time cut off is part of the model. The coefficients are
-then Ornstein-Uhlenbeck processes again, their likelihood is that of the exact engine
-(`evaluate_chaos` equals `evaluate_likelihood`), and so is its maximum, which the exact engine's
-recursions find at less cost. The chaos coordinates come after, from `chaos_posterior`.
+then Ornstein-Uhlenbeck processes again, their likelihood is that of the exact engine, and so is its
+maximum. The chaos coordinates come after, from `chaos_posterior`.
 
-``tail="dropped"``: the paper's decoder, see `spdelaw.infer._chaos_truncated`.
+``tail="dropped"``: maximum likelihood of the paper's decoder, and what the truncation costs. The
+observation variance has to carry what K functions of time cut off, so it is part of the estimate
+also for data without noise.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from spdelaw.checks import one_of, whole
 from spdelaw.domain import AbstractDomain
-from spdelaw.errors import InputError
+from spdelaw.equation import operators
+from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer._assemble import assemble
-from spdelaw.infer._chaos_truncated import check_truncated, fit_truncated
+from spdelaw.infer._design import point_weights
 from spdelaw.infer._engine import Engine
+from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._exact import maximum_likelihood
+from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import WORDS, Model
+from spdelaw.infer._moment_estimates import APART, from_coefficients, initial_state, mean_gram
 from spdelaw.infer._observed import Observed
+from spdelaw.infer._parametrise import parametrise
+from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
+from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.law import N_TIME, Law
-from spdelaw.model import ChaosModel
+from spdelaw.model import (
+    ChaosModel,
+    Collapsed,
+    Evaluation,
+    StateSpace,
+    collapse,
+    evaluate_chaos,
+    evaluate_likelihood,
+    project_on_decoder,
+    some_paths,
+)
 
 TAILS = ("modelled", "dropped")
+Array = np.ndarray
+#: Log-posterior of a likelihood, with another starting observation variance where one is given.
+Posed = Callable[[Evaluate, float | None], LogPosterior]
+#: Mean square outside the modes, relative to the field's, below which there is no noise.
+NOISE_FREE = 1e-12
+#: Paths whose projection gives the first guess of the observation variance.
+SAMPLE = 24
+BIASED = (
+    "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
+    "the spectra are biased; tail='modelled' is not"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,3 +128,136 @@ class Chaos(Engine):
             "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
         }
         return law.with_info(**facts, **loss)
+
+
+def check_truncated(model: Model, bootstrap: int) -> None:
+    """Refuse what the truncated model has no place for."""
+    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
+    exact = "pass tail='modelled', or engine='exact'"
+    refused = {
+        "noise": (model.noise in ("low_rank", "dense"), spectra, exact),
+        "observation_noise": (model.noise_word in ("none", "per_point"), words, carries),
+        "nuisance": (model.nuisance not in ("auto", 0), "no nuisance modes", exact),
+        "bootstrap": (bootstrap != 0, "0, as a truncated fit is biased,", exact),
+    }
+    for what, (is_wrong, expected, fix) in refused.items():
+        if is_wrong:
+            got = repr(getattr(model, what, bootstrap))
+            raise InputError(what, expected=f"{expected} with tail='dropped'", got=got, fix=fix)
+
+
+def fit_truncated(
+    observed: Observed, n_modes: int, model: Model, chaos: ChaosModel
+) -> tuple[Fit, dict[str, Any]]:
+    """Estimate, and the log-likelihood per path that the truncation costs."""
+    clock = time.perf_counter()
+    known, weights = model.known_variance, None
+    if isinstance(known, np.ndarray):
+        weights, known = point_weights(known, len(observed.points)), 1.0
+    collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
+    read = time.perf_counter()
+    posed = _posed(collapsed, observed, model, chaos, known)
+    found = _maximum(posed, lambda p: evaluate_chaos(collapsed, p, chaos))
+    seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
+    notes = (BIASED.format(chaos.n_time),)
+    fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
+    gain: float | None
+    outside = _outside_variance(collapsed)
+    energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
+    if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
+        exact = _maximum(posed, lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
+        of, gain = "fields", exact.log_likelihood - found.log_likelihood
+    else:
+        of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
+    loss = None if gain is None else gain / collapsed.n_paths
+    return fit, {"truncation_loss": loss, "truncation_loss_of": of}
+
+
+def _posed(
+    collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
+) -> Posed:
+    """Maximisation of a likelihood of the modes, from moments and a projection."""
+    outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
+    moments = from_coefficients(collapsed, outside)
+    rounding = NOISE_FREE * float((moments.energy * gram).max())
+    noise = APART * max(outside, rounding) / gram
+    kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
+    parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
+
+    def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
+        variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
+        own = moments._replace(observation_variance=variance)
+        return log_posterior(parametrisation, _guarded(evaluate), own, model)
+
+    return posed
+
+
+def _outside_variance(collapsed: Collapsed) -> float:
+    """Mean square of what the modes leave over in each row."""
+    spare = collapsed.n_values - n_states(collapsed)
+    return collapsed.misfit / spare if spare > 0 else 0.0
+
+
+def _projection_variance(collapsed: Collapsed, eigenvalues: Array, chaos: ChaosModel) -> float:
+    """Mean square of what the decoder leaves over of the first paths."""
+    first = collapsed.blocks[0]
+    sample = some_paths(first, np.arange(len(first.paths)) < SAMPLE)
+    part = Collapsed((sample,), len(sample.paths), collapsed.n_modes)
+    found = project_on_decoder(part, eigenvalues, chaos.n_time, chaos.horizon)
+    total = part.misfit + sum(float(p.residual.sum()) for p in found)
+    energy = float(np.vdot(sample.vector, sample.estimate))
+    return max(total, 1e-12 * energy) / max(part.n_values, 1.0)
+
+
+def _guarded(evaluate: Evaluate) -> Evaluate:
+    """The same, with the maximiser's own signal where a trial step has gone too far."""
+
+    def guarded(p: StateSpace) -> Evaluation:
+        parts = (p.linear.drift, p.linear.noise, p.initial.covariance)
+        numbers = np.concatenate([operators.diagonal(part) for part in parts])
+        r = float(p.observation_variance)
+        if not (np.isfinite(numbers).all() and np.isfinite(r) and r > 0):
+            raise FloatingPointError("parameters out of range")
+        try:
+            return evaluate(p)
+        except ConvergenceError as error:
+            raise FloatingPointError(str(error)) from error
+
+    return guarded
+
+
+def _maximum(
+    posed: Posed, evaluate: Evaluate, first: float | None = None, *, polish: bool = True
+) -> Estimate:
+    try:
+        return estimate(posed(evaluate, first), polish=polish)
+    except FloatingPointError as error:
+        expected = "a maximum of the truncated likelihood"
+        fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
+        raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
+
+
+def _gain_of_coefficients(
+    fit: Fit, collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel
+) -> float | None:
+    """Untruncated minus truncated log density of coefficients of fields without noise."""
+    statistics = statistics_of(observed, fit.n_modes)
+    if statistics is None:
+        return None
+    found = fit.estimate.state_space
+    same = dataclasses.replace(
+        model,
+        initial=found.initial.kind,
+        fixed=_of_operators(model.fixed),
+        priors=_of_operators(model.priors),
+    )
+    whole = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
+    cut = evaluate_chaos(collapsed, found, chaos, density="coefficients").log_likelihood
+    return whole - float(cut.sum())
+
+
+def _of_operators(words: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is said of drift and noise alone: noise-free statistics know no other coordinates."""
+    others = ("observation_std", "initial_")
+    return {k: v for k, v in (words or {}).items() if not k.startswith(others)}

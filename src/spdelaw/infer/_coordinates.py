@@ -41,6 +41,10 @@ class AbstractCoordinates(abc.ABC):
         """Gradient by ``phi`` from the gradient ``by`` the operator; (p,)."""
         return np.tensordot(by, self.jacobian(phi), by.ndim)
 
+    def push(self, phi: Array, columns: Array) -> Array:
+        """Change of the operator along columns (p, r) of coordinates; its shape and (r,)."""
+        return np.tensordot(np.nan_to_num(self.jacobian(phi)), columns, 1)
+
     @abc.abstractmethod
     def start(self, operator: Array) -> Array:
         """Coordinates near an operator of either shape."""

@@ -33,7 +33,7 @@ class Covariance(AbstractCoordinates):
     def _entries(self) -> tuple[Array, Array]:
         return np.tril_indices(len(self.scale))
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """``what[i,j]``, the entries of the factor."""
         i, j = self._entries
@@ -77,6 +77,15 @@ class Covariance(AbstractCoordinates):
         scaled = np.outer(d, d) * by
         slope = (scaled + scaled.T) @ root
         return np.asarray(slope[self._entries] * np.where(self.is_log, root[self._entries], 1.0))
+
+    def push(self, phi: Array, columns: Array) -> Array:
+        """``D (dL L' + L dL') D`` along columns, without the Jacobian."""
+        d, root = np.asarray(self.scale), self.factor(phi)
+        moved = np.zeros((*root.shape, columns.shape[1]))
+        unit = np.where(self.is_log, root[self._entries], 1.0)
+        moved[self._entries] = np.nan_to_num(unit)[:, None] * columns
+        half = np.tensordot(root, moved, (1, 1))  # (j, i, r)
+        return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
 
     def start(self, operator: Array) -> Array:
         """Cholesky factor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._passes import collapsed_pieces, components, has_gaps, modes_suffice, projected
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
+from spdelaw.model import Collapsed, collapse, evaluate_likelihood
 
 Array = np.ndarray
 
@@ -247,11 +248,7 @@ def _tied(
     lam, q = at["drift"], at["noise"]
     size = collapsed.n_paths, len(times) - 1, float(np.ptp(times))
     guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none, *size)
-
-    def evaluate(p: StateSpace) -> Evaluation:
-        return evaluate_likelihood(collapsed, p)
-
-    held = Model(fixed={"s": 1.0})
+    evaluate, held = functools.partial(evaluate_likelihood, collapsed), Model(fixed={"s": 1.0})
     return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
 
 

@@ -137,6 +137,17 @@ class Stable(AbstractCoordinates):
         skew = (by_turn - by_turn.T)[self._below]
         return np.concatenate([self._root.pull_back(root, by_m), skew])
 
+    def push(self, phi: Array, columns: Array) -> Array:
+        """``D ((1/2 + K) dM + dK M) D^-1`` along columns, without the Jacobian."""
+        root, half, m = self._parts(phi)
+        k = len(root)
+        turn = np.zeros((*m.shape, columns.shape[1]))
+        turn[self._below] = columns[k:]
+        turn -= np.swapaxes(turn, 0, 1)
+        found = np.tensordot(half, self._root.push(root, columns[:k]), 1)
+        found += np.moveaxis(np.tensordot(turn, m, (1, 0)), 1, 2)
+        return self._units[..., None] * found
+
     def start(self, operator: Array) -> Array:
         """``M^-1`` solves ``Lambda P + P Lambda' = 1``, and ``K = Lambda P - 1/2``."""
         a = _decaying(operators.as_matrix(operator) / self._units)

@@ -87,8 +87,8 @@ class Estimate(NamedTuple):
 
         A coordinate that ran off to infinity has no slope there and counts as known.
         """
-        jacobian = np.nan_to_num(self.parametrisation.jacobian(part, self.full))
-        return np.tensordot(jacobian, self.columns[self.parametrisation.slices[part]], 1)
+        where = self.parametrisation.slices[part]
+        return self.parametrisation.parts[part].push(self.full[where], self.columns[where])
 
 
 class Decision(NamedTuple):

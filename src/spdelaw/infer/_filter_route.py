@@ -10,16 +10,17 @@ import numpy as np
 from spdelaw.equation import Linear
 from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
-from spdelaw.infer._first_states import APART, initial_state
 from spdelaw.infer._lag_covariances import centred, from_coefficient_pairs
 from spdelaw.infer._mean import centred_fields, distance_of_fields
 from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
+    APART,
     MomentEstimates,
     energy_of,
     from_coefficients,
     gram_diagonal,
+    initial_state,
     mean_gram,
 )
 from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of

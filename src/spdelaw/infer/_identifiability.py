@@ -43,8 +43,8 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
 
     Read from the covariance of the coordinates; nuisance parameters are not reported.
     """
-    covariance = estimate.covariance
-    stderr = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    columns = estimate.columns
+    stderr = np.sqrt((columns**2).sum(-1))
     names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
     hidden = ("nuisance", "initial_mean", *ENTRIES)
     shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
@@ -54,7 +54,7 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
         [names[i], names[j]]
         for k, i in enumerate(known)
         for j in known[k + 1 :]
-        if abs(covariance[i, j]) > INSEPARABLE * stderr[i] * stderr[j]
+        if abs(columns[i] @ columns[j]) > INSEPARABLE * stderr[i] * stderr[j]
     ]
     q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
@@ -69,7 +69,8 @@ def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
         return []
     rates, right = np.linalg.eig(drift)
     roots = estimate.roots("drift")[:n_modes, :n_modes]
-    change = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), roots, right).real
+    turned = np.tensordot(np.linalg.inv(right), roots, 1)
+    change = np.einsum("kjr,jk->kr", turned, right).real
     error = np.sqrt((change**2).sum(-1))
     open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
     return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]

@@ -10,6 +10,7 @@ beyond. Those numbers, and no others, are profiled.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy
 
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._joint_profile import JointProfile
 from spdelaw.infer._optimise import Counted, balanced
 from spdelaw.infer._profile import Profile, Target
 
@@ -64,14 +66,17 @@ def likelihood_ends(
     """
     z, ends = float(scipy.special.ndtri(0.5 * (1.0 + level))), dict[str, Array]()
     is_maximum, profiled = found.optimum.converged, list[str]()
-    root = _root(found) if is_maximum else np.zeros((0, 0))
+    numbers = list(_numbers(found, n_modes))
+    wide = [is_maximum and _error(found, number) > WIDE for number in numbers]
+    root = _root(found) if any(wide) else np.zeros((0, 0))
     objective = _around_maximum(found, root)
-    for number in _numbers(found, n_modes):
-        value, slope = number.target(found.full)
-        error = float(np.linalg.norm(found.columns.T @ slope))
-        own = np.full(2, np.nan)
-        if is_maximum and error > WIDE:
-            own = _ends(found, number, objective, root, z)
+    columns = found.posterior.columns @ root if any(wide) else root
+    known = _ends_together(found, list(compress(numbers, wide)), objective, columns, z)
+    for number, is_wide in zip(numbers, wide, strict=True):
+        value, error = number.target(found.full)[0], _error(found, number)
+        own = known.get(number.label, np.full(2, np.nan))
+        if is_wide:
+            own = _ends(found, number, objective, columns, z, own)
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
             own = value + z * error * np.array([-1.0, 1.0])
@@ -93,17 +98,48 @@ def _around_maximum(found: Estimate, root: Array) -> Counted:
     return Counted(objective)
 
 
-def _ends(found: Estimate, number: Number, objective: Counted, root: Array, z: float) -> Array:
-    """Lower and upper end of a number."""
-    columns = found.posterior.columns @ root
+def _error(found: Estimate, number: Number) -> float:
+    """Standard error of a number."""
+    return float(np.linalg.norm(found.columns.T @ number.target(found.full)[1]))
+
+
+def _ends_together(
+    found: Estimate, numbers: list[Number], objective: Counted, columns: Array, z: float
+) -> dict[str, Array]:
+    """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
+    out: dict[str, Array] = {}
+    for name in dict.fromkeys(number.name for number in numbers if number.mode is not None):
+        own = [number for number in numbers if number.name == name]
+        targets = [_target(found, number, columns) for number in own]
+        powers = np.full(len(own), POWERS.get(name, 0.0))
+        profile = JointProfile(objective, targets, powers, columns.shape[1])
+        ends = np.transpose([profile.ends(side, z, found.optimum.value) for side in (-1, 1)])
+        out |= {number.label: pair for number, pair in zip(own, ends, strict=True)}
+    return out
+
+
+def _ends(
+    found: Estimate, number: Number, objective: Counted, columns: Array, z: float, known: Array
+) -> Array:
+    """Lower and upper end of a number, where they are not known."""
+    target, power = _target(found, number, columns), POWERS.get(number.name, 0.0)
+    profile = Profile(objective, target, columns.shape[1], number.is_log, power)
+    return np.array(
+        [
+            profile.end(side, z, found.optimum.value) if np.isnan(end) else end
+            for side, end in zip((-1, 1), known, strict=True)
+        ]
+    )
+
+
+def _target(found: Estimate, number: Number, columns: Array) -> Target:
+    """A number as a function of coordinates of unit variance, along ``columns``."""
 
     def target(u: Array) -> tuple[float, Array]:
         value, slope = number.target(found.full + columns @ u)
         return value, columns.T @ slope
 
-    power = POWERS.get(number.name, 0.0)
-    profile = Profile(objective, target, root.shape[1], number.is_log, power)
-    return np.array([profile.end(side, z, found.optimum.value) for side in (-1, 1)])
+    return target
 
 
 def _root(found: Estimate) -> Array:

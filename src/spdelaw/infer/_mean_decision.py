@@ -20,9 +20,9 @@ import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
-from spdelaw.infer._first_states import FEW_PATHS
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
+from spdelaw.infer._moment_estimates import FEW_PATHS
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import estimate
 
@@ -209,7 +209,7 @@ def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
         if part in other.parts:
             full[own.slices[part]] = found.full[other.slices[part]]
     posterior = problem.posterior(full)
-    return float(posterior.start_value() - posterior.log_prior(posterior.base))
+    return float(posterior.start_value() - posterior.log_prior(posterior.base)[0])
 
 
 def _said(problem: P, decision: Decision, start: Decision | None = None) -> P:

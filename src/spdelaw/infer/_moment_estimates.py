@@ -6,7 +6,7 @@ For an Ornstein-Uhlenbeck mode seen with white noise of variance rho,
     d/dt E c^2 = -2 lambda E c^2 + q                  for any initial state,
 
 so a line through squared increments over a few lags gives q and rho, and the second identity
-integrated over time gives lambda.
+integrated over time gives lambda. The first states say whether paths start together or apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.infer._first_states import first_states
+from spdelaw.infer._estimate import Decision
+from spdelaw.infer._model import Model
 from spdelaw.model import Block, Collapsed, Statistics
 
 Array = np.ndarray
@@ -24,6 +25,12 @@ Array = np.ndarray
 LAGS = (1, 2, 3, 4)
 #: Rows per block whose Gram matrices are inverted for their mean.
 INVERTED_ROWS = 200
+#: Spread of first states, in variances of their noise, from which on paths start apart.
+APART = 4.0
+#: Paths up to which a spread is too poorly known for a law of initial states.
+FEW_PATHS = 4
+#: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
+WELL_CONDITIONED = 0.05
 
 
 class MomentEstimates(NamedTuple):
@@ -213,3 +220,44 @@ def _decay(t: Array, energy: Array, q: Array) -> tuple[Array, Array]:
     integral = np.maximum(np.trapezoid(energy, t, axis=0), 1e-300)
     lam = (q * span - (energy[-1] - energy[0])) / (2.0 * integral)
     return np.maximum(lam, 0.05 / span), integral / span
+
+
+def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> Decision:
+    """Kind of the initial state: as asked for, or by whether paths start apart.
+
+    Args:
+        model: what is assumed.
+        spread: variance over paths of the first states, (N,).
+        noise: variance that a shared start would show, (N,).
+        n_paths: number of paths.
+    """
+    if model.initial != "auto":
+        return Decision(model.initial, {})
+    apart = bool((spread > noise).any())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.nan_to_num(spread / noise).max(initial=0.0))
+    kind = "gaussian" if apart and n_paths > FEW_PATHS else "deterministic"
+    return Decision(kind, {"spread_over_noise": ratio, "n_paths": n_paths})
+
+
+def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
+    """Mean and spread over paths of the first estimate, where its row determines all modes."""
+    first = np.concatenate(collapsed.over_first_rows(_first_estimates), axis=1)
+    if first.shape[1] < 2:
+        return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
+    return first.mean(1), first.var(1)
+
+
+def _first_estimates(block: Block) -> Array:
+    whole = np.broadcast_to(_determines(block.gram[0]), len(block.paths))
+    return block.estimate[0][:, whole]
+
+
+def _determines(gram: Array) -> Array:
+    """Whether a row's Gram matrix (N, N, B), or its diagonal (N, B), is well conditioned."""
+    if gram.ndim == 2:
+        return np.asarray((gram > 0).all(0))
+    scale = np.einsum("iib->ib", gram)
+    safe = np.where(scale > 0, scale, 1.0)
+    unit = np.moveaxis(gram / np.sqrt(safe[:, None] * safe[None]), -1, 0)
+    return (scale > 0).all(0) & (np.linalg.eigvalsh(unit)[:, 0] > WELL_CONDITIONED)

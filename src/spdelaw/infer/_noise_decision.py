@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +35,8 @@ ALL, INSIDE, NONE = "all that the modes leave over", "inside the modes", "none"
 
 #: Makes a problem with a known observation variance, or with one to estimate for None.
 Candidate = Callable[[float | None], Problem]
+#: A quick fit by name.
+Probe = Callable[[str], Estimate | None]
 
 
 def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
@@ -46,86 +47,74 @@ def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
         outside: mean square of what the modes leave over.
         is_open: whether there may be no noise.
     """
-    probes = Probes(candidate, outside)
-    found = all_noise(probes, is_open)
+    free = candidate(None)
+    probe = _probes(candidate, free, outside)
+    found = _all_noise(free, outside, probe, is_open)
     if found.answer == ALL:
         return found
-    inside = noise_inside(probes) if is_open else found
+    inside = _noise_inside(probe) if is_open else found
     compared = found.compared | inside.compared
-    if inside.answer == INSIDE and outside > 0.0 and probes.estimated is not None:
+    own = probe("estimated") if inside.answer == INSIDE and outside > 0.0 else None
+    if own is not None:
         # Noise is everywhere: there cannot be more of it in the modes than outside them.
-        variance = float(probes.estimated.state_space.observation_variance)
+        variance = float(own.state_space.observation_variance)
         compared |= {"variance_outside": outside, "variance_estimated": variance}
         return Decision(ALL if variance > outside else INSIDE, compared)
     return inside._replace(compared=compared)
 
 
-class Probes:
+def _probes(candidate: Candidate, free: Problem, outside: float) -> Probe:
     """Quick fits of the first paths, without curvature, each made once.
 
-    Attributes:
-        outside: mean square of what the modes leave over.
+    "none" is without noise, "as_outside" with the variance of what the modes leave over, and
+    "estimated" with a variance of its own, from the one outside where there is a fit with it.
     """
 
-    def __init__(self, candidate: Candidate, outside: float) -> None:
-        self.candidate, self.outside = candidate, outside
-
-    @functools.cached_property
-    def free(self) -> Problem:
-        """The problem whose observation variance is estimated."""
-        return self.candidate(None)
-
-    @functools.cached_property
-    def as_outside(self) -> Estimate | None:
-        """With the variance of what the modes leave over."""
-        return _probed(self.candidate(self.outside)) if self.outside > 0.0 else None
-
-    @functools.cached_property
-    def estimated(self) -> Estimate | None:
-        """With a variance of its own, from the one outside where there is a fit with it."""
-        near, problem = self.as_outside, self.free
+    @functools.cache
+    def probe(name: str) -> Estimate | None:
+        if name == "none":
+            return _probed(candidate(0.0))
+        if name == "as_outside":
+            return _probed(candidate(outside)) if outside > 0.0 else None
+        near, own = probe("as_outside"), free.parametrisation
         if near is None:
-            return _probed(problem)
-        own, other = problem.parametrisation, near.parametrisation
-        parts = {name: near.full[where] for name, where in other.slices.items()}
-        parts["observation"] = own.parts["observation"].start(np.asarray(self.outside))
-        return _probed(problem, np.concatenate([parts[name] for name in own.parts]))
+            return _probed(free)
+        parts = {name: near.full[where] for name, where in near.parametrisation.slices.items()}
+        parts["observation"] = own.parts["observation"].start(np.asarray(outside))
+        return _probed(free, np.concatenate([parts[name] for name in own.parts]))
 
-    @functools.cached_property
-    def none(self) -> Estimate | None:
-        """Without noise."""
-        return _probed(self.candidate(0.0))
+    return probe
 
 
-def all_noise(probes: Probes, is_open: bool) -> Decision:
+def _all_noise(free: Problem, outside: float, probe: Probe, is_open: bool) -> Decision:
     """Whether what the modes leave over is noise and nothing else: `ALL` or `INSIDE`.
 
     Noise is white in time, an unresolved mode is not, and noise has the same variance inside
     the modes. Where the correlation leaves doubt, the modes alone decide, by a likelihood-ratio
     test at three standard deviations.
     """
-    design, outside = probes.free.design, probes.outside
+    design = free.design
     correlation, error = residual_correlation(design.values, design.clock_of_values, design.basis)
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)
-    inside = float(np.median(probes.free.moments.error / unit_errors(probes.free.collapsed)))
+    inside = float(np.median(free.moments.error / unit_errors(free.collapsed)))
     compared |= {"variance_outside": outside, "variance_inside": inside}
     if correlation < 3.0 * error and 0.5 * outside < inside < 2.0 * outside:
         return Decision(ALL, compared)
     tried = ("estimated", "as_outside", *(("none",) if is_open else ()))
-    heights = {name: _height(getattr(probes, name)) for name in tried}
+    heights = {name: _height(probe(name)) for name in tried}
     compared |= {f"log_likelihood_{name}": value for name, value in heights.items()}
     lost = 2.0 * (max(heights.values()) - heights["as_outside"])
     return Decision(ALL if lost < THREE_DEVIATIONS else INSIDE, compared)
 
 
-def noise_inside(probes: Probes) -> Decision:
+def _noise_inside(probe: Probe) -> Decision:
     """Whether the modes alone show noise: `INSIDE` or `NONE`.
 
     A variance near the working one is none.
     """
-    found, without = probes.estimated, probes.none
+    found, without = probe("estimated"), probe("none")
     gain = _height(found) - _height(without)
     compared = {"gain_of_noise": gain, "gain_needed": NOISE_GAIN}
     if found is None or without is None:
@@ -134,21 +123,6 @@ def noise_inside(probes: Probes) -> Decision:
     working = without.parametrisation.observation_variance
     is_noise = variance >= 1e3 * working and gain > NOISE_GAIN
     return Decision(INSIDE if is_noise else NONE, compared)
-
-
-class FirstRow(NamedTuple):
-    """What integrating a shared first state out adds to the log-likelihood: ``N log std``.
-
-    Its mean is taken from the first row, whose density ``std^-N`` grows without bound as the
-    noise falls, and says nothing.
-    """
-
-    n_modes: int
-    std: float = np.inf
-
-    def log_density(self, value: float, is_log: bool) -> tuple[float, float]:
-        """Value and slope by the logarithm of the noise's deviation."""
-        return self.n_modes * value, float(self.n_modes)
 
 
 def _height(found: Estimate | None) -> float:
@@ -170,9 +144,11 @@ def _probed(problem: Problem, start: Array | None = None) -> Estimate | None:
             return quick.run()
         posterior, own = quick.posterior(start), problem.parametrisation
         if own.initial_kind == "deterministic":
-            n_seen, at = len(posterior.scale) - posterior.n_plain, own.slices["observation"].start
-            priors = [*posterior.priors, (at, FirstRow(n_seen))]
-            posterior = dataclasses.replace(posterior, priors=priors)
+            # Its mean is taken from the first row, whose density ``std^-N`` grows without bound as
+            # the noise falls, and says nothing: to integrate it out adds ``N log std``.
+            tilt = np.zeros(len(start))
+            tilt[own.slices["observation"]] = len(posterior.scale) - posterior.n_plain
+            posterior = dataclasses.replace(posterior, tilt=tilt)
         return estimate(posterior, polish=False)
     except ConvergenceError:
         return None

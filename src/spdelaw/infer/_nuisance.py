@@ -98,7 +98,10 @@ def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
 
 
 def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int:
-    """Integer in [least, most] with the largest score, by a ladder and then by bisection."""
+    """Integer in [least, most] with the largest score, by a ladder and then by bisection.
+
+    A rung above both its neighbours is the answer at once: the scores have one summit.
+    """
     scores: dict[int, float] = {}
 
     def at(n: int) -> float:
@@ -110,6 +113,8 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
     best = max(rungs, key=at)
     i = rungs.index(best)
     low, high = rungs[max(i - 1, 0)], rungs[min(i + 1, len(rungs) - 1)]
+    if at(max(best - 1, least)) <= at(best) >= at(min(best + 1, most)):
+        return best
     while high - low > 2:
         a, b = low + (high - low) // 3, high - (high - low) // 3
         low, high = (low, b) if at(a) >= at(b) else (a, high)

@@ -33,6 +33,8 @@ SADDLE_GAIN, ROUNDS = 1.0, 3
 MANY, MEMORY = 150, 60
 #: Standard errors, relative to the rough ones, below which those are too large for differences.
 COARSE = 0.2
+#: Slopes, in log-likelihood per rough standard error, at which a search and a rough one may end.
+STEEP, ROUGH = 1e-4, 0.01
 #: Stands for minus a log-likelihood that cannot be computed.
 NOWHERE = 1e300
 #: What to try where a search ends short.
@@ -99,9 +101,10 @@ def maximise(
     known_block: Callable[[Array], Array],
     *,
     owners: Array | None = None,
-    exact: Callable[[Array], Array] | None = None,
+    exact: Callable[[Array], Array | None] | None = None,
     polish: bool = True,
     search: bool = True,
+    rough: bool = False,
     max_iterations: int = 300,
 ) -> Optimum:
     """Maximum reached from the origin, polished by Newton steps, or where the search ended.
@@ -117,13 +120,15 @@ def maximise(
         exact: curvature near a maximum where there is a formula.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
+        rough: stop where slopes are a fraction of a nat per standard error; never polished.
         max_iterations: of the quasi-Newton method.
     """
     counted = Counted(objective)
 
     def curvature(x: Array, scale: Array) -> Array:
-        if exact is not None:
-            return exact(x)
+        found = None if exact is None else exact(x)
+        if found is not None:
+            return found
         found = differences(x, scale)
         finer = balanced(found, scale)
         # Differences over many standard errors are no curvature.
@@ -135,14 +140,17 @@ def maximise(
         return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
 
     x = np.zeros(len(scale))
-    if search:
+    if rough:
+        x, value = _quasi_newton(counted, x, scale, max_iterations, ROUGH)
+        polish = False
+    elif search:
         x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
-        x, start, gradient, information, value = _polish(counted, x, scale, curvature, left > 0)
-        bend = Bend.of(information, scale)
+        found = _polish(counted, x, scale, curvature, left > 0)
+        x, start, gradient, information, value, bend = found
         decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
         if not left:
             break
@@ -203,7 +211,7 @@ def _search(
 
 
 def _quasi_newton(
-    objective: Objective, start: Array, scale: Array, max_iterations: int
+    objective: Objective, start: Array, scale: Array, max_iterations: int, slope: float = STEEP
 ) -> tuple[Array, float]:
     best: tuple[float, Array] = (NOWHERE, start)
 
@@ -218,7 +226,7 @@ def _quasi_newton(
 
     if not len(start):  # everything is held
         return start, objective(start)[0]
-    options, method = {"gtol": 1e-4, "maxiter": max_iterations}, "BFGS"
+    options, method = {"gtol": slope, "maxiter": max_iterations}, "BFGS"
     if len(start) > MANY:  # a matrix of that size costs more to update than the likelihood
         method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
     origin = np.zeros(len(start))
@@ -231,11 +239,11 @@ def _quasi_newton(
 
 def _polish(
     objective: Objective, x: Array, scale: Array, curvature: Curvature, may_leave: bool
-) -> tuple[Array, float, Array, Array, float]:
+) -> tuple[Array, float, Array, Array, float, Bend]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
     With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
-    the value at the start, slope and information, and the value.
+    the value at the start, slope and information, the value, and the information taken apart.
     """
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
@@ -245,7 +253,7 @@ def _polish(
         x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
         if bend.decrement(gradient) < POLISHED or value > enough:
             break
-    return x, start, gradient, information, value
+    return x, start, gradient, information, value, bend
 
 
 class Bend(NamedTuple):

@@ -13,8 +13,8 @@ from spdelaw.infer._mean import around_mean
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import starting_vector
 from spdelaw.infer._posterior import LogPosterior
-from spdelaw.infer._start import starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray

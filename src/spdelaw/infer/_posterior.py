@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from spdelaw.infer._chain_rule import coordinate_information
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._metric import PARTS, Metric
@@ -22,17 +23,23 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
 from spdelaw.infer._optimise import NEAR, Optimum, balanced, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms
-from spdelaw.infer._start import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.model import Evaluation, StateSpace
 
 Array = np.ndarray
 Evaluate = Callable[[StateSpace], Evaluation]
+#: Information on the numbers of a law of single modes, or None where there is no formula.
+Information = Callable[[StateSpace], Array | None]
 
 #: Directions of the initial mean with less than this share of the largest information drop out.
 INITIAL_TOLERANCE = 1e-9
 #: Groups of coordinates that have one for each mode.
 PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
+#: Slope, per rough standard error, from which on a start is taken for the maximum.
+THERE = 1e-3
+#: Step of the difference of a prior's score.
+PRIOR_STEP = 1e-4
 #: Variance, in squared rough standard errors, of a direction without information.
 UNSEEN = 1e8
 
@@ -49,8 +56,10 @@ class LogPosterior:
         columns: ``A``, (p, free).
         scale: rough standard errors of ``x``, (free,).
         n_plain: entries of ``x`` before those that move the initial mean.
+        tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
         separable: whether modes do not meet in the likelihood but through shared coordinates.
         metric: expected information, where modes are coupled.
+        information: observed information, where modes are single.
     """
 
     parametrisation: Parametrisation
@@ -60,8 +69,10 @@ class LogPosterior:
     columns: Array
     scale: Array
     n_plain: int
+    tilt: Array
     separable: bool = False
     metric: Metric | None = None
+    information: Information | None = None
 
     def full(self, x: Array) -> Array:
         """Full vector at ``x``."""
@@ -72,18 +83,19 @@ class LogPosterior:
         full = self.full(x)
         model = self.parametrisation.state_space(full)
         found = self.evaluate(model)
-        value = float(found.log_likelihood.sum()) + self.log_prior(full)
-        gradient = self.parametrisation.score(full, model, found)
-        for position, prior in self.priors:
-            gradient[position] += prior.log_density(full[position], self._is_log(position))[1]
+        believed, slope = self.log_prior(full)
+        value = float(found.log_likelihood.sum()) + believed
+        gradient = self.parametrisation.score(full, model, found) + slope
         return value, self.columns.T @ gradient, found.initial_information
 
-    def log_prior(self, full: Array) -> float:
-        """Log density of the priors at a full vector, up to a constant."""
-        return sum(prior.log_density(full[i], self._is_log(i))[0] for i, prior in self.priors)
-
-    def _is_log(self, position: int) -> bool:
-        return bool(self.parametrisation.is_log[position])
+    def log_prior(self, full: Array) -> tuple[float, Array]:
+        """Log density of the priors at a full vector, up to a constant, and its gradient."""
+        tilted = self.tilt != 0.0  # a coordinate may be held at minus infinity
+        value, gradient = float(self.tilt[tilted] @ full[tilted]), self.tilt.copy()
+        for i, prior in self.priors:
+            own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
+            value, gradient[i] = value + own, gradient[i] + slope
+        return value, gradient
 
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
@@ -136,8 +148,25 @@ class LogPosterior:
                 block = block + np.outer(row, row) / prior.std**2
         return block
 
-    def exact_information(self) -> Callable[[Array], Array] | None:
-        """Curvature around a maximum by a formula, where nothing but drift and noise is free."""
+    def exact_information(self) -> Callable[[Array], Array | None] | None:
+        """Curvature around a maximum by a formula, where there is one."""
+        return self._of_modes if self.information is not None else self._of_coupled_modes()
+
+    def _of_modes(self, x: Array) -> Array | None:
+        """Of single modes, whatever their coordinates."""
+        full, own = self.full(x), self.parametrisation
+        model = own.state_space(full)
+        by_numbers = None if self.information is None else self.information(model)
+        if by_numbers is None:
+            return None
+        found = coordinate_information(own, full, self.evaluate(model), by_numbers)
+        if self.priors:  # each of a coordinate of its own
+            low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
+            found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
+        return self.columns.T @ found @ self.columns
+
+    def _of_coupled_modes(self) -> Callable[[Array], Array | None] | None:
+        """Of complete data, where nothing but drift and noise is free."""
         metric, own = self.metric, self.parametrisation
         if metric is None or not metric.exact or self.priors or set(own.parts) != set(PARTS[:2]):
             return None
@@ -171,6 +200,7 @@ def log_posterior(
     *,
     separable: bool = False,
     metric: Metric | None = None,
+    information: Information | None = None,
 ) -> LogPosterior:
     """Log-posterior around moment estimates; the initial mean takes one Newton step.
 
@@ -182,6 +212,7 @@ def log_posterior(
         start: full vector to start from instead.
         separable: whether the data leave modes apart that the law leaves apart.
         metric: expected information, where modes are coupled.
+        information: observed information, where modes are single.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -200,9 +231,8 @@ def log_posterior(
         base[mean] += step
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
-    return LogPosterior(
-        parametrisation, evaluate, priors, base, columns, scales, len(plain), separable, metric
-    )
+    known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
+    return LogPosterior(*known, np.zeros(len(base)), separable, metric, information)
 
 
 def _initial_directions(
@@ -228,41 +258,67 @@ def lower_root(matrix: Array) -> Array:
     return np.asarray(scipy.linalg.lapack.dtrtri(np.asfortranarray(flipped), lower=0)[0]).T
 
 
-def estimate(posterior: LogPosterior, *, polish: bool = True, search: bool = True) -> Estimate:
+def estimate(
+    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
+) -> Estimate:
     """Maximum of a log-posterior, with the covariance that its curvature gives.
 
     Args:
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         search: False takes the start as close to the maximum: Newton steps alone.
+        rough: a value to compare laws by, good to a fraction of a nat, and nothing else.
     """
     if posterior.metric is not None and search:
         posterior, optimum = _by_metric(posterior, polish)
     else:
-        optimum = _maximum(posterior, polish=polish, search=search)
+        optimum = _maximum(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
-    columns = posterior.columns @ _root_of_inverse(optimum.information, posterior.scale)
+    if polish:
+        root = _root_of_inverse(optimum.information, posterior.scale)
+        columns = _selected(posterior.columns, root)
+    else:  # the information is a diagonal guess
+        columns = posterior.columns / np.sqrt(np.diag(optimum.information))
     return Estimate(
         posterior.parametrisation,
         posterior.parametrisation.state_space(full),
         full,
         columns,
         posterior.n_plain,
-        optimum.value - posterior.log_prior(full),
+        optimum.value - posterior.log_prior(full)[0],
         optimum,
         posterior,
     )
 
 
+def _selected(columns: Array, root: Array) -> Array:
+    """``columns @ root``; a copy of rows where each column stands for one coordinate."""
+    at = columns.argmax(0)
+    if np.count_nonzero(columns) != len(at) or not (columns[at, np.arange(len(at))] == 1.0).all():
+        return columns @ root
+    out = np.zeros((len(columns), root.shape[1]))
+    out[at] = root
+    return out
+
+
 def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
-    """Search in the metric, then polish in coordinates of their own."""
-    fast = posterior.measured()
-    near = _maximum(fast, polish=False)
-    if not polish:
-        return fast, near
-    posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+    """Search in the metric, then polish in coordinates of their own.
+
+    Of complete, noise-free data the moment estimates often are the maximum: no search then.
+    """
+    n_evaluations, is_there = 1, False
+    if posterior.metric is not None and posterior.metric.exact and polish:
+        slope = posterior.at(np.zeros(len(posterior.scale)))[1]
+        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < THERE)
+    if not is_there:
+        fast = posterior.measured()
+        near = _maximum(fast, polish=False)
+        if not polish:
+            return fast, near
+        posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+        n_evaluations += near.n_evaluations
     optimum = _maximum(posterior, search=False)
-    n_evaluations = near.n_evaluations + optimum.n_evaluations
+    n_evaluations += optimum.n_evaluations
     if not (optimum.converged and optimum.decrement < NEAR):
         posterior = posterior.moved(optimum.x)
         optimum = _maximum(posterior)

@@ -31,6 +31,7 @@ from spdelaw.model import (
     evaluate_restricted,
     first_paths,
     mean_given,
+    observed_information,
     rotate,
     without_response,
 )
@@ -101,9 +102,18 @@ class Problem(Posed):
         def evaluate(p: StateSpace) -> Evaluation:
             return self.likelihood(data, p)
 
+        def information(p: StateSpace) -> Array | None:
+            return observed_information(data, self._floored(p), self.use_misfit)
+
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         how = (self.parametrisation, evaluate, own, self.model)
-        return log_posterior(*how, start, separable=data.is_diagonal, metric=self.metric)
+        return log_posterior(
+            *how,
+            start,
+            separable=data.is_diagonal,
+            metric=self.metric,
+            information=information if self.is_diagonal and not self.has_mean else None,
+        )
 
     @property
     def metric(self) -> Metric | None:
@@ -173,7 +183,7 @@ class Problem(Posed):
             return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
         return evaluate_restricted(
             collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
-        ).evaluation
+        )
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""

@@ -126,7 +126,7 @@ class Profile:
                 break
             step = moved[0] - x
             bend = multiplier * (self.target(moved[0])[1] - normal)
-            metric = _learned(metric, step, slope - moved[2] + bend)
+            metric = learned(metric, step, slope - moved[2] + bend)
             x, value, slope = moved
         return Point(x, value + gain, multiplier, metric)
 
@@ -187,7 +187,7 @@ def _reach(wanted: float, inside: float, outside: float) -> float:
     return 0.5 * (inside + outside)
 
 
-def _learned(metric: Array, step: Array, change: Array) -> Array:
+def learned(metric: Array, step: Array, change: Array) -> Array:
     """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
     curvature = float(step @ change)
     if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):

@@ -29,9 +29,9 @@ from spdelaw.infer._coordinates import (
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
 from spdelaw.infer._moment_estimates import MomentEstimates, from_coefficients
+from spdelaw.infer._parametrise import starting_vector
 from spdelaw.infer._posterior import LogPosterior, estimate
 from spdelaw.infer._spectrum_starts import quiet_starts, second_start, smooth_starts
-from spdelaw.infer._start import starting_vector
 from spdelaw.model import Block, Collapsed, PathNormals, StateSpace, sample_states
 
 if TYPE_CHECKING:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
 from spdelaw.infer._estimate import Decision, Estimate
-from spdelaw.infer._first_states import initial_state
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
 from spdelaw.infer._metric import Metric, metric_of_sums
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import MomentEstimates, from_statistics
+from spdelaw.infer._moment_estimates import MomentEstimates, from_statistics, initial_state
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import LogPosterior, estimate, log_posterior
@@ -68,9 +68,9 @@ class StatisticsProblem(Posed):
         if not self.has_mean:
             return self.at_mean(state_space)
         s, anchored = self.statistics, self.anchored
-        return evaluate_restricted_statistics(s, state_space, anchored=anchored).evaluation
+        return evaluate_restricted_statistics(s, state_space, anchored=anchored)
 
-    @property
+    @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)

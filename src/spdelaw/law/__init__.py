@@ -3,7 +3,7 @@
 from spdelaw.law._accessor import register_accessor
 from spdelaw.law._chaos import N_TIME, chaos_posterior
 from spdelaw.law._clock import own_clock, own_rows
-from spdelaw.law._distance import relative_l2, rmse
+from spdelaw.law._divergence import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
 from spdelaw.law._lazy import by_paths, in_paths

@@ -1,4 +1,6 @@
-"""Closed-form Kullback-Leibler divergence between two linear laws of the coefficients.
+"""How far one law is from another, and one set of fields from another (paper, section 3.3).
+
+The Kullback-Leibler divergence between two linear laws of the coefficients has a closed form.
 
 Both laws are Markov, ``c_{t+1} = F c_t + N(0, W)`` beside the mean that a forcing drives, so the
 chain rule over transitions gives
@@ -85,3 +87,17 @@ def _gaussian(one: Array, two: Array, gap: Array) -> float:
 
 def _turned(a: Array) -> Array:
     return np.swapaxes(a, -1, -2)
+
+
+def relative_l2(prediction: Array, truth: Array) -> float:
+    """``mean over paths of |X_hat - X| / |X|``, norms over times and points."""
+    error = np.nansum((prediction - truth) ** 2, axis=(1, 2))
+    scored = np.where(np.isnan(prediction), np.nan, truth)
+    norm = np.nansum(scored**2, axis=(1, 2))
+    kept = norm > 0
+    return float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
+
+
+def rmse(prediction: Array, truth: Array) -> float:
+    """Root mean square error pooled over paths, times and points."""
+    return float(np.sqrt(np.nanmean((prediction - truth) ** 2)))

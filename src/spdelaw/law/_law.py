@@ -14,7 +14,7 @@ from spdelaw.data import Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import _derived, _export, _predict
+from spdelaw.law import _derived, _parameters_table, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._lazy import blocks_of, in_paths
@@ -335,11 +335,11 @@ class Law:
         point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
         ones a column ``term``.
         """
-        return _export.to_pandas(self.parameters)
+        return _parameters_table.to_pandas(self.parameters)
 
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
-        return _export.to_arviz(self.parameters, n_draws, seed)
+        return _parameters_table.to_arviz(self.parameters, n_draws, seed)
 
     def __repr__(self) -> str:
         """Table of the parameters with their intervals."""

@@ -1,15 +1,35 @@
-"""A law from its directory."""
+"""A law from its directory, held to what its methods rely on: a file of others is not trusted."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from spdelaw.equation import Linear
 from spdelaw.errors import FileError, SpdeLawError
-from spdelaw.law._check import check_law
 from spdelaw.law._document import from_document
 from spdelaw.law._law import Law
+from spdelaw.law._parameters_table import STATISTICS
 from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
+
+#: Dims that a table may have.
+TABLE_DIMS = (
+    ("statistic",),
+    ("mode", "statistic"),
+    ("point", "statistic"),
+    ("mode", "mode_2", "statistic"),
+    ("part", "statistic"),
+    ("term", "statistic"),
+)
+#: Tables of a linear law: of modes on their own, or of coupled ones.
+LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
+KINDS = ("deterministic", "gaussian", "stationary")
 
 
 def load(path: str | Path) -> Law:
@@ -35,3 +55,78 @@ def load(path: str | Path) -> Law:
             raise
         got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
         raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error
+
+
+def check_law(law: Law) -> None:
+    """Raise ValueError with the first thing that is wrong."""
+    _check_modes(law)
+    _check_numbers(law)
+    _check_rest(law)
+    _check_table(law)
+
+
+def _check_modes(law: Law) -> None:
+    n, total = law.n_modes, law.dynamics.n_modes
+    _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
+    _require(1 <= n <= total, "n_modes of the stored dynamics")
+    for name, values in law.dynamics.parameters.items():
+        _require(bool(np.isfinite(values).all()), f"finite numbers of {name}")
+    if isinstance(law.dynamics, Linear):
+        for values in (law.dynamics.drift, law.dynamics.noise):
+            _require(_is_operator(values, total), "drift and noise of all modes")
+        _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
+    start = law.initial
+    _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
+    _require(np.shape(start.mean) == (total,), "an initial mean per mode")
+    _require(_is_operator(start.covariance, total), "an initial covariance of all modes")
+    _require(bool(np.isfinite(start.mean).all()), "a finite initial mean")
+    _require(bool(np.isfinite(start.covariance).all()), "a finite initial covariance")
+
+
+def _check_numbers(law: Law) -> None:
+    _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
+    _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
+    shape = law.observation_variance.shape
+    _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
+    offset = law.offset
+    known = offset is None or (
+        isinstance(offset, np.ndarray)
+        and offset.shape == law.points.shape[:1]
+        and bool(np.isfinite(offset).all())
+    )
+    _require(known, "an offset of each point")
+    _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
+    _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
+
+
+def _check_rest(law: Law) -> None:
+    for part in () if law.rest is None else law.rest.parts:
+        _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
+        _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
+
+
+def _check_table(law: Law) -> None:
+    table = law.parameters
+    for name, values in table.data_vars.items():
+        _require(values.dims in TABLE_DIMS, f"dims of {name}")
+    _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
+    _require("observation_std" in table, "a table of observation_std")
+    if isinstance(law.dynamics, Linear):
+        found = [names for names in LINEAR_TABLES if all(name in table for name in names)]
+        _require(bool(found) and "initial_mean" in table, "tables of drift, noise, initial mean")
+    _require(table.sizes.get("mode", law.n_modes) == law.n_modes, "tables of the reported modes")
+    level = table.attrs.get("interval_level") if isinstance(table.attrs, dict) else None
+    _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
+
+
+def _is_operator(values: Any, n: int) -> bool:
+    return np.shape(values) in ((n,), (n, n))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _require(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"expected {what}")

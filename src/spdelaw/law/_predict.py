@@ -100,9 +100,11 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     places, out_basis = target(law, own, grid)
     space = noisy_state_space(law, own)
     moments = _moments(law, own, space, places, out_basis)
-    rows = own_rows(own.fields, own.times)[:, :, None]
-    shown = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-    result = moments_dataset(law, shown, places, clock_coords(own.fields))
+    rows, every = own_rows(own.fields, own.times), np.arange(moments.mean.shape[1])
+    if rows.shape[1] != len(every) or not (rows == every).all():
+        rows = rows[:, :, None]
+        moments = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
+    result = moments_dataset(law, moments, places, clock_coords(own.fields))
     if grid is None:
         result = without_unseen(law, own, result)
     return to_user(law, result, data, own.fields if grid is None else None)

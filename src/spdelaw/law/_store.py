@@ -1,4 +1,7 @@
-"""Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written atomically."""
+"""Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written atomically.
+
+Laws that version 0.1 saved are read in the words of today's documents.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,23 @@ from safetensors.numpy import load_file, save_file
 from spdelaw.data import read_regular, refuse_special
 from spdelaw.data.atomic import recover_directory, refuse_foreign, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
-from spdelaw.law._old_schema import upgrade
 from spdelaw.law._parameters_table import with_modes
 
 #: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
 #: first two, with a linear law alone; the third names its dynamics.
 SCHEMA, OLD_SCHEMAS = 3, (1, 2)
 DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
+Array = np.ndarray
+#: Names of the arrays of the state: of modes on their own, and of coupled ones.
+NAMES = {
+    "dynamics.drift": ("state.eigenvalues", "state.drift"),
+    "dynamics.noise": ("state.noise_variance", "state.noise_covariance"),
+    "initial.mean": ("state.initial_mean",),
+    "initial.covariance": ("state.initial_variance", "state.initial_covariance"),
+    "observation_variance": ("state.observation_variance",),
+}
+#: Prefixes of arrays that are now part of something else.
+MOVED = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
 
 
 def write_law(
@@ -118,3 +131,24 @@ def _digest(document: Any, arrays: Path) -> str:
 def _unreadable(path: Path, got: str) -> FileError:
     fix = "check the name; a damaged law has to be fitted again"
     return FileError(str(path), expected="a directory written by law.save()", got=got, fix=fix)
+
+
+def upgrade(
+    document: dict[str, Any], arrays: dict[str, Array]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Document and arrays of schema 1 or 2 as those of schema 3."""
+    old, new = dict(arrays), dict(document)
+    found = {}
+    for name, candidates in NAMES.items():
+        found[name] = next(old.pop(key) for key in candidates if key in old)
+    for name, value in old.items():
+        before = next((prefix for prefix in MOVED if name.startswith(prefix)), "")
+        found[MOVED.get(before, "") + name.removeprefix(before)] = value
+    if "statistics.pairs.two_lengths" in found:  # indices, which 0.1 wrote as floats
+        found["statistics.pairs.two_lengths"] = found["statistics.pairs.two_lengths"].astype(int)
+    if "preparation" in new and new["preparation"]["how"].get("anomalies") != "month":
+        found.setdefault("preparation.levels", np.zeros(1))  # of a climatology without groups
+    season = {"season": new.pop("season")} if "season" in new else {}
+    new["dynamics"] = {"name": "linear", "origin": float(old["times"][0]), **season}
+    new["initial"] = {"kind": new.pop("initial_kind")}
+    return new, found

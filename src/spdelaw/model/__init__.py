@@ -1,9 +1,8 @@
 """STATE: the coefficients given the parameters, and the likelihood of what was observed."""
 
-from spdelaw.model._chaos import chaos_log_likelihood, evaluate_chaos
+from spdelaw.model._chaos import evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel
-from spdelaw.model._chaos_posterior import Latents, chaos_latents
-from spdelaw.model._chaos_projection import project_on_decoder
+from spdelaw.model._chaos_posterior import Latents, chaos_latents, project_on_decoder
 from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
 from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
@@ -14,6 +13,7 @@ from spdelaw.model._information import (
     tangents,
 )
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
+from spdelaw.model._louis import observed_information
 from spdelaw.model._pair_sums import PairSums
 from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
 from spdelaw.model._records import part_slices
@@ -24,13 +24,13 @@ from spdelaw.model._restricted_statistics import (
 )
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
-from spdelaw.model._semilinear_innovations import transition_innovations
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
     closure_scores,
     gaussian,
     scheme_scores,
+    transition_innovations,
     transitions,
 )
 from spdelaw.model._semilinear_segments import in_segments
@@ -69,7 +69,6 @@ __all__ = [
     "Tangents",
     "Transitions",
     "chaos_latents",
-    "chaos_log_likelihood",
     "closure_scores",
     "collapse",
     "collapse_pieces",
@@ -93,6 +92,7 @@ __all__ = [
     "link_of",
     "mean_given",
     "mean_given_statistics",
+    "observed_information",
     "part_slices",
     "project_on_decoder",
     "rotate",

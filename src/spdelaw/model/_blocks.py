@@ -6,6 +6,9 @@ A block is an array with the batch on its last axis: (N, B) where it is diagonal
 LAPACK spends microseconds of overhead on each 8 x 8 matrix. With the batch last, one NumPy
 operation updates the same entry of every matrix, which is several times faster up to about
 20 x 20; larger matrices go to LAPACK.
+
+Gram matrices of all times have one axis more: ``G`` is (T, N, N, B), or its diagonal (T, N, B); the
+batch B is 1 where all paths share it.
 """
 
 from __future__ import annotations
@@ -149,6 +152,11 @@ def as_matrix(x: Array) -> Array:
     return out
 
 
+def in_full(gram: Array) -> Array:
+    """Diagonals of all times (T, N, B) as matrices (T, N, N, B); matrices pass."""
+    return gram if gram.ndim == 4 else gram[:, :, None] * np.eye(gram.shape[1])[..., None]
+
+
 def diagonal(x: Array) -> Array:
     """Diagonal (N, B) of either."""
     return x if x.ndim == 2 else np.einsum("iib->ib", x)
@@ -183,3 +191,24 @@ def apply(a: Array, x: Array) -> Array:
     if a.shape[-1] == 1:
         return a[..., 0] @ x
     return np.einsum("ijb,...jb->...ib", a, x)
+
+
+def apply_gram(gram: Array, x: Array) -> Array:
+    """``G x`` of one time, (N, P), or of all, (T, N, P)."""
+    if gram.ndim == x.ndim:
+        return gram * x
+    return gram[..., 0] @ x if gram.shape[-1] == 1 else np.einsum("...ijp,...jp->...ip", gram, x)
+
+
+def quadratic(gram: Array, error: Array) -> Array:
+    """``sum_t e' G e`` for each path; (P,)."""
+    if gram.ndim == 3:
+        return weighted_sum(gram, error**2)
+    return np.einsum("tnp,tnp->p", apply_gram(gram, error), error)
+
+
+def weighted_sum(weight: Array, values: Array) -> Array:
+    """Sum over times and modes of ``weight`` (T, N, 1 or P) times ``values`` (T, N, P); (P,)."""
+    if weight.shape[-1] == 1:
+        return weight.reshape(-1) @ values.reshape(-1, values.shape[-1])
+    return np.einsum("tnp,tnp->p", weight, values)

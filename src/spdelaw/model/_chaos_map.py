@@ -23,7 +23,7 @@ from spdelaw.chaos import (
     tail_covariance,
     zero_order,
 )
-from spdelaw.checks import whole
+from spdelaw.checks import one_of, whole
 from spdelaw.equation import decay_mean_slope
 from spdelaw.errors import InputError
 from spdelaw.model._state_space import StateSpace
@@ -58,9 +58,7 @@ class ChaosModel:
         """Check the settings."""
         whole("n_time", self.n_time, 1)
         _ = self.basis
-        if self.tail not in TAILS:
-            expected = f"one of {TAILS}"
-            raise InputError("tail", expected=expected, got=repr(self.tail), fix="tail='modelled'")
+        one_of("tail", self.tail, TAILS)
         if self.noise_factor is not None and np.ndim(self.noise_factor) != 2:
             got = f"shape {np.shape(self.noise_factor)}"
             fix = "leave it out where each mode has its own noise"
@@ -155,28 +153,12 @@ def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
     return np.asarray(model.noise_factor, float)
 
 
-def mode_covariance(
-    state_space: StateSpace, mapped: LatentMap, model: ChaosModel
-) -> tuple[Array, Array, Array]:
-    """``Z Z' + tail`` of each mode, its share of the driving noise, its slope; (N, T, T) each.
-
-    The slope is that of the sum, the Ornstein-Uhlenbeck covariance, by ``lambda_n``.
-    """
+def mode_covariance(state_space: StateSpace, mapped: LatentMap, model: ChaosModel) -> Array:
+    """``Z Z' + tail`` of each mode, the Ornstein-Uhlenbeck covariance; (N, T, T)."""
     lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
-    z = mapped.columns[..., int(mapped.has_start) :].transpose(1, 0, 2)
-    driven = z @ np.swapaxes(z, 1, 2)
-    driven = driven + tail_covariance(model.basis, mapped.ages, lam, amplitude, model.n_time)
-    t = mapped.ages
-    age, gap = np.minimum(t[:, None], t), np.abs(t[:, None] - t)
-    rate, q = lam[:, None, None], state_space.linear.noise[:, None, None]
-    growth = 2.0 * q * age**2 * decay_mean_slope(2.0 * rate * age) * np.exp(-rate * gap)
-    slope = growth - gap * driven
-    whole = driven
-    if mapped.has_start:
-        start = mapped.columns[..., 0].T
-        kept = start[:, :, None] * start[:, None, :]
-        whole, slope = whole + kept, slope - (t[:, None] + t) * kept
-    return whole, driven, slope
+    z = mapped.columns.transpose(1, 0, 2)
+    tail = tail_covariance(model.basis, mapped.ages, lam, amplitude, model.n_time)
+    return z @ np.swapaxes(z, 1, 2) + tail
 
 
 def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:

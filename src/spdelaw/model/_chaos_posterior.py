@@ -1,17 +1,31 @@
-"""Chaos coordinates given the data: the exact Gaussian posterior that an encoder stands in for."""
+"""Chaos coordinates given the data: the exact Gaussian posterior that an encoder stands in for.
+
+Without a prior it is the least-squares projection of paths on the span of the truncated decoder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.chaos import CosineBasis, propagate
+from spdelaw.errors import DataError
+from spdelaw.model._blocks import apply_gram
 from spdelaw.model._chain import chain_mean, chain_prior, sweep
-from spdelaw.model._chaos import coupled, decoupled
-from spdelaw.model._chaos_map import ChaosModel, dense_columns, latent_map, mode_covariance
-from spdelaw.model._chaos_rows import rows_of, single_patterns
+from spdelaw.model._chaos import errors_of, given_rows, whitened
+from spdelaw.model._chaos_map import (
+    ChaosModel,
+    dense_columns,
+    full_covariance,
+    latent_map,
+    mode_covariance,
+)
+from spdelaw.model._chaos_rows import Rows, factored, rows_of, single_patterns
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._state_space import StateSpace
+from spdelaw.model._threads import one_thread
 
 Array = np.ndarray
 
@@ -24,7 +38,7 @@ class Latents(NamedTuple):
         initial_mean, initial_std: of ``z0``, (N, P) and (N,); the std is 0 where it is shared.
         mean, std: of ``xi``, (K, L, P) and (K, L).
         coefficients: ``c_n(t)`` of the truncated model at the mean coordinates, (T, N, P).
-        covariance: of all coordinates, (S, D, D): a matrix a mode, or one for all.
+        covariance: of all coordinates, (S, D, D): a matrix per mode, or one for all.
     """
 
     paths: Array
@@ -36,11 +50,10 @@ class Latents(NamedTuple):
     covariance: Array
 
 
-class Posterior(NamedTuple):
-    """Mean (S, D, P) and covariance (S, D, D) of the coordinates of a stack of problems."""
-
-    mean: Array
-    covariance: Array
+#: Mean (S, D, P) and covariance (S, D, D) of the coordinates of a stack of problems.
+Posterior = tuple[Array, Array]
+#: Most rows of one covariance matrix: 3000 take 70 MB and seconds.
+MOST_ROWS = 3000
 
 
 def chaos_latents(
@@ -56,13 +69,37 @@ def chaos_latents(
 
 def _of_pattern(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
     ages = block.times[:, 0] - block.times[0, 0]
-    if model.noise_factor is None and block.is_diagonal:
-        found = decoupled(rows_of(block), state_space, model)[0]
-        return _by_mode(block, Posterior(found.mean, found.covariance), ages, state_space, model)
     if model.noise_factor is None and model.tail == "modelled":
         return _by_mode(block, _smoothed(block, ages, state_space, model), ages, state_space, model)
-    found = coupled(rows_of(block, couple=True), state_space, model)
-    return _in_one(block, Posterior(found.mean, found.covariance), ages, state_space, model)
+    rows = rows_of(block, couple=model.noise_factor is not None)
+    columns = whitened(rows, state_space, model)
+    if model.tail == "modelled":
+        posterior = _with_tail(rows, columns, state_space, model)
+    else:
+        found = given_rows(rows, columns, state_space)
+        posterior = found.mean, found.covariance
+    collect = _in_one if rows.is_coupled else _by_mode
+    return collect(block, posterior, ages, state_space, model)
+
+
+def _with_tail(
+    rows: Rows, columns: Array, state_space: StateSpace, model: ChaosModel
+) -> tuple[Array, Array]:
+    """Coordinates of modes that the noise couples, with their tail: all rows in one matrix.
+
+    ``Sigma = Cov(rows) + r``, ``E[u | w] = F' Sigma^-1 w``, ``Cov(u | w) = 1 - F' Sigma^-1 F``.
+    """
+    size = columns.shape[1]
+    if size > MOST_ROWS:
+        expected = f"at most {MOST_ROWS} times x modes where the noise couples modes"
+        fix = "use tail='dropped', or engine='exact'"
+        raise DataError("data", expected=expected, got=str(size), fix=fix)
+    covariance = full_covariance(state_space, rows.ages, model)
+    half = rows.whiten(covariance.reshape(*rows.root.shape[:2], size))[0]
+    signal = rows.whiten(half.T.reshape(*rows.root.shape[:2], size))
+    r = float(state_space.observation_variance)
+    back = np.swapaxes(columns, 1, 2) @ factored(signal + r * np.eye(size))[1]
+    return back @ errors_of(rows, state_space), np.eye(columns.shape[2]) - back @ columns
 
 
 def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosModel) -> Posterior:
@@ -76,7 +113,7 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     start = int(state_space.initial.kind == "deterministic")
     mapped = latent_map(state_space, ages[start:], model)
     known = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
-    gains = np.linalg.solve(mode_covariance(state_space, mapped, model)[0], known)
+    gains = np.linalg.solve(mode_covariance(state_space, mapped, model), known)
     n, n_times, size = gains.shape
     at = np.arange(n)
     wide = np.zeros((n_times, n, n, size))
@@ -84,31 +121,28 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     r, n_paths = float(state_space.observation_variance), len(block.paths)
     gram = block.gram[start:] / r
     mean = (mapped.decay * state_space.initial.mean)[..., None]
-    data = block.vector[start:] / r - gram[..., 0] @ mean
+    data = block.vector[start:] / r - apply_gram(gram, mean)
     centred = state_space._replace(initial=state_space.initial._replace(mean=np.zeros(n)))
     sides = np.concatenate([data, wide.reshape(n_times, n, -1)], axis=2)
     states = chain_mean(sweep(gram, sides, chain_prior(centred, block.times)))
     spread = states[..., n_paths:].reshape(n_times, n, n, size)[:, at, at].transpose(1, 0, 2)
     back = np.swapaxes(gains, 1, 2)
-    return Posterior(
-        back @ states[..., :n_paths].transpose(1, 0, 2),
-        np.eye(size) - back @ known + back @ spread,
-    )
+    covariance = np.eye(size) - back @ known + back @ spread
+    return back @ states[..., :n_paths].transpose(1, 0, 2), covariance
 
 
 def _by_mode(
     block: Block, found: Posterior, ages: Array, state_space: StateSpace, model: ChaosModel
 ) -> Latents:
     """Latents of modes with coordinates of their own, (N, D, P)."""
+    mean, covariance = found
     start = int(state_space.initial.kind != "deterministic")
-    variance = np.maximum(np.diagonal(found.covariance, axis1=1, axis2=2), 0.0)
+    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
     columns = latent_map(state_space, ages, model).columns
-    driven = np.einsum("tnd,ndp->tnp", columns, found.mean, optimize=True)
-    first = found.mean[:, 0] if start else None
-    return _collected(
-        block, ages, state_space, driven, first, variance[:, 0],
-        found.mean[:, start:].transpose(1, 0, 2), variance[:, start:].T, found.covariance,
-    )  # fmt: skip
+    driven = np.einsum("tnd,ndp->tnp", columns, mean, optimize=True)
+    first = (mean[:, 0], variance[:, 0]) if start else None
+    xi = mean[:, start:].transpose(1, 0, 2), variance[:, start:].T
+    return _collected(block, ages, state_space, driven, first, xi, covariance)
 
 
 def _in_one(
@@ -117,25 +151,79 @@ def _in_one(
     """Latents of one problem: initial states by mode, then (k, l)."""
     n, k = state_space.n_modes, model.n_time
     start = n * int(state_space.initial.kind != "deterministic")
-    mean, variance = found.mean[0], np.maximum(np.diag(found.covariance[0]), 0.0)
+    mean, variance = found[0][0], np.maximum(np.diag(found[1][0]), 0.0)
     driven = dense_columns(state_space, ages, model) @ mean
-    return _collected(
-        block, ages, state_space, driven, mean[:start] if start else None, variance[:n],
-        mean[start:].reshape(k, -1, len(block.paths)), variance[start:].reshape(k, -1),
-        found.covariance,
-    )  # fmt: skip
+    first = (mean[:start], variance[:n]) if start else None
+    xi = mean[start:].reshape(k, -1, len(block.paths)), variance[start:].reshape(k, -1)
+    return _collected(block, ages, state_space, driven, first, xi, found[1])
 
 
 def _collected(
-    block: Block, ages: Array, state_space: StateSpace, driven: Array, first: Array | None,
-    first_variance: Array, xi: Array, xi_variance: Array, covariance: Array,
-) -> Latents:  # fmt: skip
+    block: Block,
+    ages: Array,
+    state_space: StateSpace,
+    driven: Array,
+    first: tuple[Array, Array] | None,
+    xi: tuple[Array, Array],
+    covariance: Array,
+) -> Latents:
+    """Latents from means and variances of the coordinates of initial states and noise."""
     shape = (state_space.n_modes, len(block.paths))
     z0 = np.broadcast_to(state_space.initial.mean[:, None], shape)
     z0_std = np.zeros(state_space.n_modes)
     if first is not None:
         scale = np.sqrt(state_space.initial.covariance)
-        z0, z0_std = z0 + scale[:, None] * first, scale * np.sqrt(first_variance)
+        z0, z0_std = z0 + scale[:, None] * first[0], scale * np.sqrt(first[1])
     decay = np.exp(-ages[:, None] * state_space.linear.drift)
     coefficients = (decay * state_space.initial.mean)[..., None] + driven
-    return Latents(block.paths, z0, z0_std, xi, np.sqrt(xi_variance), coefficients, covariance)
+    xi_std = np.sqrt(xi[1])
+    return Latents(block.paths, z0, z0_std, xi[0], xi_std, coefficients, covariance)
+
+
+class Projected(NamedTuple):
+    """Projection of the paths of one pattern.
+
+    Attributes:
+        paths: their indices, (P,).
+        coefficients: ``c_n(t)`` of the projection at all times, (T, N, P).
+        residual: ``sum_t (c_hat - c)' G (c_hat - c)`` over the times fitted, (P,).
+    """
+
+    paths: Array
+    coefficients: Array
+    residual: Array
+
+
+def project_on_decoder(
+    collapsed: Collapsed, eigenvalues: Array, n_time: int, horizon: float
+) -> Iterator[Projected]:
+    """Best coefficients ``e^(-lambda t) z0 + sum_{k <= K} psi_k(t; lambda) x_k`` for each path.
+
+    All ``z0`` and ``x_k`` are free. The first time is not fitted: paths are scored on later ones.
+    """
+    for block in collapsed.blocks:
+        for one in single_patterns(block):
+            ages = one.times[:, 0] - one.times[0, 0]
+            yield _project(one, _columns(ages, eigenvalues, n_time, horizon))
+
+
+def _columns(ages: Array, eigenvalues: Array, n_time: int, horizon: float) -> Array:
+    """Decay and responses of each mode, (T, N, 1 + K)."""
+    ones = np.ones(len(eigenvalues))
+    curves = propagate(CosineBasis(horizon), ages, eigenvalues, ones, n_time)
+    return np.concatenate([curves.decay[..., None], curves.response.transpose(0, 2, 1)], axis=2)
+
+
+@one_thread
+def _project(block: Block, columns: Array) -> Projected:
+    rows, n = rows_of(block), columns.shape[1]
+    if rows.is_coupled:
+        wide = columns[:, :, None, :] * np.eye(n)[:, :, None]
+        columns = wide.reshape(*columns.shape[:2], -1)
+    later = rows.after_first()
+    design, w = later.whiten(columns[1:]), later.whiten(later.estimate)
+    weights = np.linalg.pinv(design) @ w
+    residual = ((w - design @ weights) ** 2).sum((0, 1))
+    product = "tnd,dp->tnp" if rows.is_coupled else "tnd,ndp->tnp"
+    found = weights[0] if rows.is_coupled else weights
+    return Projected(block.paths, np.einsum(product, columns, found, optimize=True), residual)

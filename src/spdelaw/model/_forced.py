@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spdelaw.equation import Linear
+from spdelaw.model._blocks import apply_gram
 from spdelaw.model._collapse import Block
-from spdelaw.model._gram import apply_gram
 
 if TYPE_CHECKING:
     from spdelaw.model._likelihood import Evaluation

@@ -19,11 +19,18 @@ import numpy as np
 
 from spdelaw.data import Here, Place
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, as_matrix, sandwich, transpose
+from spdelaw.model._blocks import (
+    apply,
+    apply_gram,
+    as_matrix,
+    quadratic,
+    sandwich,
+    transpose,
+    weighted_sum,
+)
 from spdelaw.model._chain import Prior, along, chain_prior
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._forced import add_response_score, without_response
-from spdelaw.model._gram import apply_gram, quadratic, weighted_sum
 from spdelaw.model._posterior import Posterior, over_paths, posterior, step_sums
 from spdelaw.model._records import Records
 from spdelaw.model._state_space import StateSpace

@@ -12,21 +12,23 @@ free state then follows m by A: one, or ``F`` after a fixed state. The right-han
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, as_matrix, multiply, transpose
+from spdelaw.model._blocks import apply, apply_gram, as_matrix, in_full, multiply, transpose
 from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
-from spdelaw.model._gram import apply_gram
 from spdelaw.model._posterior import is_shared, over_paths, solve_shared
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._stitch import Chain, Link, Part, chain_of, condense, informed, posterior_of
 
 Array = np.ndarray
+#: Of a block with columns: `apply` or `multiply`.
+Product = Callable[[Array, Array], Array]
 
 
 class Response(NamedTuple):
@@ -49,7 +51,7 @@ class Response(NamedTuple):
     @property
     def first(self) -> Array:
         """``K`` of the first free state, less what its prior follows; (N, N, B)."""
-        own = full_slope(self.slope[self.prior.n_fixed :][:1])[0]
+        own = in_full(self.slope[self.prior.n_fixed :][:1])[0]
         return own if self.carry is None else own - as_matrix(self.carry)
 
 
@@ -91,7 +93,7 @@ def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart:
 
 def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
     """The chain with the columns of ``G`` beside its vector: one where all blocks are diagonal."""
-    columns = chain.gram if apart else full_slope(chain.gram)[..., 0]
+    columns = chain.gram if apart else in_full(chain.gram)[..., 0]
     if anchored and not chain.n_before:
         r, prior = float(state_space.observation_variance), chain.prior
         extra = r * multiply(prior.precision, _carried(prior))
@@ -171,42 +173,31 @@ def _start_information(first: Array, carry: Array, prior: Prior, n_paths: int) -
 def _columns(found: Sweep, gram: Array, extra: Array | None) -> Array:
     """``K`` of the free states: the chain solved for the columns of ``G``, and more at its head."""
     if found.inverse.ndim == 3:
-        return _solved(found, _with_first(gram, extra))
-    full = (
-        gram if gram.ndim == 4 else operators.embed(np.moveaxis(gram, 1, -1)).transpose(0, 2, 3, 1)
-    )
-    full = _with_first(full, None if extra is None else as_matrix(extra))
+        return _solved(found, gram if extra is None else _with_first(gram, extra), apply)
+    full = in_full(gram)
+    if extra is not None:
+        full = _with_first(full, as_matrix(extra))
     batch = found.inverse.shape[-1]
-    return _solved_wide(found, np.array(np.broadcast_to(full, (*full.shape[:3], batch))))
+    return _solved(found, np.broadcast_to(full, (*full.shape[:3], batch)), multiply)
 
 
-def _solved_wide(found: Sweep, columns: Array) -> Array:
-    """``S^-1`` times columns (T, N, N, B), those of all paths at once."""
-    inverse = found.inverse
-    for t in range(1, len(columns)):
-        columns[t] += multiply(found.coupling(t - 1), multiply(inverse[t - 1], columns[t - 1]))
-    columns[-1] = multiply(inverse[-1], columns[-1])
-    for t in range(len(columns) - 2, -1, -1):
-        back = multiply(transpose(found.coupling(t)), columns[t + 1])
-        columns[t] = multiply(inverse[t], columns[t] + back)
-    return columns
-
-
-def _with_first(columns: Array, extra: Array | None) -> Array:
-    if extra is None:
-        return columns
+def _with_first(columns: Array, extra: Array) -> Array:
     batch = max(columns.shape[-1], extra.shape[-1])
     out = np.array(np.broadcast_to(columns, (*columns.shape[:-1], batch)))
     out[0] += extra
     return out
 
 
-def _solved(found: Sweep, columns: Array) -> Array:
-    """``S^-1`` times columns (T, N, X), with the elimination that is there already."""
-    vectors = np.array(np.broadcast_to(columns, np.broadcast_shapes(columns.shape, (1, 1, 1))))
-    for t in range(1, len(vectors)):
-        vectors[t] += apply(found.coupling(t - 1), apply(found.inverse[t - 1], vectors[t - 1]))
-    return chain_mean(found._replace(vector=vectors))
+def _solved(found: Sweep, columns: Array, product: Product) -> Array:
+    """``S^-1`` times columns (T, N, X) or (T, N, N, B), with the elimination that is there."""
+    out, inverse = np.array(columns), found.inverse
+    for t in range(1, len(out)):
+        out[t] += product(found.coupling(t - 1), product(inverse[t - 1], out[t - 1]))
+    out[-1] = product(inverse[-1], out[-1])
+    for t in range(len(out) - 2, -1, -1):
+        back = product(transpose(found.coupling(t)), out[t + 1])
+        out[t] = product(inverse[t], out[t] + back)
+    return out
 
 
 def _information(gram: Array, slope: Array, n_paths: int) -> Array:
@@ -222,10 +213,3 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
         total = np.einsum("tijb,tjkb->ikb", *np.broadcast_arrays(gram, left), optimize=True)
     found = over_paths(total, n_paths)
     return 0.5 * (found + found.T)
-
-
-def full_slope(slope: Array) -> Array:
-    """Diagonals (T, N, B) as matrices (T, N, N, B); matrices pass."""
-    if slope.ndim == 4:
-        return slope
-    return operators.embed(np.moveaxis(slope, 1, -1)).transpose(0, 2, 3, 1)

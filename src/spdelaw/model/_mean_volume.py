@@ -14,8 +14,6 @@ paths it is the very volume that a stationary start gives the flat one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import Linear, operators
@@ -24,21 +22,6 @@ Array = np.ndarray
 
 #: Directions of the mean with less than this share of the largest information are not seen.
 UNSEEN = 1e-12
-
-
-class Volume(NamedTuple):
-    """Logarithm of a volume and its gradient.
-
-    Attributes:
-        log: the logarithm.
-        spread: ``(I + prior precision)^-1``, (N, N): minus twice the gradient by ``I``.
-        by_drift, by_noise: gradient through the prior.
-    """
-
-    log: float
-    spread: Array
-    by_drift: Array
-    by_noise: Array
 
 
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
@@ -53,21 +36,27 @@ def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float
     return covariance @ gradient, covariance, float(logs)
 
 
-def flat_volume(dynamics: Linear, covariance: Array, log: float) -> Volume:
-    """That of a flat prior."""
-    return Volume(log, covariance, np.zeros_like(dynamics.drift), np.zeros_like(dynamics.noise))
+def volume(
+    dynamics: Linear, information: Array, flat: tuple[Array, float], anchored: bool
+) -> tuple[float, Array, Array, Array]:
+    """Logarithm of a volume, its spread, and its gradient by drift and noise through the prior.
 
+    The spread ``S = (I + prior precision)^-1``, (N, N), is minus twice the gradient by ``I``. By P
+    the gradient is ``-1/2 (I - I S I)``.
 
-def bounded_volume(dynamics: Linear, information: Array) -> Volume:
-    """That of a prior as wide as the law: ``-1/2 log|1 + P I|``.
-
-    By P the gradient is ``-1/2 (I - I S I)`` with S the spread.
+    Args:
+        dynamics: the law.
+        information: ``I``, (N, N).
+        flat: ``C`` and the log of the flat volume.
+        anchored: whether the prior is the one as wide as the law.
     """
     drift, noise = dynamics.drift, dynamics.noise
+    if not anchored:
+        return flat[1], flat[0], np.zeros_like(drift), np.zeros_like(noise)
     p = operators.stationary_covariance(drift, noise)
     root = operators.root(operators.as_matrix(p))
     inner = np.eye(len(root)) + root @ information @ root
     spread = root @ np.linalg.solve(inner, root)
     by_p = -0.5 * (information - information @ spread @ information)
     own = operators.stationary_pull_back(drift, noise, p, operators.like(p, by_p))
-    return Volume(-0.5 * float(np.linalg.slogdet(inner)[1]), spread, *own)
+    return -0.5 * float(np.linalg.slogdet(inner)[1]), spread, *own

@@ -102,6 +102,9 @@ def pair_sums(c: Array, times: Array) -> PairSums:
 def _steps_in_a_row(times: Array) -> tuple[Array, Array, Array, Array]:
     """Lengths and which each step has; pairs of lengths in a row and which each pair is."""
     lengths, which = distinct_steps(np.diff(times))
+    if len(lengths) == 1:  # most clocks are even
+        n = max(len(which) - 1, 0)
+        return lengths, which, np.zeros((min(n, 1), 2), int), np.zeros(n, int)
     two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
     return lengths, which, two, which_two.reshape(-1)
 

@@ -114,7 +114,7 @@ def _by_one_chain(gram: Array, vector: Array, prior: Prior, n_paths: int) -> Pos
     covariance, cross = found.covariance[..., None], found.cross[..., None]
     first = covariance[0]
     if apart:
-        covariance = np.einsum("tiib->tib", covariance)
+        covariance = np.einsum("tiib->tib", covariance).copy()  # one walk over all blocks
         cross = found.lag[..., None]
     spread = _spread(covariance, cross, prior, n_paths)
     logs = found.log_determinant + prior.log_determinant
@@ -215,7 +215,9 @@ def _gram_trace(post: Posterior, prior: Prior, n_paths: int) -> float:
 
 def over_paths(values: Array, n_paths: int) -> Array:
     """Sum over the last axis, which is 1 where all paths share the value."""
-    return values[..., 0] * n_paths if values.shape[-1] == 1 else values.sum(-1)
+    if values.shape[-1] > 1:
+        return values.sum(-1)
+    return values[..., 0] if n_paths == 1 else values[..., 0] * n_paths
 
 
 def _spread(covariance: Array, cross: Array, prior: Prior, n_paths: int) -> StepSums:

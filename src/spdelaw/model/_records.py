@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spdelaw.data import Place
-from spdelaw.model._blocks import as_matrix
+from spdelaw.model._blocks import in_full
 from spdelaw.model._collapse import Block, Collapsed, Facts, facts_of
 from spdelaw.model._stitch import FEWEST_ROWS, Part, stitch
 
@@ -139,7 +139,7 @@ def in_time(blocks: list[Block]) -> Block:
     def total(name: str) -> Array:
         return np.sum([getattr(block, name) for block in blocks], axis=0)
 
-    grams = (block.gram if apart else _matrices(block.gram) for block in blocks)
+    grams = (block.gram if apart else in_full(block.gram) for block in blocks)
     return Block(
         first.paths,
         of("times"),
@@ -151,11 +151,6 @@ def in_time(blocks: list[Block]) -> Block:
         total("log_weight"),
         np.sum([_for_all(block.log_gram, batch) for block in blocks], axis=0),
     )
-
-
-def _matrices(gram: Array) -> Array:
-    """Diagonals (T, N, B) as matrices (T, N, N, B)."""
-    return gram if gram.ndim == 4 else np.stack([as_matrix(row) for row in gram])
 
 
 def _for_all(part: Array, batch: int) -> Array:

@@ -17,42 +17,27 @@ score is the one at m_hat plus what these add, which is linear in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import as_matrix, transpose
+from spdelaw.model._blocks import as_matrix, in_full, transpose
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._mean_response import (
     Response,
-    full_slope,
     response_of,
     response_of_part,
     slopes_link,
 )
-from spdelaw.model._mean_volume import bounded_volume, flat_volume, solve_mean
+from spdelaw.model._mean_volume import solve_mean, volume
 from spdelaw.model._posterior import over_paths, squares_of
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import StepSums, gradients
 from spdelaw.model._stitch import Part
 
 Array = np.ndarray
-
-
-class Restricted(NamedTuple):
-    """Restricted likelihood and score, and the mean given the other parameters.
-
-    Attributes:
-        evaluation: as of `evaluate_likelihood`; the total is shared equally by the paths.
-        mean: ``m_hat``, (N,).
-        covariance: ``C = I^-1``, (N, N); zero in directions that the data do not see.
-    """
-
-    evaluation: Evaluation
-    mean: Array
-    covariance: Array
 
 
 def evaluate_restricted(
@@ -62,8 +47,10 @@ def evaluate_restricted(
     anchored: bool = False,
     use_misfit: bool = True,
     threads: int = 1,
-) -> Restricted:
+) -> Evaluation:
     """Restricted likelihood and score of all paths; a mean of the dynamics is not looked at.
+
+    The total is shared equally by the paths; `mean_given` has the mean.
 
     Args:
         collapsed: observations.
@@ -75,25 +62,23 @@ def evaluate_restricted(
     """
     bare, blocks, parts = _responses(collapsed, state_space, anchored)
     information, gradient = _totals(collapsed, parts)
-    mean, covariance, logs = solve_mean(information, gradient)
-    own = bare.linear
-    volume = bounded_volume(own, information) if anchored else flat_volume(own, covariance, logs)
+    mean, covariance, flat = solve_mean(information, gradient)
+    log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
     at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
     pairs = [list(pair) for pair in zip(blocks, parts, strict=True)]
-    added = collapsed.place.over(_spread_of, pairs, bare, volume.spread)
-    spread = Spread(*(sum(part) for part in zip(*added, strict=True)))
-    known = spread.shared @ covariance @ spread.shared.T
-    found = found._replace(
-        log_likelihood=found.log_likelihood + volume.log / collapsed.n_paths,
-        by_drift=found.by_drift + spread.by_drift + volume.by_drift,
-        by_noise=found.by_noise + spread.by_noise + volume.by_noise,
-        by_season=found.by_season + spread.by_season,
-        by_initial_covariance=found.by_initial_covariance + spread.by_initial_covariance,
-        by_observation_variance=found.by_observation_variance + spread.by_observation_variance,
-        initial_information=found.initial_information - known,
+    added = collapsed.place.over(_spread_of, pairs, bare, spread)
+    total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
+    by_drift, by_noise, by_season, by_initial, by_r, shared = total
+    return found._replace(
+        log_likelihood=found.log_likelihood + log / collapsed.n_paths,
+        by_drift=found.by_drift + by_drift + through[0],
+        by_noise=found.by_noise + by_noise + through[1],
+        by_season=found.by_season + by_season,
+        by_initial_covariance=found.by_initial_covariance + by_initial,
+        by_observation_variance=found.by_observation_variance + by_r,
+        initial_information=found.initial_information - shared @ covariance @ shared.T,
     )
-    return Restricted(found, mean, covariance)
 
 
 def mean_given(
@@ -140,33 +125,25 @@ def _about_mean(part: Response) -> tuple[Array, Array]:
 # -- what the spread of the mean adds to the score ---------------------------------------------
 
 
-class Spread(NamedTuple):
-    """What the spread of the mean adds to the score, and what m shares with the start, (N, N)."""
+def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[Any, ...]:
+    """By drift, noise, season, initial covariance and r, of a block and its response.
 
-    by_drift: Array
-    by_noise: Array
-    by_season: Array
-    by_initial_covariance: Array
-    by_observation_variance: float
-    shared: Array
-
-
-def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> Spread:
-    """Of a block and its response."""
+    Last, what m shares with the start, (N, N).
+    """
     block, part = pair
     block = block.block if isinstance(block, Part) else block
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
-    left = np.eye(len(covariance))[..., None] - full_slope(part.slope[-len(block.gram) :])
+    left = np.eye(len(covariance))[..., None] - in_full(part.slope[-len(block.gram) :])
     trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
         w, first = as_matrix(prior.precision)[..., 0], part.first
         grown = over_paths(np.einsum("ijb,jk,lkb->ilb", first, covariance, first), n_paths)
         by_initial = by_initial + operators.like(by_initial, 0.5 * w @ grown @ w)
-    return Spread(
+    return (
         operators.like(dynamics.drift, pull[0]),
         operators.like(dynamics.noise, pull[1]),
         pull[2],
@@ -196,7 +173,7 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     """``K C K'`` over the steps of each transition, and no steps of their own."""
-    turned, prior = _times(full_slope(part.slope), operators.root(covariance)), part.prior
+    turned, prior = _times(in_full(part.slope), operators.root(covariance)), part.prior
     count, n_lengths = n_paths if turned.shape[-1] == 1 else 1, prior.factor.shape[-1]
     apart = prior.precision.ndim == 2
     if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock

@@ -10,14 +10,12 @@ neither does an anchored one, whose mean is that of the state. Any other adds it
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import Transition, operators
 from spdelaw.model._likelihood import Evaluation
-from spdelaw.model._mean_volume import bounded_volume, flat_volume, solve_mean
-from spdelaw.model._restricted import Restricted, with_mean
+from spdelaw.model._mean_volume import solve_mean, volume
+from spdelaw.model._restricted import with_mean
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._statistics import Statistics, evaluate_statistics
 from spdelaw.model._step_sums import StepSums, gradients
@@ -25,57 +23,50 @@ from spdelaw.model._step_sums import StepSums, gradients
 Array = np.ndarray
 
 
-class About(NamedTuple):
-    """What the sums say about the mean.
-
-    Attributes:
-        information, gradient: at zero, (N, N) and (N,).
-        step: transitions of the lengths that occur.
-        counts: steps of each, over all paths.
-        weight: precision of a first state, None where it says nothing.
-    """
-
-    information: Array
-    gradient: Array
-    step: Transition
-    counts: Array
-    weight: Array | None
-
-
 def evaluate_restricted_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
-) -> Restricted:
+) -> Evaluation:
     """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
-    own, about = state_space.linear, _about_mean(s, state_space, anchored)
-    mean, covariance, logs = solve_mean(about.information, about.gradient)
-    volume = flat_volume(own, covariance, logs)
-    if anchored:
-        volume = bounded_volume(own, about.information)
+    own = state_space.linear
+    information, gradient, step, counts, weight = _about_mean(s, state_space, anchored)
+    mean, covariance, flat = solve_mean(information, gradient)
+    log, spread, *through = volume(own, information, (covariance, flat), anchored)
     found = evaluate_statistics(s, with_mean(state_space, mean, anchored))
-    spread = operators.like(own.noise if own.is_diagonal else covariance, volume.spread)
-    grown = about.counts.reshape(-1, *(1,) * spread.ndim) * spread
-    sums = StepSums(np.zeros(len(about.counts)), grown, grown, grown)
-    added = about.step.pull_back(*gradients(sums, about.step))
+    each = operators.like(own.noise if own.is_diagonal else covariance, spread)
+    grown = counts.reshape(-1, *(1,) * each.ndim) * each
+    sums = StepSums(np.zeros(len(counts)), grown, grown, grown)
+    added = step.pull_back(*gradients(sums, step))
     found = found._replace(
-        log_likelihood=found.log_likelihood + volume.log,
-        by_drift=found.by_drift + operators.like(own.drift, added[0]) + volume.by_drift,
-        by_noise=found.by_noise + operators.like(own.noise, added[1]) + volume.by_noise,
+        log_likelihood=found.log_likelihood + log,
+        by_drift=found.by_drift + operators.like(own.drift, added[0]) + through[0],
+        by_noise=found.by_noise + operators.like(own.noise, added[1]) + through[1],
     )
-    if about.weight is not None:
-        both = s.n_paths * about.weight
-        found = _with_first_states(found, both, volume.spread, covariance, s.n_paths)
-    return Restricted(found, mean, covariance)
+    if weight is None:
+        return found
+    both = s.n_paths * weight  # what the first states share with the mean
+    by_initial = found.by_initial_covariance
+    return found._replace(
+        by_initial_covariance=by_initial
+        + operators.like(by_initial, 0.5 * both @ spread @ both / s.n_paths),
+        initial_information=found.initial_information - both @ covariance @ both,
+    )
 
 
 def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array]:
     """``m_hat`` and its covariance alone."""
-    about = _about_mean(s, state_space, anchored)
-    return solve_mean(about.information, about.gradient)[:2]
+    return solve_mean(*_about_mean(s, state_space, anchored)[:2])[:2]
 
 
-def _about_mean(s: Statistics, state_space: StateSpace, anchored: bool) -> About:
+def _about_mean(
+    s: Statistics, state_space: StateSpace, anchored: bool
+) -> tuple[Array, Array, Transition, Array, Array | None]:
+    """Information and gradient of the mean at zero, and what they rest on.
+
+    Transitions of the lengths that occur, steps of each over all paths, and the precision of a
+    first state, None where it says nothing.
+    """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
     first = s.first - s.n_paths * bare.response(s.times)
@@ -90,16 +81,4 @@ def _about_mean(s: Statistics, state_space: StateSpace, anchored: bool) -> About
         weight = np.linalg.inv(operators.as_matrix(initial.covariance))
         information = information + s.n_paths * weight
         gradient = gradient + weight @ (first[0] - s.n_paths * initial.mean)
-    return About(0.5 * (information + information.T), gradient, step, counts, weight)
-
-
-def _with_first_states(
-    found: Evaluation, both: Array, spread: Array, covariance: Array, n_paths: int
-) -> Evaluation:
-    """What the first states add; ``both`` is the information that they share with the mean."""
-    grown = 0.5 * both @ spread @ both / n_paths
-    return found._replace(
-        by_initial_covariance=found.by_initial_covariance
-        + operators.like(found.by_initial_covariance, grown),
-        initial_information=found.initial_information - both @ covariance @ both,
-    )
+    return 0.5 * (information + information.T), gradient, step, counts, weight

@@ -11,6 +11,9 @@ the closure to the parameters. Each transition has a score of its own.
 Fields that were made by the semi-implicit scheme follow the scheme and not the equation. Theirs is
 Gaussian without any closure, with ``m = (x + dt F(x)) / (1 + lambda dt)`` and
 ``P = q dt / (1 + lambda dt)^2``.
+
+One-step-ahead errors of complete states, ``z = L^-1 (y - m)`` with ``P = L L'``, are independent
+N(0, 1) where the law fits.
 """
 
 from __future__ import annotations
@@ -170,3 +173,14 @@ def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
     rate = -dt * damp * (z * damp * explicit + 2.0 * by_variance * variance)
     coefficient = np.einsum("nk,tnk->nt", z * dt * damp, values)
     return Scores(value, rate, by_variance * variance / closure.noise, coefficient)
+
+
+def transition_innovations(closure: Closure, data: Transitions, n_steps: int = 1) -> Array:
+    """Standardised errors of complete states; (n, N)."""
+    out = np.empty_like(data.after)
+    for rows, dt, steps in batches(data):
+        found, _ = advance(closure, data.before[rows], None, dt, n_steps * steps)
+        root = np.linalg.cholesky(found.covariance)
+        residual = data.after[rows] - found.mean
+        out[rows] = np.linalg.solve(root, residual[..., None])[..., 0]
+    return out

@@ -55,9 +55,14 @@ class StateSpace(NamedTuple):
 
 
 def linear_state_space(
-    drift: Array, noise: Array, initial_mean: Array, initial_covariance: Array, r: Any,
-    kind: Any = "deterministic", season: Any = None,
-) -> StateSpace:  # fmt: skip
+    drift: Array,
+    noise: Array,
+    initial_mean: Array,
+    initial_covariance: Array,
+    r: Any,
+    kind: Any = "deterministic",
+    season: Any = None,
+) -> StateSpace:
     """A linear state space from its numbers."""
     initial = InitialState(kind, np.asarray(initial_mean, float), np.asarray(initial_covariance))
     return StateSpace(Linear(drift, noise, season), initial, np.asarray(r, float))

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import InitialState, operators
-from spdelaw.model._blocks import add, apply, as_matrix, invert, sandwich, transpose
+from spdelaw.equation import InitialState
+from spdelaw.model._blocks import add, apply, as_matrix, in_full, invert, sandwich, transpose
 from spdelaw.model._chain import Prior, along, chain_prior
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
@@ -112,7 +112,7 @@ def chain_of(part: Part, state_space: StateSpace) -> Chain:
         gram = np.concatenate([np.zeros_like(block.gram[:1]), block.gram])
         vector = np.concatenate([np.zeros_like(block.vector[:1]), block.vector])
     if gram.ndim == 3 and prior.precision.ndim == 3:
-        gram = _matrices(gram)
+        gram = in_full(gram)
     return Chain(block, gram, vector, prior, int(part.before is not None))
 
 
@@ -126,10 +126,6 @@ def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
 
 def _any_state(covariance: Array) -> InitialState:
     return InitialState("gaussian", np.zeros(len(covariance)), covariance)
-
-
-def _matrices(gram: Array) -> Array:
-    return operators.embed(gram[..., 0])[..., None]
 
 
 def condense(chain: Chain, r: float) -> Link:
@@ -212,7 +208,7 @@ def informed(chain: Chain, message: Message) -> Chain:
     gram, vector = chain.gram, chain.vector.copy()
     said = [x for x in (message.before, message.after) if x is not None]
     is_wider = gram.ndim == 3 and any(x.ndim == 3 for x in said)
-    gram = _matrices(gram) if is_wider else gram.copy()
+    gram = in_full(gram) if is_wider else gram.copy()
     gram[-1] = add(gram[-1], message.after)
     vector[-1] += message.after_vector
     if message.before is not None:

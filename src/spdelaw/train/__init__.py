@@ -4,7 +4,6 @@
 """
 
 from spdelaw.train._checkpoint import Snapshot, find_checkpoint, read_checkpoint, write_checkpoint
-from spdelaw.train._event_file import EventFile
 from spdelaw.train._loop import (
     HOLD_OUT,
     NOISE,
@@ -14,12 +13,12 @@ from spdelaw.train._loop import (
     Schedule,
     TrainingInterrupted,
     rate_factor,
+    reused_memory,
     stream,
     train,
 )
-from spdelaw.train._memory import reused_memory
 from spdelaw.train._processes import ALONE, Processes, is_first, joined
-from spdelaw.train._progress import Progress, Report, reporter, with_tensorboard
+from spdelaw.train._progress import EventFile, Progress, Report, reporter, with_tensorboard
 
 __all__ = [
     "ALONE",

@@ -33,7 +33,7 @@ class Snapshot:
         epoch: epochs done.
         arrays: ``model.*``, ``best.*`` and ``optimiser.*``.
         best_epoch, best_score: where the ``best.*`` are from; 0 and infinity before the first.
-        history: one row an epoch: training loss, validation loss, validation rel L2.
+        history: one row per epoch: training loss, validation loss, validation rel L2.
         seconds: spent so far.
     """
 
@@ -52,10 +52,7 @@ class Snapshot:
 
 def write_checkpoint(folder: Path, snapshot: Snapshot, identity: dict[str, Any]) -> None:
     """Replace the checkpoint in ``folder``."""
-    described = {
-        field.name: getattr(snapshot, field.name)
-        for field in dataclasses.fields(snapshot) if field.name != "arrays"
-    }  # fmt: skip
+    described = {key: value for key, value in vars(snapshot).items() if key != "arrays"}
     document = {"schema": SCHEMA, "identity": identity, **described}
     with replace_directory(folder, lambda _: ("run.json", "state.safetensors")) as new:
         save_file(
@@ -73,11 +70,9 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         arrays = load_file(folder / "state.safetensors")
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
-        snapshot = Snapshot(
-            document["epoch"], arrays, document["best_epoch"], document["best_score"],
-            tuple(tuple(row) for row in document["history"]), document["seconds"],
-        )  # fmt: skip
-        return snapshot, document["identity"]
+        own = {key: document[key] for key in ("epoch", "best_epoch", "best_score", "seconds")}
+        history = tuple(tuple(row) for row in document["history"])
+        return Snapshot(arrays=arrays, history=history, **own), document["identity"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         expected, got = "a checkpoint of a training", f"{type(error).__name__}: {error}"
         fix = "check the name, or remove it and start anew"

@@ -1,11 +1,17 @@
-"""Training of whatever learns: epochs, warm-up and cosine, checkpoints and interruptions."""
+"""Training of whatever learns: epochs, warm-up and cosine, checkpoints and interruptions.
+
+Memory that a step gives back is kept for the next one.
+"""
 
 from __future__ import annotations
 
 import abc
+import ctypes
 import math
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,12 +19,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from spdelaw.train._checkpoint import Snapshot, find_checkpoint, write_checkpoint
-from spdelaw.train._memory import reused_memory
 from spdelaw.train._processes import is_first
 from spdelaw.train._progress import Progress, Report
 
 #: Names of the random streams of a run.
 WEIGHTS, ORDER, NOISE, HOLD_OUT = range(4)
+#: Options of glibc's ``mallopt``, and the largest size it takes.
+TRIM_THRESHOLD, MMAP_THRESHOLD, LARGEST = -1, -3, 2**31 - 1
+#: The thresholds glibc's own adaptation goes up to in a process that frees large pieces.
+USUAL_MMAP, USUAL_TRIM = 2**25, 2**26
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -158,3 +167,32 @@ def _interrupted(
     return TrainingInterrupted(
         f"{where}; saved in {checkpoint}. To go on, repeat the call with the same checkpoint"
     )
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """Within the block, freed memory stays with the process.
+
+    A step allocates and frees tens of megabytes. glibc hands large pieces back to the system at
+    once, and touching them anew costs a page fault for each 4 kB: a fifth of a step. On other
+    systems this does nothing.
+    """
+    libc = _glibc()
+    if libc is None:
+        yield
+        return
+    libc.mallopt(MMAP_THRESHOLD, LARGEST)
+    libc.mallopt(TRIM_THRESHOLD, LARGEST)
+    try:
+        yield
+    finally:
+        libc.mallopt(MMAP_THRESHOLD, USUAL_MMAP)
+        libc.mallopt(TRIM_THRESHOLD, USUAL_TRIM)
+        libc.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

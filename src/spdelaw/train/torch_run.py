@@ -75,10 +75,8 @@ class TorchRun(Run):
         arrays = {f"model.{k}": v for k, v in weights.items()}
         arrays |= {f"best.{k}": v for k, v in best.items()}
         arrays |= {f"optimiser.{k}": v for k, v in self._moments().items()}
-        self.snapshot = Snapshot(
-            epoch + 1, arrays, epoch + 1 if better else old.best_epoch,
-            score if better else old.best_score, (*old.history, row), seconds,
-        )  # fmt: skip
+        best_of = (epoch + 1, score) if better else (old.best_epoch, old.best_score)
+        self.snapshot = Snapshot(epoch + 1, arrays, *best_of, (*old.history, row), seconds)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""

@@ -8,10 +8,9 @@ from scipy import stats
 import spdelaw as sl
 from spdelaw.chaos import CosineBasis, propagate
 from spdelaw.infer._observed import observe
-from spdelaw.infer.amortized._elbo import elbo
+from spdelaw.infer.amortized._elbo import _SquaredResiduals, elbo
 from spdelaw.infer.amortized._gap import truncated_log_likelihood
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.infer.amortized._residuals import _SquaredResiduals
 from spdelaw.model import linear_state_space
 
 from .amortized_cases import (

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spdelaw.infer.amortized._assess_exact import ACTIVE
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._elbo import exact_elbo
 from spdelaw.infer.amortized._paths import Paths
+from spdelaw.infer.amortized._structured import ACTIVE
 
 
 class Assessment(NamedTuple):

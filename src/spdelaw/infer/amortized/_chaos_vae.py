@@ -19,10 +19,10 @@ from spdelaw.chaos import CosineBasis, Propagators, expand, propagate
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._gap import zeros_of
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.model.encoder import Encoder, Posterior
+from spdelaw.model.encoder import Encoded, Encoder
 
 
-class Dynamics(nn.Module):
+class LatentDynamics(nn.Module):
     """Eigenvalues and noise factor of the latent equations, in float64.
 
     ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x L. Q is
@@ -72,7 +72,7 @@ class ChaosVAE(nn.Module):
             n_points, n_modes, config.n_time, config.n_hidden, config.n_embedding,
             config.n_reference, config.n_noise,
         )  # fmt: skip
-        self.dynamics = Dynamics(n_modes, self.encoder.n_noise)
+        self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
         self._start_variance(n_points, config)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
         self.zeros = torch.from_numpy(zeros_of(basis))
@@ -105,7 +105,7 @@ class ChaosVAE(nn.Module):
     def _variance_parameter(self) -> nn.Parameter:
         return self.get_parameter("log_variance" if self.is_log else "root_std")
 
-    def encode(self, paths: Paths) -> Posterior:
+    def encode(self, paths: Paths) -> Encoded:
         """``q(z0, xi | X)`` of every path."""
         return self.encoder(paths.values, paths.observed, paths.times)
 
@@ -120,7 +120,7 @@ class ChaosVAE(nn.Module):
         c = expand(curves, initial, chaos)
         return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
 
-    def field_variance(self, curves: Propagators, paths: Paths, posterior: Posterior) -> Tensor:
+    def field_variance(self, curves: Propagators, paths: Paths, posterior: Encoded) -> Tensor:
         """Variance of the decoded field under independent normals, (P, T, M).
 
         The decoder is linear, so variances go through the squares of its coefficients.

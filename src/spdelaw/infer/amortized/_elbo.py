@@ -1,19 +1,24 @@
-"""The evidence lower bound (paper, eq. 13), term by term."""
+"""The evidence lower bound (paper, eq. 13), term by term.
+
+Squared residuals ``S_m = sum_t o_tm (X_tm - sum_n c_tn h_nm)^2`` need no field: the residual is one
+product with the observation as its start, and the gradient ``dS_m / dc_tn = -2 o_tm r_tm h_nm`` one
+product for each path; no other array of the size of the fields is read or written.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from spdelaw.chaos import Propagators
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.infer.amortized._residuals import squared_residuals
-from spdelaw.model.encoder import Posterior
+from spdelaw.model.encoder import Encoded
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -95,7 +100,7 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
 
 
 def exact_elbo(
-    model: ChaosVAE, paths: Paths, posterior: Posterior, curves: Propagators, mean: Tensor
+    model: ChaosVAE, paths: Paths, posterior: Encoded, curves: Propagators, mean: Tensor
 ) -> Elbo:
     """The same without sampling, from the coefficients of the posterior means, (P, T, N)."""
     variance = model.field_variance(curves, paths, posterior)
@@ -105,7 +110,7 @@ def exact_elbo(
     return _with_likelihood(model, paths, posterior, squares)
 
 
-def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Posterior, squares: Tensor) -> Elbo:
+def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Encoded, squares: Tensor) -> Elbo:
     """All terms, from the squared residuals (P, M)."""
     counts = _counts(paths)
     density = gaussian_log_densities(squares, counts, model.log_observation_variance())
@@ -132,7 +137,7 @@ def _counts(paths: Paths) -> Tensor:
     return paths.observed.sum(1).double()
 
 
-def _divergences(posterior: Posterior) -> tuple[Tensor, Tensor]:
+def _divergences(posterior: Encoded) -> tuple[Tensor, Tensor]:
     """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
 
     def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -144,3 +149,32 @@ def _divergences(posterior: Posterior) -> tuple[Tensor, Tensor]:
         divergence(posterior.initial_mean, posterior.initial_log_variance),
         divergence(posterior.chaos_mean, posterior.chaos_log_variance),
     )
+
+
+def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tensor:
+    """``S`` of every path and point, (P, M), float64.
+
+    Args:
+        coefficients: (P, T, N).
+        basis: eigenfunctions at the points, (M, N), constant.
+        paths: what was observed.
+    """
+    return _SquaredResiduals.apply(coefficients, basis, paths.values, paths.observed).double()
+
+
+class _SquaredResiduals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, basis: Tensor, values: Tensor, observed: Any) -> Tensor:
+        flat = torch.addmm(values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1]), basis.t(),
+                           alpha=-1)  # fmt: skip
+        residual = flat.view_as(values)
+        if observed is not None:
+            residual.mul_(observed)
+        ctx.save_for_backward(residual, basis)
+        return residual.square().sum(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        residual, basis = ctx.saved_tensors
+        return torch.bmm(residual, -2.0 * grad[..., None] * basis), None, None, None

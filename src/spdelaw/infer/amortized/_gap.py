@@ -12,7 +12,7 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._filter_route import NO_MISFIT, n_states, pose
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
-from spdelaw.model import ChaosModel, StateSpace, chaos_log_likelihood, collapse
+from spdelaw.model import ChaosModel, StateSpace, collapse, evaluate_chaos
 
 Array = np.ndarray
 
@@ -56,7 +56,8 @@ def truncated_log_likelihood(
     weighted = parameters.with_noise(1.0)._replace(initial=standard)
     weights = 1.0 / parameters.observation_variance
     collapsed = collapse(observed.values, observed.times, basis, weights)
-    return chaos_log_likelihood(collapsed, weighted, ChaosModel(n_time, horizon, "dropped"))
+    model = ChaosModel(n_time, horizon, "dropped")
+    return evaluate_chaos(collapsed, weighted, model).log_likelihood
 
 
 def untruncated_log_likelihood(

@@ -1,4 +1,7 @@
-"""A run of the neural learner: model, optimiser and the state after the last whole epoch."""
+"""A run of the neural learner: model, optimiser and the state after the last whole epoch.
+
+A training that diverges stops with a sentence that names the part.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,26 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from spdelaw.errors import ConvergenceError
 from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._diagnose import check_gradients, check_terms
-from spdelaw.infer.amortized._elbo import elbo, values_of
+from spdelaw.infer.amortized._elbo import Elbo, elbo, values_of
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.train import ALONE, NOISE, ORDER, WEIGHTS, Processes, stream
 from spdelaw.train.torch_run import TorchRun
+
+#: Logarithms beyond this overflow in float32.
+LARGEST = 85.0
+#: What people may call the parts, by the start of a parameter's name.
+PARTS = {
+    "encoder": "the encoder (encoder_rate)",
+    "dynamics": "lambda and q (dynamics_rate)",
+    "log_variance": "the observation variances (variance_rate)",
+    "root_std": "the observation variances (variance_rate)",
+}
 
 
 def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
@@ -98,3 +111,51 @@ class NeuralRun(TorchRun):
         encoder = self.model.encoder
         initial = torch.randn(n, encoder.n_modes, generator=generator)
         return initial, torch.randn(n, encoder.n_time, encoder.n_noise, generator=generator)
+
+
+def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
+    """Raise `ConvergenceError` where a term of the bound is not finite."""
+    broken = [
+        name.replace("_", " ")
+        for name, term in terms._asdict().items()
+        if not bool(torch.isfinite(torch.as_tensor(term)).all())
+    ]
+    if broken:
+        weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
+        cause = f", because of {weights}" if weights else ""
+        raise _diverged(f"{', '.join(broken)} that is not finite{cause}", epoch)
+
+
+def check_gradients(model: nn.Module, epoch: int) -> None:
+    """Raise `ConvergenceError` where a gradient is not finite, before it enters a parameter."""
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    if all(map(_finite, gradients)):
+        return
+    named = model.named_parameters()
+    parts = _named([n for n, p in named if p.grad is not None and not _finite(p.grad)])
+    raise _diverged(f"a gradient that is not finite in {parts}", epoch)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    # A sum is not finite when an entry is not, and costs one pass without a mask in memory.
+    total = tensor.detach().sum()
+    return bool(torch.isfinite(total)) or bool(torch.isfinite(tensor).all())
+
+
+def _in_range(name: str, parameter: torch.Tensor) -> bool:
+    """Finite, and within float32 after the exponential where it is a logarithm."""
+    is_log = name.rpartition(".")[2].startswith("log_")
+    return _finite(parameter) and not (is_log and bool(parameter.detach().abs().max() > LARGEST))
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(PARTS.get(n.split(".")[0], n) for n in names))
+
+
+def _diverged(got: str, epoch: int) -> ConvergenceError:
+    what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
+    fix = (
+        "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
+        "warmup_epochs; the last checkpoint is still whole"
+    )
+    return ConvergenceError(what, expected=expected, got=got, fix=fix)

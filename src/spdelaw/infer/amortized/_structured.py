@@ -5,29 +5,36 @@ the cost of a step. The tail beyond K is part of the model: the truncated coordi
 tail together are the Ornstein-Uhlenbeck coefficients, whose posterior is a smoother's. Batches
 take the parameters close to the maximum; Newton steps over all paths end there, with the
 information matrix that gives the standard errors.
+
+For every variational posterior, ``ELBO = log p(X) - KL(q(z | X) || p(z | X))``. In a linear
+Gaussian model the right-hand posterior is known, so the bound is tight, the ELBO is the
+likelihood, and its gradient over a batch is the score: expectations of the smoothed states
+(Fisher's identity). A network that corrects the posterior would learn to be zero.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._filter_route import pose
-from spdelaw.infer._posterior import estimate
+from spdelaw.infer._posterior import LogPosterior, estimate
 from spdelaw.infer._problem import Problem
-from spdelaw.infer.amortized._assess_exact import latent_use
+from spdelaw.infer.amortized._config import StructuredConfig
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._reconstruct import decode
-from spdelaw.infer.amortized._stochastic import StructuredRun
-from spdelaw.law import Law, Provenance
-from spdelaw.model import Collapsed, StateSpace, collapse, evaluate_likelihood
-from spdelaw.train import train
+from spdelaw.law import Law, Provenance, chaos_posterior
+from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
+from spdelaw.train import ORDER, Run, Snapshot, stream, train
 
 Array = np.ndarray
 
@@ -37,6 +44,14 @@ SCORE_EVERY, SCORED_PATHS = 10, 16
 FAR = "training ended far from the maximum and a search over all paths went on: raise epochs"
 #: Steps that an epoch should have at least, where there are as many paths.
 FEWEST_STEPS = 16
+#: Adam's memory of the gradient and of its square. The second is short: gradients far from the
+#: maximum must not slow the end of a run of a thousand steps.
+MEMORY = (0.9, 0.99)
+#: A coordinate whose posterior mean varies by less than this over paths is not in use: its prior
+#: variance is 1. (Burda et al., Importance Weighted Autoencoders, ICLR 2016, use 0.01.)
+ACTIVE = 0.01
+#: Most times: the covariance of a mode over all of them is a matrix of that size.
+MOST_TIMES = 2000
 
 
 def fit_structured(job: Job) -> Law:
@@ -133,4 +148,115 @@ def _facts(law: Law, job: Job) -> dict[str, Any]:
         "tail": "modelled",
         "horizon": job.observed.span,
         "latent_use": latent_use(law, some, job.config.n_time),
+    }
+
+
+class StructuredRun(Run):
+    """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
+
+    Args:
+        posterior: log-posterior of all paths.
+        batches: its paths, in fixed groups that come in a new order in every epoch.
+        likelihood: log-likelihood and score of one group.
+        config: how long and how fast.
+        seed: of the order.
+        score: validation loss and rel L2 of parameters; None in epochs that are not scored.
+    """
+
+    def __init__(
+        self,
+        posterior: LogPosterior,
+        batches: list[Collapsed],
+        likelihood: Callable[[Collapsed, StateSpace], Evaluation],
+        config: StructuredConfig,
+        seed: int,
+        score: Callable[[StateSpace, int], tuple[float, float] | None],
+    ) -> None:
+        self.batches, self.likelihood = batches, likelihood
+        self.config, self.seed, self.score = config, seed, score
+        self.n_paths = sum(batch.n_paths for batch in batches)
+        self.posterior = _per_path(posterior, self.n_paths)
+        size = posterior.columns.shape[1]
+        self.x, self.first, self.second = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.n_steps = 0
+        self.snapshot = Snapshot(0, {}, 0, math.inf, (), 0.0)
+
+    @property
+    def state_space(self) -> StateSpace:
+        """The current one."""
+        return self.posterior.parametrisation.state_space(self.posterior.full(self.x))
+
+    def epoch(self, epoch: int) -> float:
+        """One pass over the batches; mean loss of a path."""
+        rate = self.config.rate * self.rate(epoch)
+        order = np.random.default_rng(stream(self.seed, ORDER, epoch))
+        total = sum(self._step(self.batches[i], rate) for i in order.permutation(len(self.batches)))
+        return total / len(self.batches)
+
+    def _step(self, batch: Collapsed, rate: float) -> float:
+        share = batch.n_paths / self.n_paths
+
+        def evaluate(p: StateSpace) -> Evaluation:
+            found: tuple[Any, ...] = self.likelihood(batch, p)
+            return Evaluation(*(part / share for part in found))
+
+        with np.errstate(all="ignore"):
+            of_batch = dataclasses.replace(self.posterior, evaluate=evaluate)
+            value, gradient, _ = of_batch.at(self.x)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            what, got = f"training, step {self.n_steps + 1}", f"log-likelihood {value:g}"
+            expected, fix = "a finite likelihood and score", "lower rate, or use engine='exact'"
+            raise ConvergenceError(what, expected=expected, got=got, fix=fix)
+        self.n_steps += 1
+        a, b = MEMORY
+        self.first = a * self.first + (1.0 - a) * gradient
+        self.second = b * self.second + (1.0 - b) * gradient**2
+        mean = self.first / (1.0 - a**self.n_steps)
+        size = np.sqrt(self.second / (1.0 - b**self.n_steps))
+        self.x = self.x + rate * mean / np.maximum(size, 1e-300)
+        return -value / self.n_paths
+
+    def finish(self, epoch: int, loss: float, seconds: float) -> None:
+        """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
+        validation = self.score(self.state_space, epoch) or self.snapshot.history[-1][1:]
+        moments = {"first": self.first, "second": self.second, "n_steps": [self.n_steps]}
+        arrays = {f"optimiser.{name}": np.array(part) for name, part in moments.items()}
+        arrays |= {"model.free": self.x.copy(), "best.free": self.x.copy()}
+        history = (*self.snapshot.history, (loss, *validation))
+        self.snapshot = Snapshot(epoch + 1, arrays, epoch + 1, validation[1], history, seconds)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot."""
+        self.x = snapshot.part("model")["free"].copy()
+        moments = snapshot.part("optimiser")
+        self.first, self.second = moments["first"].copy(), moments["second"].copy()
+        self.n_steps = int(moments["n_steps"][0])
+        self.snapshot = snapshot
+
+
+def _per_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
+    """The initial mean's directions in units of one path's information instead of all paths'."""
+    columns, scale = posterior.columns.copy(), posterior.scale.copy()
+    columns[:, posterior.n_plain :] *= np.sqrt(n_paths)
+    scale[posterior.n_plain :] /= np.sqrt(n_paths)
+    return dataclasses.replace(posterior, columns=columns, scale=scale)
+
+
+def latent_use(law: Law, fields: xr.DataArray, n_time: int) -> dict[str, Any] | None:
+    """Posterior-collapse diagnostics; None for very many times, or clocks of each path's own.
+
+    ``KL(N(m, s^2) || N(0, 1)) = (m^2 + s^2 - 1 - log s^2) / 2`` of each coordinate's marginal,
+    summed over k, its mean over paths: a mode with KL near 0 carries nothing.
+    """
+    if "path_time" in fields.coords or fields.sizes["time"] > MOST_TIMES:
+        return None
+    found = chaos_posterior(law, fields, n_time=n_time, tail="modelled").sel(
+        mode=slice(1, law.n_modes)
+    )
+    m, s = found["xi_mean"], np.maximum(found["xi_std"], 1e-12)
+    divergence = (0.5 * (m**2 + s**2 - 1.0 - 2.0 * np.log(s))).sum("k").mean("path")
+    active = (m.var("path") > ACTIVE).mean("k")
+    return {
+        "kl_chaos": [round(float(v), 6) for v in divergence],
+        "active_share": [round(float(v), 6) for v in active],
     }

@@ -33,7 +33,7 @@ from spdelaw.model import Transitions, closure_scores, scheme_scores, transition
 Array = np.ndarray
 Maker = Callable[[Layout, Transitions, int], Objective]
 
-#: The warm-up uses this many transitions a parameter.
+#: The warm-up uses this many transitions per parameter.
 WARM = 50
 #: Beyond this many standard errors the change is too large for one Newton step.
 LARGEST_SHIFT = 2.0

@@ -22,7 +22,7 @@ from spdelaw.infer.semilinear._optimise import (
     Objective,
     information,
     invert_information,
-    maximise_bfgs,
+    maximise,
     positive,
     warn_if_coarse,
 )
@@ -100,7 +100,7 @@ def fit_filtered(
     early = _burn(form, x, rough) if burn is None else burn
     some = _Likelihood(form, collapsed, prior, early, SOME)
     objective = some.objective(n_steps)
-    first = maximise_bfgs(objective, x, some.share * metric, NEAR, MOST)
+    first = maximise(objective, x, NEAR, MOST, some.share * metric)
     _check(first)
     metric = positive(information(objective, first), first.metric) / some.share
     burn = _burn(form, first.x, rough) if burn is None else burn
@@ -260,7 +260,7 @@ def _climb(
     objective: Objective, x: Array, metric: Array, covariance: Array | None, like: _Likelihood
 ) -> tuple[Maximum, Array, float]:
     """The maximum, and the inverse of its curvature: Newton steps go the last part of the way."""
-    best = maximise_bfgs(objective, x, metric, NEAR, MOST)
+    best = maximise(objective, x, NEAR, MOST, metric)
     _check(best)
     spent = float(best.n_evaluations)
     if covariance is None:

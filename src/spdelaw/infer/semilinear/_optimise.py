@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.errors import ConvergenceError, SpdeLawWarning
+from spdelaw.infer._profile import learned
 
 Array = np.ndarray
 
@@ -58,78 +59,41 @@ class Maximum(NamedTuple):
     metric: Array
 
 
-def maximise(objective: Objective, x: Array, near: float = NEAR, most: int = 200) -> Maximum:
-    """Climb from x by scoring until the promise of a step is below ``near``."""
-    return _ascend(objective, x, _Scoring(), near, most)
-
-
-def maximise_bfgs(objective: Objective, x: Array, metric: Array, near: float, most: int) -> Maximum:
-    """Climb with a metric that learns (BFGS), for scores too few to make one.
+def maximise(
+    objective: Objective,
+    x: Array,
+    near: float = NEAR,
+    most: int = 200,
+    metric: Array | None = None,
+) -> Maximum:
+    """Climb from x until the promise of a step is below ``near``.
 
     Args:
         objective: value and scores.
         x: where to start.
-        metric: guess of the information, (n_free, n_free).
         near: promise of a step that ends the search.
         most: evaluations.
+        metric: guess of the information, (n_free, n_free), that learns on the way (BFGS), for
+            scores too few to make one; without it the sum of squared scores.
     """
-    return _ascend(objective, x, _Learning(metric), near, most)
-
-
-class _Scoring:
-    """Steps with the sum of squared scores as metric."""
-
-    def step(self, scores: Array) -> Array:
-        return solve(scores.T @ scores, scores.sum(0))
-
-    def learn(self, step: Array, change: Array) -> None:
-        """The scores of the next point say all."""
-
-    def known(self, scores: Array) -> Array:
-        """Squared scores."""
-        return scores.T @ scores
-
-
-class _Learning:
-    """Steps with an inverse information that learns from changes of the slope."""
-
-    def __init__(self, metric: Array) -> None:
-        self.inverse = pseudo_inverse(metric)
-
-    def step(self, scores: Array) -> Array:
-        return self.inverse @ scores.sum(0)
-
-    def learn(self, step: Array, change: Array) -> None:
-        """BFGS update; left out where the curvature has the wrong sign."""
-        along = float(step @ change)
-        if along <= 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-            return
-        left = np.eye(len(step)) - np.outer(step, change) / along
-        self.inverse = left @ self.inverse @ left.T + np.outer(step, step) / along
-
-    def known(self, scores: Array) -> Array:
-        """What was learned."""
-        return pseudo_inverse(self.inverse)
-
-
-def _ascend(
-    objective: Objective, x: Array, metric: _Scoring | _Learning, near: float, most: int
-) -> Maximum:
+    inverse = None if metric is None else pseudo_inverse(metric)
     value, scores = objective(x)
     count, promise = 1, np.inf
     while count < most:
-        step = metric.step(scores)
-        promise = float(scores.sum(0) @ step)
+        slope = scores.sum(0)
+        step = solve(scores.T @ scores, slope) if inverse is None else inverse @ slope
+        promise = float(slope @ step)
         if promise < near or not np.isfinite(promise):
             break
         step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
-        found = _climb(objective, x, value, step)
-        count += found[3]
-        if found[2] is None:
+        trial, height, found, n = _climb(objective, x, value, step)
+        count += n
+        if found is None:
             break
-        metric.learn(found[0] - x, scores.sum(0) - found[2].sum(0))
-        x, value, scores = found[0], found[1], found[2]
-    known = metric.known(scores)
+        if inverse is not None:
+            inverse = learned(inverse, trial - x, slope - found.sum(0))
+        x, value, scores = trial, height, found
+    known = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
     return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near, known)
 
 

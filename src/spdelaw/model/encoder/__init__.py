@@ -11,7 +11,7 @@ except ImportError as _error:
     raise MissingExtraError("engine='amortized'", "neural") from _error
 
 from spdelaw.model.encoder._attention import MultiTimeAttention, TimeEmbedding
-from spdelaw.model.encoder._encoder import Encoder, Posterior
+from spdelaw.model.encoder._encoder import Encoded, Encoder
 from spdelaw.model.encoder._gru import FinalStateGRU
 
-__all__ = ["Encoder", "FinalStateGRU", "MultiTimeAttention", "Posterior", "TimeEmbedding"]
+__all__ = ["Encoded", "Encoder", "FinalStateGRU", "MultiTimeAttention", "TimeEmbedding"]

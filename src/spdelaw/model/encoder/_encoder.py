@@ -10,7 +10,7 @@ from spdelaw.model.encoder._attention import MultiTimeAttention
 from spdelaw.model.encoder._gru import FinalStateGRU
 
 
-class Posterior(NamedTuple):
+class Encoded(NamedTuple):
     """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, L)."""
 
     initial_mean: Tensor
@@ -54,7 +54,7 @@ class Encoder(nn.Module):
         self.recurrent = FinalStateGRU(n_hidden, n_hidden)
         self.head = nn.Linear(n_hidden, 2 * (n_modes + n_time * self.n_noise))
 
-    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Posterior:
+    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Encoded:
         """Posterior of every path.
 
         Args:
@@ -67,7 +67,5 @@ class Encoder(nn.Module):
         state = recurrent.recur(self.attention(values, observed, times, through))
         mean, log_variance = self.head(state).chunk(2, -1)
         n, shape = self.n_modes, (-1, self.n_time, self.n_noise)
-        return Posterior(
-            mean[:, :n], log_variance[:, :n],
-            mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape),
-        )  # fmt: skip
+        chaos = mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape)
+        return Encoded(mean[:, :n], log_variance[:, :n], *chaos)

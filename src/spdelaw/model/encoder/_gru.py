@@ -36,9 +36,11 @@ class FinalStateGRU(nn.Module):
         super().__init__()
         bound = 1.0 / math.sqrt(n_hidden)
         shapes = {
-            "weight_input": (3 * n_hidden, n_in), "weight_state": (3 * n_hidden, n_hidden),
-            "bias_input": (3 * n_hidden,), "bias_state": (3 * n_hidden,),
-        }  # fmt: skip
+            "weight_input": (3 * n_hidden, n_in),
+            "weight_state": (3 * n_hidden, n_hidden),
+            "bias_input": (3 * n_hidden,),
+            "bias_state": (3 * n_hidden,),
+        }
         for name, shape in shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
 

@@ -19,7 +19,7 @@ from spdelaw.train.torch_run import TorchRun
 
 
 class Training(NamedTuple):
-    """How a training went; losses are means over paths, one an epoch."""
+    """How a training went; losses are means over paths, one per epoch."""
 
     epochs: int
     best_epoch: int

@@ -27,24 +27,36 @@ class Clock(NamedTuple):
 
 def clock(times: np.ndarray, attrs: dict[str, Any]) -> Clock:
     """Clock of times that count as ``attrs["units"]`` says."""
-    units = str(attrs.get("units", ""))
-    dates = _dates(times, units, str(attrs.get("calendar", "standard")))
-    if dates is not None:
-        texts = [str(np.datetime_as_string(d, "s")) for d in dates]
-        if all(text.endswith("T00:00:00") for text in texts):
-            texts = [text[:10] for text in texts]
-        return Clock(texts, [t.replace("T", " ") for t in texts], "time", True)
-    texts = [f"{t:.6g}" for t in times]
-    title = f"time ({units})" if units else "time"
-    return Clock([float(t) for t in times], texts, title, False)
+    units, calendar = str(attrs.get("units", "")), str(attrs.get("calendar", "standard"))
+    dates = _dates(times, units, calendar)
+    if dates is None:
+        texts = [f"{t:.6g}" for t in times]
+        title = f"time ({units})" if units else "time"
+        return Clock([float(t) for t in times], texts, title, False)
+    is_date = dates.dtype.kind == "M" and calendar in REAL_CALENDARS
+    texts = [str(np.datetime_as_string(d, "s")) if is_date else d.isoformat() for d in dates]
+    if all(text.endswith("T00:00:00") for text in texts):
+        texts = [text[:10] for text in texts]
+    readable = [text.replace("T", " ") for text in texts]
+    if is_date:
+        return Clock(texts, readable, "time", True)
+    return Clock([_year(date) for date in dates], readable, f"year ({calendar} calendar)", False)
 
 
 def _dates(times: np.ndarray, units: str, calendar: str) -> np.ndarray | None:
-    if " since " not in units or calendar not in REAL_CALENDARS:
+    """Dates of a browser's calendar as such, of another one as objects of cftime."""
+    if " since " not in units:
         return None
     variable = xr.Variable("time", times, {"units": units, "calendar": calendar})
+    coder = xr.coders.CFDatetimeCoder(use_cftime=None if calendar in REAL_CALENDARS else True)
     try:
-        decoded = xr.decode_cf(xr.Dataset({"time": variable}))["time"].values
-    except (ValueError, OverflowError):
+        return xr.decode_cf(xr.Dataset({"time": variable}), decode_times=coder)["time"].values
+    except (ValueError, OverflowError, ImportError):
         return None
-    return decoded if decoded.dtype.kind == "M" else None
+
+
+def _year(date: Any) -> float:
+    """Year with its fraction, in the calendar of the date."""
+    first, then = (date.replace(year=date.year + k, month=1, day=1, hour=0, minute=0, second=0,
+                                microsecond=0) for k in (0, 1))  # fmt: skip
+    return float(date.year + (date - first) / (then - first))

@@ -18,6 +18,8 @@ Array = np.ndarray
 #: Roles of colour that the page knows; laws to compare take them in this order.
 LAW_COLOURS = ("@law", "@second", "@third", "@fourth")
 MARKERS = ("circle", "diamond", "square", "triangle-up")
+#: Decades beyond the estimates that a logarithmic axis follows their intervals.
+REACH = 2.0
 #: ColorBrewer's RdBu from blue to red: told apart with every common form of colour blindness.
 DIVERGING = [
     [0.0, "#053061"], [0.1, "#2166ac"], [0.2, "#4393c3"], [0.3, "#92c5de"], [0.4, "#d1e5f0"],
@@ -133,11 +135,25 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def log_axis(values: Array, **settings: Any) -> dict[str, Any]:
-    """A logarithmic axis with ticks at 1, 2, 5 over few decades, at powers of ten over many."""
-    known = values[np.isfinite(values) & (values > 0)]
-    decades = float(np.ptp(np.log10(known))) if known.size else 0.0
-    return axis(type="log", dtick="D2" if decades < 2.5 else 1, exponentformat="power", **settings)
+def log_axis(values: Array, ends: Array | None = None, **settings: Any) -> dict[str, Any]:
+    """A logarithmic axis with ticks at 1, 2, 5 over few decades, at powers of ten over many.
+
+    It holds all values, and of the ``ends`` of their intervals what is within `REACH` decades.
+    """
+    shown = _logarithms(values)
+    if ends is not None and shown.size:
+        low, high = shown.min(), shown.max()
+        near = np.clip(_logarithms(ends), low - REACH, high + REACH)
+        shown = np.append(shown, near)
+        margin = 0.05 * max(float(np.ptp(shown)), 0.5)
+        settings |= {"range": [float(shown.min()) - margin, float(shown.max()) + margin]}
+    decades = float(np.ptp(shown)) if shown.size else 0.0
+    tick = "D2" if decades < 2.5 else max(1, round(decades / 8))
+    return axis(type="log", dtick=tick, exponentformat="power", **settings)
+
+
+def _logarithms(values: Array) -> Array:
+    return np.log10(values[np.isfinite(values) & (values > 0)])
 
 
 def layout(**settings: Any) -> dict[str, Any]:

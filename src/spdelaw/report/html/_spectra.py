@@ -67,11 +67,15 @@ def _figure(material: Material) -> Figure:
         for i, (label, own) in enumerate(known.items()):
             values = getattr(own, name)
             traces.append(_estimates(values, label, i, len(known), axes, panel == 0))
+    decay, noise = (
+        np.concatenate([getattr(own, name) for own in known.values()]) for name in PANELS
+    )
+    truth = true_rates(material.truth, material.law) if material.truth else (np.zeros(0),) * 2
     figure_layout = layout(
         xaxis=axis(f"{unit} n", domain=DOMAINS[0], dtick=_tick(n_modes)),
         xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(n_modes), anchor="y2"),
-        yaxis=log_axis(np.concatenate([own.decay[:, 0] for own in known.values()])),
-        yaxis2=log_axis(np.concatenate([own.noise[:, 0] for own in known.values()]), anchor="x2"),
+        yaxis=log_axis(np.append(decay[:, 0], truth[0]), decay[:, 2:]),
+        yaxis2=log_axis(np.append(noise[:, 0], truth[1]), noise[:, 2:], anchor="x2"),
         annotations=[
             panel_title(title, x) for title, (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
         ],

@@ -1,0 +1,35 @@
+"""Intervals from standard errors: symmetric, on the log scale, or all of the half-line."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.stats
+
+from spdelaw.law._parameters_table import WIDEST, Quantity, interval_table
+
+Z = scipy.stats.norm.ppf(0.975)
+
+
+def test_symmetric_and_positive():
+    x, s = np.array([2.0, -3.0]), np.array([0.5, 1.0])
+    plain = interval_table(Quantity(x, s, False), 0.95)
+    np.testing.assert_allclose(plain[:, 2:], np.stack([x - Z * s, x + Z * s], -1))
+    lower, upper = interval_table(Quantity(x[:1], s[:1], True), 0.95)[0, 2:]
+    np.testing.assert_allclose([lower * upper, upper / lower], [4.0, np.exp(2 * Z * 0.25)])
+
+
+def test_what_the_data_do_not_determine_has_no_ends():
+    edge = np.log(WIDEST) / Z
+    table = interval_table(Quantity(np.ones(3), np.array([0.99, 1.01, 150.0]) * edge, True), 0.95)
+    assert np.isfinite(table[0]).all()
+    np.testing.assert_array_equal(table[1:, 2:], [[0.0, np.inf]] * 2)
+
+
+def test_a_variance_at_zero_has_an_interval_of_no_width():
+    np.testing.assert_array_equal(interval_table(Quantity(0.0, 1.0, True), 0.95)[2:], [0.0, 0.0])
+
+
+def test_ends_found_otherwise_overrule():
+    ends = np.array([[0.5, np.nan], [np.nan, np.inf]])
+    table = interval_table(Quantity(np.ones(2), np.full(2, 0.1), True, ends), 0.95)
+    np.testing.assert_allclose(table[:, 2:], [[0.5, np.exp(Z / 10)], [np.exp(-Z / 10), np.inf]])
