@@ -41,17 +41,18 @@ ABILITIES = {
     "any dynamics: filter and smoother": ("equation/_dynamics*", "model/_filter*"),
     "mean: restricted likelihood and its test": (
         "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*"),
-    "intervals by profile": ("infer/_profile*", "infer/_intervals*"),
+    "intervals by profile": ("infer/_profile*", "infer/_intervals*", "infer/_joint_profile*"),
     "rest with memory": ("law/_rest*", "infer/_rest*"),
     "lazy data, records cut in time, many fits": (
         "model/_pieces*", "model/_records*", "model/_stitch*", "law/_lazy*", "infer/_passes*",
         "infer/_fit_many*"),
     "training in several processes": ("train/_processes*",),
+    "progress of long fits": ("infer/_watch*",),
     "log-likelihood of named numbers": ("law/_likelihood*",),
     "one registry of engines": ("infer/_engine*",),
     "speed of long records and coupled modes": (
         "model/_tridiagonal*", "model/_compiled_chain*", "model/_steady*", "model/_information*",
-        "infer/_metric*"),
+        "model/_louis*", "infer/_metric*", "infer/_chain_rule*"),
     "bands that know how well parameters are known": ("law/_parameter_draws*",),
     "paths of the paper's decoder": ("infer/amortized/_sample_decoder*",),
 }  # fmt: skip

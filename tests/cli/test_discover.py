@@ -40,8 +40,12 @@ def test_two_fields(run, run_json):
     assert made["shape"]["variable"] == 2
     assert "u, v" in run("info", "two.nc").stdout
     terms = "u: u, u: u^3, u: v, v: 1, v: u, v: v"
-    document = run_json("fit", "two.nc", "--modes", 6, "--terms", terms, "--out", "two.law")
+    words = ("--modes", 6, "--terms", terms, "--fixed", "nu v=0", "--out", "two.law")
+    document = run_json("fit", "two.nc", *words)
     assert document["law"]["terms"] == terms.split(", ")
+    assert document["law"]["info"]["estimates"]["nu v"] == 0.0
+    assert "nu v" not in document["law"]["info"]["standard_errors"]
+    assert sum(document["law"]["info"]["seconds"].values()) > 0
     run("forecast", "two.law", "two.nc", "--steps", 2, "--out", "ahead.nc")
     ahead = sl.data.read_dataset("ahead.nc")
     assert ahead["variable"].values.tolist() == ["u", "v"]
@@ -63,6 +67,8 @@ def test_fit_with_terms_is_the_fit_of_python(run, run_json, fronts):
 def test_refusals(fails, fronts):
     assert "u_y" in fails("fit", fronts, "--terms", "u u_y", "--modes", 5, "--out", "a.law")
     assert "names with commas" in fails("discover", fronts, "--library", "u,,u^3")
+    for text in ("nu", "nu=small", "=1"):
+        assert "name=value" in fails("discover", fronts, "--fixed", text)
     assert "already a part" in fails(
         "fit", fronts, "--terms", "u", "--drift", "dense", "--out", "a.law"
     )

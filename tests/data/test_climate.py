@@ -115,6 +115,23 @@ def test_a_month_that_was_never_seen_somewhere_is_unknown_there_and_said():
     np.testing.assert_array_equal(np.isnan(result.values[0]), [[False] * 3, [True, False, False]])
 
 
+def test_a_point_of_few_values_is_left_out_and_said():
+    time = pd.date_range("2001-01-01", periods=60, freq="MS")
+    raw = xr.DataArray(np.random.default_rng(0).standard_normal((60, 3)), {"time": time, "x": X},
+                       ("time", "x"))  # fmt: skip
+    raw[5:, 0] = np.nan
+    how = Preparation(anomalies="dayofyear")
+    prepared = how.learn(raw)
+    assert "1 of 3 points have too few values for the 7 numbers" in prepared.notes[0]
+    assert np.isnan(prepared.apply(raw).values[0, :, 0]).all()
+    alone = how.learn(raw.isel(x=[1, 2]))
+    np.testing.assert_allclose(prepared.coefficients[:, 1:], alone.coefficients)
+    lazy = how.learn(raw.chunk(time=20))
+    np.testing.assert_allclose(lazy.coefficients, prepared.coefficients, atol=1e-9)
+    with pytest.raises(DataError, match="got at most 5, at a point of 5 values"):
+        how.learn(raw[:5])
+
+
 def test_months_seen_once_are_no_climatology():
     raw = hourly().isel(time=slice(6))
     raw = raw.assign_coords(time=pd.date_range("2001-01-01", periods=6, freq="MS"))

@@ -5,8 +5,15 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import as_fields, guess_domain, guess_layout, labels_of, read_dataset
-from spdelaw.errors import DataError
+from spdelaw.data import (
+    as_fields,
+    guess_domain,
+    guess_layout,
+    labels_of,
+    read_dataset,
+    read_raw,
+)
+from spdelaw.errors import DataError, DomainError
 
 # The fields are white noise: what matters here are their names, and no parameter.
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
@@ -87,7 +94,7 @@ def test_two_dimensional_valid_times_stand_aside():
 def test_layout_of_a_hindcast_is_said():
     raw = hindcast(np.arange(4), ("init", "member", "lead", "x")).to_dataset()
     guess = guess_layout(raw)
-    assert {"lead is time", "init x member are paths"} <= set(guess.reasons)
+    assert {"lead is time", "each pair of init and member is a path"} <= set(guess.reasons)
     assert guess.dims == ("x",)
     assert guess.time == "lead"
 
@@ -234,3 +241,100 @@ def test_results_describe_themselves_by_cf(tmp_path):
         assert result["std"].attrs["cell_methods"] == "realization: standard_deviation"
         assert one.sample(2).name == "sst"
         assert one.sample(2).attrs["units"] == "degC"
+
+
+def wide(lon, lat=(-20.0, 0.0, 20.0), **units):
+    """Noise on a map of 30 months."""
+    time = np.datetime64("2001-01", "M") + np.arange(30)
+    coords = {"time": time.astype("datetime64[ns]"), "lat": ("lat", np.array(lat), units)}
+    coords |= {"lon": ("lon", np.asarray(lon, float), units)}
+    values = np.random.default_rng(0).standard_normal((30, len(lat), len(lon)))
+    return xr.DataArray(values, coords, ("time", "lat", "lon"), "t").to_dataset()
+
+
+@pytest.mark.parametrize(
+    ("lon", "ends"),
+    [
+        ([140, 160, 180, -160, -140], (140, 220)),  # as a file that crosses the dateline has them
+        ([-160, -140, 140, 160, 180], (140, 220)),  # sorted by number
+        ([0, 20, 320, 340], (-40, 20)),  # the other meridian, where 0 to 360 jumps
+        ([140, 160, 180, 200, 220], None),
+        ([10, 350], (-10, 10)),
+        (np.arange(-180, 180, 20), None),  # all around
+    ],
+)
+def test_longitudes_that_lie_together_are_counted_on(lon, ends):
+    raw = wide(lon)
+    guess = guess_layout(raw, dims=("x", "y"))
+    if ends is None:
+        assert not guess.preparation.select
+        return
+    np.testing.assert_allclose(guess.preparation.select["lon"], ends, atol=1e-3)
+    assert any("counted on" in reason for reason in guess.reasons)
+    fields = as_fields(guess.preparation.reduce(raw), dims=("x", "y"))
+    assert (fields["x"].values[0], fields["x"].values[-1]) == ends
+    moved = raw["t"].sel(lon=(fields["x"].values[1] + 180) % 360 - 180 if min(lon) < 0 else
+                         fields["x"].values[1] % 360)  # fmt: skip
+    np.testing.assert_array_equal(fields[0, :, 1], moved)
+    assert guess_layout(raw, dims=("lat", "lon")).preparation.select == {}  # a sphere needs none
+
+
+def test_filling_across_the_dateline_is_the_filling_of_counted_longitudes():
+    months = np.datetime64("2001-01", "M") + np.arange(60)
+    lon, lat = np.arange(160.0, 201.0, 5.0), np.arange(-20.0, 21.0, 10.0)
+    rng = np.random.default_rng(1)
+    shape = np.cos(np.pi * (lon - 160) / 40) * np.ones((5, 1))
+    values = np.cumsum(rng.standard_normal(60))[:, None, None] * shape
+    values = np.where(rng.uniform(size=values.shape) < 0.1, np.nan, values)
+    coords = {"time": months.astype("datetime64[ns]"), "lat": lat, "lon": lon}
+    east = xr.DataArray(values, coords, ("time", "lat", "lon"), "t")
+    signed = east.assign_coords(lon=(lon + 180) % 360 - 180).sortby("lon")
+    words = {"n_modes": 2, "basis": "domain", "drift": "diagonal", "rest": "white"}
+    one, two = (sl.fill(data, **words)["mean"] for data in (east, signed))
+    np.testing.assert_allclose(two.sel(lon=lon).values, one.values, rtol=1e-6)
+
+
+def test_a_small_map_is_a_map_and_a_band_is_averaged():
+    assert guess_domain(wide([5, 7, 9, 11], [40, 42, 45]))[0] == "box"
+    assert guess_domain(wide(np.arange(150, 271, 10), [-2, 0, 2]))[0] == "interval"
+
+
+@pytest.mark.parametrize("units", [{"units": "radian"}, {}])
+def test_radians_are_no_narrow_band(units):
+    name, why = guess_domain(wide(np.radians([100, 140, 180]), np.radians([-40, 0, 40]), **units))
+    assert (name, "radians" in why) == ("box", True)
+
+
+def test_dates_of_a_file_are_sorted_and_said(tmp_path):
+    raw = wide([0, 10, 20])
+    raw.isel(time=np.random.default_rng(0).permutation(30)).to_netcdf(tmp_path / "a.nc")
+    back, notes = read_raw(tmp_path / "a.nc")
+    xr.testing.assert_equal(back["t"], raw["t"])
+    assert notes == ["dates along time are not in order in the file: sorted"]
+    raw.isel(time=slice(None, None, -1)).to_netcdf(tmp_path / "b.nc")
+    assert read_raw(tmp_path / "b.nc")[1] == []  # turned round at the door, as ever
+
+
+def test_times_are_named_as_dates():
+    raw = wide([0, 10, 20])["t"]
+    with pytest.raises(DataError, match="got 2001-06-01 more than once"):
+        as_fields(raw.isel(time=[4, 5, 5]), dims=("lat", "lon"))
+    with pytest.raises(DataError, match="got 2001-02-01 after 2001-06-01 at index 2"):
+        as_fields(raw.isel(time=[4, 5, 1]), dims=("lat", "lon"))
+
+
+def test_longitudes_of_the_other_sign_get_the_line_that_turns_them():
+    raw = wide([-160, -140, 140, 160, 180])["t"]
+    box = sl.Box((130, 230), (-25, 25), boundary="neumann")
+    with pytest.raises(DomainError, match=r"select=\{'lon': \(130, 230\)\}"):
+        sl.fit(raw, box, 1)
+    how = sl.Preparation(select={"lon": (130, 230)})
+    law = sl.fit(raw, box, 1, prepare=how, initial="stationary", nuisance=0)
+    assert law.reconstruct(raw)["mean"]["lon"].values.tolist() == [140, 160, 180, 200, 220]
+    with pytest.raises(DomainError, match="rescale the coordinates"):
+        sl.fit(raw, sl.Box((0, 1), (0, 1)), 1)
+
+
+def test_radians_on_a_sphere_are_refused():
+    with pytest.raises(DataError, match="expected degrees, got units 'radian'"):
+        sl.fit(wide([0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], units="radian")["t"], sl.Sphere(), 1)

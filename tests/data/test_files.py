@@ -138,6 +138,20 @@ def test_other_programs_read_it(target):
         assert as_fields(opened).drop_attrs().identical(data.drop_attrs())
 
 
+def test_other_programs_read_names(tmp_path):
+    names = np.array(["S0", "Zürich", ""])
+    fields = as_fields(np.ones((1, 2, 3)), times=[0, 1], points=[0, 1, 2])
+    fields = fields.assign_coords(station=("x", names, {"cf_role": "timeseries_id"}))
+    write(fields, tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc") as opened:
+        assert opened["station"].values.tolist() == names.tolist()
+    back = read(tmp_path / "a.nc")
+    assert back.identical(fields)
+    assert back["station"].dtype == names.dtype
+    odd = fields.assign_coords(station=("x", np.array(["a", "b\0c", "d"])))  # text ends at a zero
+    assert read(write(odd, tmp_path / "b.nc")).identical(odd)
+
+
 def test_checksums_are_in_the_netcdf_file(tmp_path):
     with h5py.File(write(fields(), tmp_path / "f.nc")) as file:
         for name in ("field", "time", "x", "path"):

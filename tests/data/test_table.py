@@ -55,6 +55,23 @@ def test_files_are_read_as_the_frame(tmp_path, name):
     )
 
 
+def test_parquet_is_read_as_the_frame(tmp_path):
+    pytest.importorskip("pyarrow")
+    rows, _ = table()
+    for k, kind in enumerate((rows, rows.set_index("date"), rows.astype({"id": "category"}))):
+        kind.to_parquet(tmp_path / f"{k}.parquet")
+        xr.testing.assert_identical(
+            sl.from_table(tmp_path / f"{k}.parquet", **NAMES), sl.from_table(rows, **NAMES)
+        )
+
+
+def test_a_named_index_is_a_column():
+    rows, _ = table()
+    for index in ("date", ["id", "date"]):
+        kept = sl.from_table(rows.set_index(index), **NAMES)
+        xr.testing.assert_identical(kept, sl.from_table(rows, **NAMES))
+
+
 def test_numbers_as_times_and_plain_positions():
     rows = pd.DataFrame({"t": [1.0, 0.0, 1.0], "x": [2.0, 1.0, 1.0], "u": [3.0, 1.0, 2.0]})
     line = sl.from_table(rows, time="t", value="u", x="x")

@@ -83,9 +83,9 @@ def test_what_is_held_out_is_never_seen(monkeypatch):
     seen_by = []
     real = _fill_choice.learn
 
-    def watched(fields, *others):
-        seen_by.append(fields.values)
-        return real(fields, *others)
+    def watched(data, *others):
+        seen_by.append(data.fields.values)
+        return real(data, *others)
 
     monkeypatch.setattr(_fill_choice, "learn", watched)
     first = fill_record(gappy, CALM.domain, 2, seed=5, **QUICK)

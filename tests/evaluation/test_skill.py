@@ -10,6 +10,8 @@ from tests.data.builders import globe
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation import _skill_choice
+from spdelaw.evaluation._hindcast import Trial
 from spdelaw.evaluation._rivals import amplitudes, damped, inverse_model, last_seen, memory
 
 CALM = sl.catalogue.heat(n_modes=2, initial="stationary")
@@ -190,6 +192,26 @@ def test_number_of_modes_is_chosen_before_the_first_origin():
         found.tried
     )
     assert "chosen by held-out CRPS" in repr(found)
+
+
+def test_close_laws_are_judged_again_from_more_origins(monkeypatch):
+    """Few origins like three laws alike, and one of them that many do not; one is far off."""
+    few, many = {1: 0.701, 2: 0.700, 3: 0.704, 5: 0.9}, {1: 0.75, 2: 0.76, 3: 0.74, 5: 0.1}
+    asked = []
+
+    def score(past, trial, plan):
+        asked.append((int(trial.n_modes), len(plan.origins)))
+        return (few if len(plan.origins) <= 24 else many)[int(trial.n_modes)]
+
+    monkeypatch.setattr(_skill_choice, "_score", score)
+    past = one_path(400)
+    trial = Trial(CALM.domain, ("x",), "auto", None, {"drift": "diagonal"})
+    laws = [trial.at(CALM.domain, "diagonal", n) for n in few]
+    best, told = _skill_choice.choose(past, laws, (1,), lambda done: None)
+    assert best.n_modes == 3
+    assert asked == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]
+    assert told["5 modes, drift diagonal"] == 0.9
+    assert told["3 modes, drift diagonal"] == 0.74
 
 
 def test_a_rest_with_memory_beats_a_white_one_at_short_leads():

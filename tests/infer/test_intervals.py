@@ -5,6 +5,7 @@ import pytest
 from scipy import optimize, special
 
 import spdelaw as sl
+from spdelaw.errors import InputError
 from spdelaw.infer._profile import Profile
 
 Z = special.ndtri(0.975)
@@ -195,3 +196,19 @@ def test_what_follows_from_an_eigenvalue_has_its_interval(tmp_path):
     assert again.info["profiled"] == law.info["profiled"]
     for ask in (sl.Law.stationary_covariance, lambda x: x.eigenmodes().decay_rate):
         np.testing.assert_array_equal(ask(again).values, ask(law).values)
+
+
+def test_a_law_without_profiles_is_the_same_law():
+    equation = sl.catalogue.heat(n_modes=2, initial="stationary")
+    data = sl.simulate(equation, 1, np.linspace(0, 2, 41), np.linspace(0, np.pi, 9), seed=0)
+    whole, quick = (
+        sl.fit(data, equation.domain, 2, mean="zero", engine=sl.Exact(profile=profile))
+        for profile in (True, False)
+    )
+    one, two = (law.parameters["eigenvalue"] for law in (whole, quick))
+    np.testing.assert_array_equal(two.sel(statistic="estimate"), one.sel(statistic="estimate"))
+    np.testing.assert_array_equal(two.sel(statistic="stderr"), one.sel(statistic="stderr"))
+    assert whole.info["profiled"]
+    assert not quick.info["profiled"]
+    with pytest.raises(InputError, match="profile"):
+        sl.Exact(profile="no")

@@ -429,3 +429,23 @@ def test_equation_of_a_law_is_the_law():
     np.testing.assert_array_equal(some.equation.eigenvalues, some.dynamics.drift)
     np.testing.assert_array_equal(some.equation.initial_variance, some.initial.covariance)
     assert some.equation.domain == INTERVAL
+
+
+def test_a_start_of_zeros_tells_what_the_law_says():
+    """Nothing but zeros was seen: ``Var c_n(t) = q_n (1 - e^(-2 lambda_n t)) / (2 lambda_n)``."""
+    times, ring = np.linspace(0.0, 1.0, 21), sl.Interval(0.0, np.pi, "periodic")
+    e = sl.SpectralSPDE(ring, 3, [1.0, 5.0, 5.0], noise=sl.White(1.0), initial=0.0, times=times)
+    data = sl.simulate(e, 30, seed=0)
+    law = sl.fit(data, e.domain, 3)
+    assert law.initial.kind == "deterministic"
+    later = law.reconstruct(data.isel(path=[0]).where(data.time < 0.01))
+    lam, q = (law.parameters[n].sel(statistic="estimate").values for n in
+              ("eigenvalue", "noise_variance"))  # fmt: skip
+    t = e.times[1:, None]
+    variance = (
+        q * -np.expm1(-2 * lam * t) / (2 * lam) @ e.domain.eigenfunctions(data.x.values, 3).T ** 2
+    )
+    np.testing.assert_allclose(later["std"].values[0, 1:], np.sqrt(variance), rtol=1e-4)
+    np.testing.assert_allclose(later["mean"].values, 0.0, atol=1e-12)
+    card = sl.evaluate(law, data)
+    assert np.isfinite(card.tiers["predict"][:3]).all()

@@ -135,3 +135,17 @@ def test_modes_of_a_box_are_its_eigenfunctions():
     assert len(plot_modes(GRAPH, 9).axes) == 4  # as many as there are
     with pytest.raises(InputError, match="a domain"):
         plot_modes(xr.DataArray(0.0))
+
+
+def test_a_point_is_given_in_the_order_of_the_domain():
+    lat, lon = np.array([30.0, 40.0, 50.0]), np.array([-100.0, -90.0, -80.0, -70.0])
+    steps = np.random.default_rng(0).standard_normal((40, 3, 4))
+    values = 0.1 * steps
+    for k in range(1, 40):  # a common state that decays by a tenth each step
+        values[k] += 0.9 * values[k - 1].mean() + steps[k, 0, 0]
+    coords = {"time": np.arange(40.0), "lat": lat, "lon": lon}
+    raw = xr.DataArray(values, coords, ("time", "lat", "lon"), "t")
+    box = sl.Box((-105, -65), (25, 55), boundary="neumann")
+    law = sl.fit(raw, box, 1, initial="stationary", nuisance=0, mean="zero")
+    ax = law.plot.forecast(raw[:30], steps=2, point=(-80.0, 40.0))
+    assert ax.get_title("left") == "lat = 40, lon = -80"

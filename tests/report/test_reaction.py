@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
+from spdelaw.equation import term_values
+from spdelaw.report.html._material import gather
 from spdelaw.report.html._reaction import reaction_curve
 
 
@@ -19,7 +21,7 @@ def test_curve_and_band(found):
     """``a u + b u^3`` with the variance of that sum."""
     law = found[0].law
     u = np.linspace(-1.2, 1.2, 7)
-    f, std = reaction_curve(law, law.dynamics, u)
+    f, std = reaction_curve(law, term_values(law.dynamics.terms, {"u": u}), u)
     a, b = law.parameters.coefficient.sel(statistic="estimate").values
     np.testing.assert_allclose(f, a * u + b * u**3, rtol=1e-12)
     (va, c), (_, vb) = law.info["term_covariance"]
@@ -39,3 +41,36 @@ def test_section(found, tmp_path):
     data = sl.simulate(sl.catalogue.heat(2), 4, seed=1)
     other = sl.report.write_report(tmp_path / "b.html", linear, data).read_text()
     assert 'id="reaction"' not in other
+
+
+def test_terms_at_values():
+    """``u u_x`` has no value without slopes; terms of another equation are not in this one."""
+    u, v = np.array([0.5, 2.0]), np.array([3.0, -1.0])
+    one = term_values(("1", "u", "u - u^3", "u u_x", "|grad u|^2"), {"u": u})
+    np.testing.assert_allclose(one, [u**0, u, u - u**3, 0 * u, 0 * u])
+    two = term_values(("u: u v^2", "v: u", "u: 2 v"), {"u": u, "v": v}, "u")
+    np.testing.assert_allclose(two, [u * v**2, 0 * u, 2 * v])
+
+
+def test_report_of_two_fields(tmp_path):
+    """A curve, maps, samples, forecast and moments of each field, and the plane of both."""
+    pytest.importorskip("plotly")
+    e = sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(31))
+    data = sl.mask(sl.simulate(e, 4, seed=5), fraction=0.05, seed=1)
+    terms = {"u": ("u", "u^3", "v"), "v": ("1", "u", "v")}
+    law = sl.fit(data, e.domain.domain, 3, terms=terms, fixed={"nu v": 0.0})
+    page = sl.report.write_report(tmp_path / "two.html", law, data).read_text()
+    for name in ("reaction", "fields", "samples", "forecast", "moments"):
+        for field in "uv":
+            assert f'id="plot-{name}-{field}"' in page
+    assert 'id="plot-plane"' in page
+    assert "The drift of v is " in page
+    assert ">u 3<" in page  # the modes of both fields by name
+    material = gather(law, data, None, None, 4, 0)
+    mean, _ = material.reconstructed([0, 1])
+    for own in material.each:
+        np.testing.assert_array_equal(own.reconstructed([0, 1])[0], mean[..., own.own])
+        seen = data.sel(variable=own.label).values[:2]
+        np.testing.assert_array_equal(own.fields.values[:2], seen)
+        there = np.isfinite(seen)  # without noise the law goes through what was seen
+        np.testing.assert_allclose(mean[..., own.own][there], seen[there], atol=1e-3)

@@ -193,11 +193,11 @@ def test_bands_of_draws_hold_data_of_the_same_law():
     data = simulated(30, seed=5)
     law = sl.fit(data, EQUATION.domain, 3)
     own = law.sample(30, seed=9, observation_noise=True)
-    over_time, energy = compare(gather(law, own, None, None, 100, 0))
+    ((over_time, energy),) = compare(gather(law, own, None, None, 100, 0))
     inside = (over_time.low <= over_time.data) & (over_time.data <= over_time.high)
     assert inside[1:].mean() > 0.7
     assert ((energy.low <= energy.data) & (energy.data <= energy.high)).sum() >= 2
-    doubled, _ = compare(gather(law, 2 * own, None, None, 100, 0))
+    ((doubled, _),) = compare(gather(law, 2 * own, None, None, 100, 0))
     assert (doubled.data > doubled.high)[5:].mean() > 0.9
 
 
@@ -213,7 +213,7 @@ def test_energy_is_right_through_gaps():
     noisy = fields + 0.02 * np.random.default_rng(0).standard_normal(fields.shape)
     gappy = sl.mask(noisy, "random", 0.6, seed=3)
     law = sl.fit(gappy, equation.domain, 8)
-    _, energy = compare(gather(law, gappy, None, None, 100, 0))
+    ((_, energy),) = compare(gather(law, gappy, None, None, 100, 0))
     rows = 20 + thinned(21, ROWS)
     np.testing.assert_allclose(energy.data, (c[:, rows] ** 2).mean((0, 1)), rtol=0.25)
     # Null: the law is right, and more than 4 of 8 are outside a 95 % band with P < 2e-5.
@@ -226,7 +226,8 @@ def test_times_with_a_calendar_of_the_real_world_become_dates():
     assert found.positions == ["2006-04-16T00:00:00", "2006-05-16T12:00:00"]
     assert found.axis == {"type": "date"}
     model = clock(np.array([0.0, 30.0, 345.0]), {**attrs, "calendar": "360_day"})
-    assert not model.is_date and model.title == "year (360_day calendar)"
+    assert not model.is_date
+    assert model.title == "year (360_day calendar)"
     assert model.texts == ["2006-04-16", "2006-05-16", "2007-04-01"]
     np.testing.assert_allclose(model.positions, [2006 + 105 / 360, 2006 + 135 / 360, 2007.25])
     assert clock(np.array([0.5]), {"units": "seconds"}).title == "time (seconds)"

@@ -14,7 +14,7 @@ from spdelaw.cli._domain import Asked, choose_domain
 from spdelaw.cli._fit import observation_noise_of, said_once, with_source
 from spdelaw.cli._grouped import Without
 from spdelaw.cli._law_file import domain_name, law_document, show_notes, show_terms
-from spdelaw.cli._options import names_of, one_of, word_or_count
+from spdelaw.cli._options import held_of, names_of, one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_law_target
@@ -58,6 +58,7 @@ def command(
     noise: Annotated[
         str, typer.Option(help="parametric (scale n^-exponent) or diagonal.")
     ] = NOISES[0],
+    fixed: _options.Fixed = None,
     variable: _options.Variable = None,
     wanted: Annotated[
         _prepare.Wanted, Without("anomalies", "detrend", "standardise", "area_weights")
@@ -84,6 +85,7 @@ def command(
         settings: dict[str, Any] = {
             "library": None if library is None else names_of("--library", library),
             "noise": one_of("--noise", noise, NOISES),
+            "fixed": None if fixed is None else held_of("--fixed", fixed),
             "observation_noise": observation_noise_of(observation_noise),
             "level": level,
             "bootstrap": bootstrap,

@@ -25,7 +25,7 @@ from spdelaw.cli._law_file import (
     show_dynamics,
     show_notes,
 )
-from spdelaw.cli._options import names_of, one_of, word_or_count
+from spdelaw.cli._options import held_of, names_of, one_of, word_or_count
 from spdelaw.cli._output import Output
 from spdelaw.cli._plan import show_plan
 from spdelaw.cli._source import read_source
@@ -127,6 +127,7 @@ def command(
             "'u: u, u: v, v: u', where --modes counts those of all fields."
         ),
     ] = None,
+    fixed: _options.Fixed = None,
     noise_rank: Annotated[int, typer.Option(help="Patterns of --noise low_rank.")] = 1,
     nuisance: Annotated[
         str, typer.Option(help="Modes to model but not to report: a number, or auto.")
@@ -228,6 +229,8 @@ def command(
             settings["noise"] = one_of("--noise", noise, NOISES)
         if terms is not None:
             settings["terms"] = names_of("--terms", terms)
+        if fixed is not None:
+            settings["fixed"] = held_of("--fixed", fixed)
         if season is not None:
             settings["season"] = Season(*season)
         if forcing is not None:

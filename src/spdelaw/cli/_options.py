@@ -76,6 +76,10 @@ ColumnList = Annotated[
         "--columns", help="Columns of a table, time=date,value=tmax; by default as for the fit."
     ),
 ]
+Fixed = Annotated[
+    str | None,
+    typer.Option("--fixed", help="Numbers to hold, such as nu=0.05,u^3=-1; see fixed of sl.fit."),
+]
 Times = Annotated[str | None, typer.Option("--times", help="Times with commas, such as 0,0.1,0.5.")]
 
 
@@ -117,6 +121,23 @@ def names_of(option: str, text: str) -> tuple[str, ...]:
             fix=f"pass {option} u,u^3",
         )  # fmt: skip
     return names
+
+
+def held_of(option: str, text: str) -> dict[str, float]:
+    """Values by name from a list such as ``nu=0.05,kappa=0``, or `InputError`."""
+    out = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        try:
+            out[" ".join(name.split())] = float(value)
+        except ValueError:
+            name = ""
+        if not name.strip():
+            raise InputError(
+                option, expected="names and numbers, name=value with commas between them",
+                got=repr(text), fix=f"pass {option} nu=0.05",
+            )  # fmt: skip
+    return out
 
 
 def word_or_count(option: str, text: str, word: str, least: int) -> int | str:

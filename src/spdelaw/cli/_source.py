@@ -89,7 +89,8 @@ def read_source(
         dims = dims_of(domain)
         guesses += [] if domain == "interval" else [why]
     guess = guess_layout(selected, variable, wanted.along, average, dims)
-    preparation = dataclasses.replace(guess.preparation, **how)
+    ranges = {"select": {**guess.preparation.select, **how["select"]}}
+    preparation = dataclasses.replace(guess.preparation, **{**how, **ranges})
     guesses += guess.reasons
     unit = _unit(raw[guess.time].values) if guess.time in raw.coords else None
     if preparation.time_unit is None and unit is not None:

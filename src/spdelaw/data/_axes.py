@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
-from spdelaw.data._clock import to_numbers
+from spdelaw.data._clock import to_dates, to_numbers
 from spdelaw.data._layout import PATH, PATH_TIME, POINT, TIME
+from spdelaw.data._recognise import RADIANS
 from spdelaw.domain import VARIABLE, numbered
 from spdelaw.errors import DataError
+
+#: Of coordinates that are no times.
+NO_CLOCK: Mapping[Any, Any] = MappingProxyType({})
 
 
 def label_paths(fields: xr.DataArray) -> xr.DataArray:
@@ -49,7 +57,7 @@ def order_time(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
     values = numeric(TIME, time)
     if len(values) > 1 and np.all(values[1:] < values[:-1]):
         fields, values = fields.isel({TIME: slice(None, None, -1)}), values[::-1]
-    _check_increasing(values)
+    _check_increasing(values, time.attrs)
     return _replaced(fields, TIME, xr.Variable(TIME, values, time.attrs))
 
 
@@ -84,11 +92,23 @@ def _check_path_times(values: np.ndarray) -> None:
 
 def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Fields with numeric space coordinates, increasing on grids; the data follow."""
+    check_degrees(fields, dims)
     if POINT in fields.dims:
         return _scattered(fields, dims)
     for dim in dims:
         fields = fields if _is_named(fields, dim) else _sorted(fields, dim)
     return fields
+
+
+def check_degrees(fields: xr.DataArray, dims: tuple[str, ...]) -> None:
+    """Refuse radians on a sphere, where they would be degrees of a small patch."""
+    for dim in dims if set(dims) == {"lat", "lon"} else ():
+        units = str(fields[dim].attrs.get("units", "")) if dim in fields.coords else ""
+        if units.lower() in RADIANS:
+            raise DataError(
+                f"coordinate '{dim}'", expected="degrees", got=f"units {units!r}",
+                fix=f"data.assign_coords({dim}=np.degrees(data.{dim}))",
+            )  # fmt: skip
 
 
 def _is_named(fields: xr.DataArray, dim: str) -> bool:
@@ -176,26 +196,34 @@ def _replaced(fields: xr.DataArray, name: str, new: xr.Variable) -> xr.DataArray
     return fields.assign_coords({name: new})
 
 
-def _check_increasing(values: np.ndarray) -> None:
+def _check_increasing(values: np.ndarray, clock: Mapping[Any, Any]) -> None:
     if np.all(values[1:] > values[:-1]):
         return
-    _check_distinct(TIME, np.sort(values))
+    _check_distinct(TIME, np.sort(values), clock)
     at = int(np.argmax(values[1:] < values[:-1])) + 1
+    late, early = (_moment(values[i], clock) for i in (at, at - 1))
     raise DataError(
         "coordinate 'time'", expected="increasing or decreasing times",
-        got=f"{values[at]} after {values[at - 1]} at index {at}",
+        got=f"{late} after {early} at index {at}",
         fix='data.sortby("time"), if the order of the rows is really arbitrary',
     )  # fmt: skip
 
 
-def _check_distinct(name: str, ordered: np.ndarray) -> None:
+def _check_distinct(name: str, ordered: np.ndarray, clock: Mapping[Any, Any] = NO_CLOCK) -> None:
     repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
     if repeated.size:
         raise DataError(
             f"coordinate '{name}'", expected="distinct values",
-            got=f"{ordered[repeated[0]]} more than once",
+            got=f"{_moment(ordered[repeated[0]], clock)} more than once",
             fix=f'average them: data.groupby("{name}").mean()',
         )  # fmt: skip
+
+
+def _moment(value: float, clock: Mapping[Any, Any]) -> str:
+    """A number as the date that it is, where a clock says so."""
+    if " since " not in str(clock.get("units", "")):
+        return str(value)
+    return str(to_dates(np.array([value]), clock)[0])[:19].removesuffix("T00:00:00")
 
 
 def _shown(values: np.ndarray) -> str:

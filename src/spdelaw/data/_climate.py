@@ -139,8 +139,9 @@ class Climate(NamedTuple):
             raise DataError(
                 "time",
                 expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
-                got=f"{codes[off][0]:g}, not among its {len(self.levels)}",
-                fix="learn from data that cover it, or use anomalies='dayofyear' or 'mean'",
+                got=f"{codes[off][0]:g}, where it knows {self.levels[0]:g} to {self.levels[-1]:g}",
+                fix="learn from data that cover it, or take --anomalies mean, in Python "
+                "anomalies='mean'",
             )  # fmt: skip
         return at
 
@@ -170,14 +171,14 @@ def _calendar(times: Array, clock: Mapping[str, Any], part: str) -> Array:
 
 
 def solve_normal(pairs: Array, product: Array) -> Array:
-    """B from normal equations of each point, (K, K, M) and (K, M); NaN where nothing was seen."""
+    """B from normal equations of each point, (K, K, M) and (K, M); NaN where too few were seen."""
     matrices, n = np.moveaxis(pairs, -1, 0), len(pairs)
-    seen = matrices[:, 0, 0] > 0
-    ranks = np.linalg.matrix_rank(matrices[seen], hermitian=True)
-    if (ranks < n).any():
-        raise _undetermined(n, int(ranks.min()), int(matrices[seen][ranks.argmin(), 0, 0]))
+    ranks = np.linalg.matrix_rank(matrices, hermitian=True)
+    told = ranks == n
+    if not told.any() and ranks.any():
+        raise _undetermined(n, int(ranks.max()), int(matrices[ranks.argmax(), 0, 0]))
     out = np.full(product.shape, np.nan)
-    out[:, seen] = np.linalg.solve(matrices[seen], product.T[seen][..., None])[..., 0].T
+    out[:, told] = np.linalg.solve(matrices[told], product.T[told][..., None])[..., 0].T
     return out
 
 
@@ -185,14 +186,14 @@ def _undetermined(n_columns: int, rank: int, n_seen: int) -> DataError:
     return DataError(
         "data",
         expected=f"times that determine {n_columns} coefficients of climatology and trend",
-        got=f"{rank} at a point of {n_seen} values",
+        got=f"at most {rank}, at a point of {n_seen} values",
         fix="observe all parts of a year, or use anomalies='mean'",
     )
 
 
 def regress(design: Array, values: Array) -> Array:
-    """B from values (P, T, M) of all paths, (n_columns, M); NaN where nothing was seen."""
-    n_columns = design.shape[1]
+    """B from values (P, T, M) of all paths, (n_columns, M); NaN where too few were seen."""
+    n_columns, best = design.shape[1], (0, 0)
     rows = np.tile(design, (len(values), 1))
     table = values.reshape(len(rows), -1)
     out = np.full((n_columns, table.shape[1]), np.nan)
@@ -200,9 +201,11 @@ def regress(design: Array, values: Array) -> Array:
         if not seen.any():
             continue
         found, _, rank, _ = np.linalg.lstsq(rows[seen], table[np.ix_(seen, points)], rcond=None)
-        if rank < n_columns:
-            raise _undetermined(n_columns, int(rank), int(seen.sum()))
-        out[:, points] = found
+        best = max(best, (int(rank), int(seen.sum())))
+        if rank == n_columns:
+            out[:, points] = found
+    if 0 < best[0] < n_columns:
+        raise _undetermined(n_columns, *best)
     return out
 
 

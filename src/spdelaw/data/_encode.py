@@ -61,8 +61,9 @@ def decode(dataset: xr.Dataset) -> xr.Dataset:
     if version != VERSION:
         fix = "the file is of a newer version: pip install -U spdelaw"
         raise FileError(f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}", fix=fix)
-    coords = {name: _decode(dataset[name].variable) for name in dataset.coords}
-    variables = {name: _decode(dataset[name].variable) for name in dataset.data_vars}
+    own = FORMAT in dataset.attrs
+    coords = {name: _decode(dataset[name].variable, own) for name in dataset.coords}
+    variables = {name: _decode(dataset[name].variable, own) for name in dataset.data_vars}
     attrs = decode_attrs(dataset.attrs)
     attrs.pop(FORMAT, None)
     return xr.Dataset(variables, coords, attrs)
@@ -93,10 +94,28 @@ def _encode(name: str, variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, np.arange(strings.size).reshape(strings.shape), attrs)
 
 
-def _decode(variable: xr.Variable) -> xr.Variable:
+def as_text(encoded: xr.Variable) -> xr.Variable:
+    """An encoded variable with its strings themselves, which other programs can read.
+
+    Numbers stay where there are none, or where a file would end them at a zero byte.
+    """
+    strings = json.loads(encoded.attrs.get(STRINGS, "[]"))
+    try:
+        whole = "".join(strings).encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return encoded
+    if not strings or b"\0" in whole:
+        return encoded
+    attrs = {k: v for k, v in encoded.attrs.items() if k != STRINGS}
+    return xr.Variable(encoded.dims, np.array(strings)[encoded.values], attrs)
+
+
+def _decode(variable: xr.Variable, own: bool) -> xr.Variable:
     attrs = decode_attrs(variable.attrs)
     text = attrs.pop(STRINGS, None)
     data = variable._data if text is None else np.array(json.loads(text))[variable.values]
+    if own and variable.dtype.kind == "O":  # text as other programs store it
+        data = variable.values.astype(str)
     return xr.Variable(variable.dims, data, attrs, variable.encoding)
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
+from spdelaw.data._clock import is_date
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
 from spdelaw.data._familiar import familiar, with_places
@@ -136,7 +137,21 @@ def read_raw(
         own = FORMAT in raw.attrs
         masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
         dataset = with_places(decode(masked.drop_encoding()))
-    return unraveled(_dated(dataset)), notes
+    ordered, told = _in_order(unraveled(_dated(dataset)))
+    return ordered, notes + told
+
+
+def _in_order(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+    """Dates increase, whatever the order of the file; numbers stay, for they may be a mistake."""
+    for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
+        variable = dataset[name].variable
+        if not is_date(variable) or variable.size < 2:
+            continue
+        ahead = variable.values[1:] > variable.values[:-1]
+        if not ahead.all() and (variable.values[1:] < variable.values[:-1]).any() and ahead.any():
+            told = f"dates along {name} are not in order in the file: sorted"
+            return dataset.sortby(name), [told]
+    return dataset, []
 
 
 def _table(source: Path, columns: Columns) -> xr.Dataset:

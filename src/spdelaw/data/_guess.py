@@ -13,17 +13,21 @@ from spdelaw.data._prepare import Preparation
 from spdelaw.data._recognise import (
     coordinate,
     dim_that,
+    in_radians,
     is_latitude,
     is_lead,
     is_longitude,
     is_path,
     is_start,
     is_time,
+    longitudes_together,
 )
 from spdelaw.errors import DataError
 
 #: A band of latitudes no wider than this, in degrees, may be averaged without asking.
 BAND = 20.0
+#: Degrees beyond the ends of a range, so that rounding leaves no longitude out.
+MARGIN = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +72,9 @@ def guess_layout(
         rename |= {old: new for old, new in changed.items() if old in array.dims}
         words = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
         told.append(f"space is {', '.join(words)}")
-    how = Preparation(variable=name, average=(*average, *extra), rename=rename)
+    select, turned = _across(array, [old for old, new in named.items() if new != "lon"])
+    why += turned
+    how = Preparation(variable=name, select=select, average=(*average, *extra), rename=rename)
     return Guess(how, reasons + told + why, tuple(d for d in dims if d in named.values()), time)
 
 
@@ -117,7 +123,8 @@ def time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str],
         paths += [d for d in rest if is_time(array, d)]
     if lead or len(paths) > 1:  # stacked at the door, under names of its own
         told = [f"{time} is time"] if time != "time" else []
-        return time, paths, {}, told + ([f"{' x '.join(paths)} are paths"] if paths else [])
+        which = f"pair of {' and '.join(paths)}" if len(paths) > 1 else f"entry of {''.join(paths)}"
+        return time, paths, {}, told + ([f"each {which} is a path"] if paths else [])
     found = [(time, "time"), *((path, "path") for path in paths)]
     rename = {old: new for old, new in found if old != new}
     return time, paths, rename, [f"{old} is {new}" for old, new in rename.items()]
@@ -233,5 +240,23 @@ def narrow_band(array: xr.DataArray, rest: list[str]) -> str | None:
     latitudes = [dim for dim in rest if is_latitude(array, dim)]
     if len(rest) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
         return None
-    width: Any = np.ptp(array[latitudes[0]].values.astype(float))
-    return latitudes[0] if width <= BAND else None
+    band = latitudes[0]
+    (other,) = [dim for dim in rest if dim != band]
+    if other in array.coords and in_radians(array, band, other):
+        return None
+    width: Any = np.ptp(array[band].values.astype(float))
+    return band if width <= BAND else None
+
+
+def _across(
+    array: xr.DataArray, space: list[str]
+) -> tuple[dict[str, tuple[float, float]], list[str]]:
+    """Range of longitudes that lie together, where their numbers jump between them, and why."""
+    for name in [n for n in space if n in array.coords and is_longitude(array, n)]:
+        lon = np.asarray(array[name].values, dtype=float)
+        west, east = longitudes_together(lon)
+        if east - west >= np.ptp(lon[np.isfinite(lon)]) - MARGIN:
+            continue
+        told = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
+        return {name: (west - MARGIN, east + MARGIN)}, [told]
+    return {}, []

@@ -113,7 +113,10 @@ def _advice(array: xr.DataArray, dim: str) -> str:
     if array.sizes[dim] == 1:
         return f'remove it with data.squeeze("{dim}")'
     if dim == VARIABLE:
-        return "fit several fields with terms by field, or on sl.Fields(domain); one: data.sel(...)"
+        return (
+            "read a file of several fields with dims=None; fit them with terms by field, or on "
+            "sl.Fields(domain); one: data.sel(...)"
+        )
     told = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
     told += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:

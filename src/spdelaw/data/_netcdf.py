@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._chunks import chunk_shape, streamed
+from spdelaw.data._encode import as_text
 from spdelaw.data._formats import format_of, unreadable
 from spdelaw.data._seal import check_file, seal_file
 from spdelaw.data.atomic import replace_file
@@ -21,7 +22,9 @@ _HDF5, _CLASSIC = b"\x89HDF\r\n\x1a\n", (b"CDF\x01", b"CDF\x02")
 
 
 def save(dataset: xr.Dataset, path: Path) -> None:
-    """Write an encoded dataset in one step."""
+    """Write an encoded dataset in one step, strings as text."""
+    texts = {name: as_text(v) for name, v in dataset.variables.items() if name in dataset.coords}
+    dataset = dataset.assign_coords({k: v for k, v in texts.items() if v.dtype.kind == "U"})
     chunks = {name: chunk_shape(var, CHUNK_BYTES) for name, var in dataset.variables.items()}
     encoding = {name: _encoding(dataset[name], chunks[name]) for name in dataset.variables}
     with replace_file(path) as new:
@@ -30,6 +33,8 @@ def save(dataset: xr.Dataset, path: Path) -> None:
 
 
 def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]:
+    if variable.dtype.kind == "U":
+        return {"dtype": "S1"}  # characters, which every program can read
     # NaN as fill value is for other programs; coordinates must not have one (CF 2.5.1).
     data = variable.dtype.kind == "f" and variable.name not in variable.coords
     encoding: dict[str, Any] = {"_FillValue": np.nan if data else None}

@@ -36,7 +36,7 @@ Array = np.ndarray
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
-    "dayofyear": "the mean of each day of the year",
+    "dayofyear": "the mean and three waves of the year",
     "hour": "the mean of each hour of the day",
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",
@@ -164,7 +164,7 @@ class Prepared:
     Attributes:
         how: the settings.
         coefficients: B, (n_columns, n_points); NaN where nothing was seen.
-        scale: s, (n_points,); NaN likewise.
+        scale: s, (n_points,); NaN where nothing was seen.
         points: where, (n_points,), or (n_points, d) for all points of a grid in d dimensions.
         clock: attributes ``units`` and ``calendar`` of the times.
         middle: time at which the line in time is zero, and its unit length.
@@ -183,13 +183,17 @@ class Prepared:
     def notes(self) -> list[str]:
         """What a reader of the result should know."""
         known = ~np.isnan(self.coefficients)
-        part = int((known.any(0) & ~known.all(0)).sum()) if known.size else 0
-        if not part:
+        if not known.size:
             return []
-        return [
-            f"{part} of {known.shape[1]} points have no climatology for some times, because they "
-            "were never seen then: results are NaN there"
-        ]
+        part = int((known.any(0) & ~known.all(0)).sum())
+        short = int((~known.any(0) & np.isfinite(self.scale)).sum())
+        why = {
+            "have no climatology for some times, because they were never seen then: results are "
+            "NaN there; --anomalies dayofyear or mean need less": part,
+            f"have too few values for the {len(known)} numbers of their climatology, and are left "
+            "out: --anomalies mean needs less": short,
+        }
+        return [f"{n} of {known.shape[1]} points {words}" for words, n in why.items() if n]
 
     def apply(self, data: Any, dims: tuple[str, ...] = ("x",)) -> xr.DataArray:
         """Fields ready for the model: reduced, on the clock of the law, offset and scale off."""
@@ -258,6 +262,8 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
         values = places.flatten(np.asarray(fields.values))
         coefficients = climate.learn(times, values)
         scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
+        rare = np.isnan(scale) & ~np.isnan(values).all((0, 1))  # seen, but too few times
+        scale = np.where(rare, 1.0, scale)
     else:
         coefficients, scale = learn_in_blocks(climate, how.standardise, fields, places, area)
     if how.area_weights:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import xarray as xr
 
 from spdelaw.data._clock import is_date
@@ -89,3 +90,29 @@ def coordinate(data: xr.DataArray, test: Test) -> str | None:
     dims = [str(dim) for dim in data.dims if test(data, str(dim))]
     others = [str(name) for name in data.coords if name not in data.dims and test(data, str(name))]
     return next(iter([*dims, *others]), None)
+
+
+def in_radians(data: xr.DataArray, lat: str, lon: str) -> bool:
+    """Whether latitudes and longitudes are said to be in radians, or look like it."""
+    units = {str(data[name].attrs.get("units", "")).lower() for name in (lat, lon)}
+    if units & set(RADIANS):
+        return True
+    y, x = (np.asarray(data[name].values, float) for name in (lat, lon))
+    small = np.nanmax(np.abs(y)) <= np.pi / 2 + 1e-6 and np.nanmax(np.abs(x)) <= 2 * np.pi + 1e-6
+    wide = np.ptp(y) > 0.5 and np.ptp(x) > 0.5
+    return bool(small and wide and not any(unit.startswith("degree") for unit in units))
+
+
+def longitudes_together(lon: np.ndarray) -> tuple[float, float]:
+    """West and east ends of the shortest stretch of longitudes, 170 to 190 around the dateline.
+
+    All around where no gap is wider than the others.
+    """
+    around = np.unique(np.mod(lon[np.isfinite(lon)], 360.0))
+    gaps = np.diff(np.append(around, around[0] + 360.0))
+    at = int(np.argmax(gaps))
+    if around.size > 2 and gaps[at] <= 2 * np.median(gaps):
+        return 0.0, 360.0
+    west = float(around[(at + 1) % len(around)])
+    east = west + 360.0 - float(gaps[at])
+    return (west, east) if east <= 360.0 else (west - 360.0, east - 360.0)

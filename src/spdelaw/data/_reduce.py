@@ -95,8 +95,10 @@ def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.Data
 def _around(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
     """Longitudes turned into a range: 350 is -10, and the range says which is meant."""
     x = array[name].values
-    turned = low + (x - low) % 360.0
-    new = np.where((x >= low) & (x <= high), x, np.where(turned <= high, turned, x))
+    turned = x + 360.0 * np.ceil((low - x) / 360.0)  # whole turns: 220 stays 220
+    inside = (x >= low) & (x <= high)
+    again = np.isin(turned, x[inside]) & (x.ndim == 1 and name in array.dims)  # 360 beside 0
+    new = np.where(~inside & (turned <= high) & ~again, turned, x)
     if np.array_equal(new, x):
         return array
     array = array.assign_coords({name: array[name].copy(data=new)})

@@ -6,7 +6,8 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._clock import unit_step
-from spdelaw.data._recognise import RADIANS, is_latitude, is_longitude
+from spdelaw.data._layout import ORIGINAL
+from spdelaw.data._recognise import in_radians, is_latitude, is_longitude
 from spdelaw.errors import DataError
 
 #: Numbers that programs write where there is nothing, exact or as single precision.
@@ -108,9 +109,9 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     word = "lead (or mean)" if hindcast else "mean (or month)" if dated else "mean"
     told = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
     return [
-        f"the field has {told} and deviations of {std:.3g} from it in time: a law is about "
-        f"deviations from zero, so take the mean off, with --anomalies {word}, in Python "
-        f"prepare=sl.Preparation(anomalies={word.split()[0]!r})"
+        f"the field has {told} and deviations of {std:.3g} from it in time: take the mean off at "
+        f"each point with --anomalies {word}, in Python "
+        f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
     ]
 
 
@@ -178,15 +179,9 @@ def _radians(fields: xr.DataArray) -> list[str]:
     """Latitudes and longitudes that are in radians, where degrees are meant."""
     names = [str(n) for n in fields.coords if is_latitude(fields, str(n))]
     names += [str(n) for n in fields.coords if is_longitude(fields, str(n))]
-    if len(names) != 2:
+    if len(names) != 2 or not in_radians(fields, *names):
         return []
-    lat, lon = (np.asarray(fields[n].values, float) for n in names)
-    units = {str(fields[n].attrs.get("units", "")).lower() for n in names}
-    stated = bool(units & set(RADIANS))
-    small = np.abs(lat).max() <= np.pi / 2 + 1e-6 and np.abs(lon).max() <= 2 * np.pi + 1e-6
-    wide = np.ptp(lat) > 0.5 and np.ptp(lon) > 0.5
-    if not (stated or (small and wide and not any(u.startswith("degree") for u in units))):
-        return []
+    names = [str(fields[n].attrs.get(ORIGINAL, n)) for n in names]
     mend = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
     return [f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({mend})"]
 
@@ -199,6 +194,7 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
         if x.size > 2 and abs(x[-1] - x[0] - 360.0) < 1e-6:
             return [
                 f"{name} {x[0]:g} and {x[-1]:g} are one meridian, which now counts twice: "
-                f"data.isel({name}=slice(-1)) has each once"
+                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), has "
+                "each once"
             ]
     return []

@@ -70,7 +70,8 @@ def from_table(
     says counts once. Times with a zone become UTC.
 
     Args:
-        table: pandas DataFrame, or a path to a file .csv, .csv.gz, .tsv or .parquet.
+        table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
+            .csv.gz, .tsv or .parquet.
         time: column of times: dates, text that says dates, or numbers.
         value: column of the values; empty is missing.
         station: column of the names of stations; by default a place is a station.
@@ -115,6 +116,8 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
             "table", expected="a pandas DataFrame or the path of a table", got=type(frame).__name__,
             fix="pandas.DataFrame(table)",
         )  # fmt: skip
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
     names = [str(name) for name in frame.columns]
     for role, name in columns.given.items():
         if name not in names:

@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from spdelaw.domain._interval import BOUNDARIES, Interval
+from spdelaw.domain._places import as_points
 from spdelaw.domain._settings import pair, shown, word
 from spdelaw.domain._tensor import TensorDomain
 from spdelaw.domain._turns import Turn
@@ -63,6 +66,16 @@ class Box(TensorDomain):
         """One interval a dim."""
         pairs = zip(self.sides, self.boundary, strict=True)
         return tuple(Interval(a, b, word) for (a, b), word in pairs)  # type: ignore[arg-type]
+
+    def _fix_outside(self, points: Any) -> str:
+        """For longitudes that are inside after whole turns, the line that turns them."""
+        table = as_points(points, self.dims).copy()
+        low, high = self.sides[0]
+        table[:, 0] += 360.0 * np.ceil((low - table[:, 0]) / 360.0)
+        if not self.contains(table).all():
+            return super()._fix_outside(points)
+        counted = f"sl.Preparation(select={{'lon': ({low:g}, {high:g})}})"
+        return f"longitudes count from {low:g} on with --select lon={low:g}:{high:g}, {counted}"
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
         """Cosine and sine along the one side that is periodic, equal in the others.

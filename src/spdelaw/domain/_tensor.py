@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain._base import AbstractDomain, Array
-from spdelaw.domain._places import grid_points, places_of_points
+from spdelaw.domain._places import as_points, grid_points, places_of_points
 from spdelaw.domain._products import WAVE_BYTES, Products, grid_of, looked_up
 
 #: Eigenvalues that agree to this part of the gap scale are a tie on every machine.
@@ -117,8 +117,12 @@ class TensorDomain(AbstractDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points (n, d) within the domain, from a table or from one axis a dim."""
-        fix = "rescale the coordinates, choose a larger domain, or set values outside to NaN"
-        return self.points_inside(points, fix)
+        inside = self.contains(as_points(points, self.dims)).all()
+        return self.points_inside(points, "" if inside else self._fix_outside(points))
+
+    def _fix_outside(self, points: Any) -> str:
+        """What to do about points outside."""
+        return "rescale the coordinates, choose a larger domain, or set values outside to NaN"
 
 
 @functools.lru_cache(maxsize=64)

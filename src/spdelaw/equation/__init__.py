@@ -6,7 +6,7 @@ from spdelaw.equation._closure_gradient import Pulled, pull_back
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
 from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._exponential import phi
-from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms
+from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms, term_values
 from spdelaw.equation._forcing import Forcing
 from spdelaw.equation._given import check_times
 from spdelaw.equation._initial import Gaussian, InitialState
@@ -65,6 +65,7 @@ __all__ = [
     "reaction_rate",
     "rotating_pairs",
     "substeps",
+    "term_values",
     "transition",
     "whole_pairs",
 ]

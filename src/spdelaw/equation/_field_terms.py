@@ -13,13 +13,14 @@ those of other fields. With that the closure of one field moves several of them 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Box, Fields
-from spdelaw.equation._polynomial import Polynomial, parse
+from spdelaw.equation._polynomial import FEATURES, Polynomial, parse
 from spdelaw.equation._terms import Reaction, bind, check_names, quadrature
 from spdelaw.errors import EquationError
 
@@ -64,6 +65,24 @@ def _split(name: str) -> tuple[str, str]:
 def field_of(name: str) -> str:
     """Whose equation the term of this full name is in."""
     return _split(name)[0]
+
+
+def term_values(names: Sequence[str], fields: Mapping[str, Array], field: str = "") -> Array:
+    """Terms where the fields have these values and no slopes, (n_terms, ...).
+
+    Args:
+        names: of the terms, full ones where there are several fields.
+        fields: values by name, of one shape.
+        field: whose equation it is; terms of the others are 0.
+    """
+    shape = np.shape(next(iter(fields.values())))
+    features = tuple(fields) if len(fields) > 1 else FEATURES
+    out = np.zeros((len(names), *shape))
+    for k, (own, text) in enumerate(map(_split, names)):
+        for powers, value in parse(text, 3, features).items() if own == field else ():
+            if not any(powers[len(fields) :]):
+                out[k] += value * math.prod(a**p for a, p in zip(fields.values(), powers))  # noqa: B905
+    return out
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -153,7 +153,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     listed = [names] if isinstance(names, str) else list(names)
     clean = tuple(" ".join(str(name).replace("*", " ").split()) for name in listed)
     if len(set(clean)) < len(clean):
-        fix = "remove the repeated"
+        fix = "leave out the one that is repeated"
         raise EquationError("terms", expected="each term once", got=repr(list(listed)), fix=fix)
     return clean
 

@@ -237,30 +237,17 @@ def advection_diffusion(
     return dataclasses.replace(equation, n_points=100)
 
 
-#: The catalogue by name, as the shell knows it.
-EQUATIONS = {
-    "heat": heat,
-    "ornstein-uhlenbeck": ornstein_uhlenbeck,
-    "fractional-heat": fractional_heat,
-    "damped-heat": damped_heat,
-    "neumann-heat": neumann_heat,
-    "periodic-heat": periodic_heat,
-    "square-heat": square_heat,
-    "disk-heat": disk_heat,
-    "sphere-heat": sphere_heat,
-    "plane-ornstein-uhlenbeck": plane_ornstein_uhlenbeck,
-    "advection-diffusion": advection_diffusion,
-    "rotating-sphere": rotating_sphere,
-}
+def _by_name(*equations: Any) -> dict[str, Any]:
+    return {equation.__name__.replace("_", "-"): equation for equation in equations}
 
+
+#: The catalogue by name, as the shell knows it.
+EQUATIONS = _by_name(
+    *(heat, ornstein_uhlenbeck, fractional_heat, damped_heat, neumann_heat, periodic_heat),
+    *(square_heat, disk_heat, sphere_heat, plane_ornstein_uhlenbeck),
+    *(advection_diffusion, rotating_sphere),
+)
 #: The semilinear ones by name.
-SEMILINEAR = {
-    "allen-cahn": allen_cahn,
-    "nagumo": nagumo,
-    "fisher-kpp": fisher_kpp,
-    "burgers": burgers,
-    "kpz": kpz,
-    "allen-cahn-2d": allen_cahn_2d,
-    "fitzhugh-nagumo": fitzhugh_nagumo,
-    "gray-scott": gray_scott,
-}
+SEMILINEAR = _by_name(
+    *(allen_cahn, nagumo, fisher_kpp, burgers, kpz, allen_cahn_2d, fitzhugh_nagumo, gray_scott)
+)

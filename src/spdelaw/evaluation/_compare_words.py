@@ -70,6 +70,8 @@ def _parameters(found: Comparison) -> list[list[str]]:
         for index in range(min(table.sizes[extra[0]], SHOWN) if extra else 1):
             part = table.isel({extra[0]: index}) if extra else table
             cells = [_cell(part.sel(law=law).transpose("statistic").values) for law in found.names]
+            if all(cell in ("0", "") for cell in cells) and str(name).startswith("initial"):
+                continue  # a start at the mean
             label = str(name).replace("_", " ")
             rows.append([f"{label} {index + 1}" if extra else label, *cells])
     return rows

@@ -13,7 +13,7 @@ from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
-from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, tracks
+from spdelaw.evaluation._fill_candidates import BASES, Ready, Recipe, learn, ready, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
 from spdelaw.evaluation._guessed_source import guess_source
@@ -243,7 +243,7 @@ def _held_out(
             got=f"{int(np.isfinite(values).sum())} values", fix="observe longer, or fit a law and "
             "use law.reconstruct(data)",
         )  # fmt: skip
-    return without(fields, values, held, grid)
+    return without(fields, values, held, grid, seed)
 
 
 def _chosen(
@@ -254,10 +254,11 @@ def _chosen(
     Where that cannot be learned from all values, the next best one; the trials come back with the
     one that was taken first.
     """
+    data = ready(fields, recipe)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
-            law = learn(fields, recipe, best.candidate, _rough(trials, best, fields, recipe))
+            law = learn(data, recipe, best.candidate, _rough(trials, best, data, recipe))
             moments = law_moments(law, fields, values, grid.places)
         except (SpdeLawError, np.linalg.LinAlgError) as error:
             notes.append(f"{best.candidate}: {error}")
@@ -271,12 +272,12 @@ def _chosen(
     )  # fmt: skip
 
 
-def _rough(trials: list[Trial], best: Trial, fields: xr.DataArray, recipe: Recipe) -> Law | None:
+def _rough(trials: list[Trial], best: Trial, data: Ready, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
     plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:
         return None
-    return learn(fields, recipe, plain[0].candidate)
+    return learn(data, recipe, plain[0].candidate)
 
 
 def _shown(

@@ -19,7 +19,7 @@ from spdelaw.domain import AbstractDomain, Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation._complete_climate import completed
 from spdelaw.evaluation._unlabelled import without_labels
-from spdelaw.infer import fit
+from spdelaw.infer import Exact, fit
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -95,17 +95,31 @@ def tracks(
     return out
 
 
-def learn(
-    fields: xr.DataArray, recipe: Recipe, candidate: Candidate, rough: Law | None = None
-) -> Law:
+class Ready(NamedTuple):
+    """Fields in the units of the data and as laws see them, with the climatology between."""
+
+    fields: xr.DataArray
+    values: xr.DataArray
+    prepared: Prepared | None
+
+
+def ready(fields: xr.DataArray, recipe: Recipe) -> Ready:
+    """Fields prepared by what they tell themselves, once for all candidates."""
+    if recipe.prepare is None:
+        return Ready(fields, fields, None)
+    dims = recipe.domain.dims
+    prepared = completed(recipe.prepare.learn(fields, dims))
+    return Ready(fields, prepared.apply(fields, dims), prepared)
+
+
+def learn(data: Ready, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
     """The law of a candidate, learned from these fields alone, in their units.
 
     ``rough`` is a law on the domain, from the same fields, which fills them for their patterns.
     Long records lend a part to the search for parameters; climatology and patterns see all.
     """
+    fields, values, prepared = data
     dims = recipe.domain.dims
-    prepared = None if recipe.prepare is None else completed(recipe.prepare.learn(fields, dims))
-    values = fields if prepared is None else prepared.apply(fields, dims)
     domain = recipe.domain
     if candidate.basis == "patterns":
         full = _without_gaps(values, rough)
@@ -113,11 +127,14 @@ def learn(
     words = {"drift": candidate.drift, "noise": NOISES.get(candidate.drift, "diagonal")}
     if fields.sizes["path"] == 1 and "season" not in recipe.words:
         words["initial"] = "stationary"
+    if recipe.prepare is not None and recipe.prepare.anomalies:
+        words["mean"] = "zero"  # it was taken off
     part = _part(values, candidate.n_modes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
-        law = fit(part, domain, candidate.n_modes, **{**words, "nuisance": 0, **recipe.words})
+        asked = {**words, "nuisance": 0, **recipe.words}
+        law = fit(part, domain, candidate.n_modes, engine=Exact(profile=False), **asked)
     return _with_record(law, fields, prepared)
 
 

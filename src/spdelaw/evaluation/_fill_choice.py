@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation._fill_candidates import Candidate, Recipe, learn
+from spdelaw.evaluation._fill_candidates import Candidate, Ready, Recipe, learn, ready
 from spdelaw.evaluation._fill_predict import (
     Grid,
     Settings,
@@ -30,8 +30,12 @@ Array = np.ndarray
 
 #: Levels of the intervals whose coverage is counted.
 LEVELS = (0.5, 0.8, 0.95)
+#: Held-out values that laws are judged by, at most.
+JUDGED = 8000
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
 GAIN, PATIENCE = 0.003, 2
+#: Modes from which on a law costs so much that it is tried only right after a gain.
+MANY = 64
 #: How much longer a fit takes, by a power of its modes, and at least how many seconds.
 GROWTH = 2.0
 #: The rest that all points share, and how many of the best laws are tried with it.
@@ -57,7 +61,7 @@ class Record(NamedTuple):
     Attributes:
         fields: canonical, in the units of the data, without the held-out values.
         values: the same flat, (P, T, M).
-        truth: held-out values, NaN elsewhere.
+        truth: held-out values to judge by, NaN elsewhere.
         grid: where and when.
     """
 
@@ -81,11 +85,13 @@ def grid_of(fields: xr.DataArray, domain: AbstractDomain) -> Grid:
     return Grid(np.nan_to_num(np.broadcast_to(own, shape).astype(float)), points, places)
 
 
-def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid) -> Record:
-    """The record less its held-out values."""
+def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid, seed: int = 0) -> Record:
+    """The record less its held-out values, some of which are judged by where they are many."""
     kept = np.where(held, np.nan, values)
     seen = fields.copy(data=grid.places.unflatten(kept))
-    return Record(seen, kept, np.where(held, values, np.nan), grid)
+    judged, at = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
+    judged[np.random.default_rng(seed).permutation(at)[:JUDGED]] = True
+    return Record(seen, kept, np.where(judged.reshape(held.shape), values, np.nan), grid)
 
 
 def choose(
@@ -104,18 +110,20 @@ def choose(
     laws: dict[Candidate, Law] = {}
     later = len(rests) > 1 and SHARED in rests
     rests = tuple(rest for rest in rests if not (later and rest == SHARED))
-    best_rough = np.inf
+    best_rough, data = np.inf, ready(record.fields, recipe)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
         for candidate in track:
+            if misses and candidate.n_modes >= MANY:
+                break
             left = None if seconds is None else seconds - (time.perf_counter() - start)
             if left is not None and found and _expected(last, candidate) > left:
                 found.append(Trial(candidate, rests[0], note="not tried: no time left"))
                 break
             if progress is not None:
                 progress(str(candidate))
-            trials, law = _try(record, recipe, candidate, rests, rough, _known_kernel(found))
+            trials, law = _try(record, data, recipe, candidate, rests, rough, _known_kernel(found))
             found += trials
             if law is not None:
                 laws[candidate] = law
@@ -162,6 +170,7 @@ def _expected(last: Trial | None, candidate: Candidate) -> float:
 
 def _try(
     record: Record,
+    data: Ready,
     recipe: Recipe,
     candidate: Candidate,
     rests: tuple[str, ...],
@@ -171,7 +180,7 @@ def _try(
     """Scores of a candidate with each way to treat the rest, and its law."""
     start = time.perf_counter()
     try:
-        law = learn(record.fields, recipe, candidate, rough)
+        law = learn(data, recipe, candidate, rough)
         trials = [_scored(law, record, candidate, rest, kernel) for rest in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
@@ -202,7 +211,8 @@ def _scored(
     elif rest == SHARED:
         weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
         settings = settings._replace(weight=weight)
-    moments = with_rest(moments, record.values, record.grid, settings)
+    held = np.isfinite(record.truth)
+    moments = with_rest(moments, record.values, record.grid, settings, held)
     deviation = np.full(record.truth.shape, np.nan)
     for mine, others in _halves(record.truth):
         part = calibrated(moments, np.where(others, record.truth, np.nan), settings)

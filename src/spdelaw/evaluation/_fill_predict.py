@@ -99,20 +99,26 @@ def _left_over(rest: Array) -> Array:
     return (square + SHRINK * overall) / (count + SHRINK)
 
 
-def with_rest(moments: Moments, values: Array, grid: Grid, settings: Settings) -> Moments:
-    """The same with what other values say about the rest, where values are missing."""
+def with_rest(
+    moments: Moments, values: Array, grid: Grid, settings: Settings, wanted: Array | None = None
+) -> Moments:
+    """The same with what other values say about the rest, where values are missing.
+
+    ``wanted`` says which of those are asked for, all by default; boolean (P, T, M).
+    """
+    gaps = np.isnan(values) & np.isfinite(moments.mean)
+    gaps = gaps if wanted is None else gaps & wanted
     if settings.weight is not None:
         known = settings.covariance
         if known is None:
             known = shared_covariance(values - moments.mean, grid.points, settings.weight)
-        return with_shared_rest(moments, values, known)
-    return _with_local_rest(moments, values, grid, settings.kernel)
+        return _with_shared_rest(moments, values, known, gaps)
+    return _with_local_rest(moments, values, grid, settings.kernel, gaps)
 
 
-def with_shared_rest(moments: Moments, values: Array, covariance: Array) -> Moments:
+def _with_shared_rest(moments: Moments, values: Array, covariance: Array, gaps: Array) -> Moments:
     """The same with what other points say at the same time."""
-    found = conditional(values - moments.mean, covariance)
-    gaps = np.isnan(values) & np.isfinite(moments.mean)
+    found = conditional(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
     mean, left = moments.mean.copy(), moments.rest.copy()
     mean[gaps] += found.mean[gaps]
     left[gaps] = np.maximum(found.variance, SMALLEST * moments.rest)[gaps]
@@ -123,15 +129,17 @@ def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> 
     """The weight of the learned covariance that predicts held-out values best."""
 
     def error(weight: float) -> float:
-        found = with_rest(moments, values, grid, Settings(weight=weight)).mean
+        found = with_rest(moments, values, grid, Settings(weight=weight), np.isfinite(truth)).mean
         return float(np.nanmean((found - truth) ** 2))
 
     return min(WEIGHTS, key=error)
 
 
-def _with_local_rest(moments: Moments, values: Array, grid: Grid, kernel: Kernel | None) -> Moments:
-    known, wanted = np.isfinite(values) & np.isfinite(moments.mean), np.isnan(values)
-    wanted &= np.isfinite(moments.mean)
+def _with_local_rest(
+    moments: Moments, values: Array, grid: Grid, kernel: Kernel | None, wanted: Array
+) -> Moments:
+    """The same with what close values say."""
+    known = np.isfinite(values) & np.isfinite(moments.mean)
     if kernel is None or not wanted.any() or not known.any():
         return moments
     rest = (values - moments.mean)[known]

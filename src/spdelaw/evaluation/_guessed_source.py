@@ -39,8 +39,8 @@ def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain
     guess = guess_layout(selected, how.variable, None, how.average, DIMS[name])
     found = guess.preparation
     how = dataclasses.replace(
-        how, variable=found.variable, average=found.average, rename={**found.rename, **how.rename},
-        time_unit=how.time_unit or _unit(raw, guess.time),
+        how, variable=found.variable, select={**found.select, **how.select}, average=found.average,
+        rename={**found.rename, **how.rename}, time_unit=how.time_unit or _unit(raw, guess.time),
     )  # fmt: skip
     fields = how.learn(raw, guess.dims).apply(raw, guess.dims)
     return _domain(name, fields, guess.dims), how

@@ -20,7 +20,7 @@ from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
 from spdelaw.evaluation._unlabelled import without_labels
-from spdelaw.infer import fit
+from spdelaw.infer import Exact, fit
 from spdelaw.law import Law, noise_at
 
 Array = np.ndarray
@@ -83,6 +83,12 @@ class Trial(NamedTuple):
         n = int(self.n_modes)
         return n * n if self.settings.get("drift") == "dense" else n
 
+    @property
+    def _words(self) -> dict[str, Any]:
+        """Words of `fit`: a law that only forecasts needs no intervals by profile."""
+        own = {"engine", "threads"} & set(self.settings)
+        return self.settings if own else {"engine": Exact(profile=False), **self.settings}
+
     def __str__(self) -> str:
         """In words."""
         kind = "EOF" if self.domain == PATTERNS else "mode"
@@ -94,7 +100,7 @@ class Trial(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
             if isinstance(self.domain, AbstractDomain):
-                return fit(past, self.domain, self.n_modes, prepare=self.prepare, **self.settings)
+                return fit(past, self.domain, self.n_modes, prepare=self.prepare, **self._words)
             how = None if self.prepare is None else self.prepare.learn(past, self.dims)
             fields = past if how is None else how.apply(past, self.dims)
             law = self._on_patterns(fields)
@@ -107,7 +113,7 @@ class Trial(NamedTuple):
         of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
         minutes, and forecasts no better.
         """
-        n, words = int(self.n_modes), self.settings
+        n, words = int(self.n_modes), self._words
         domain = Empirical(fields, n, dims=self.dims)
         if words.get("drift") != "dense" or "observation_noise" in words:
             return fit(fields, domain, n, **words)

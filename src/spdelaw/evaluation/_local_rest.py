@@ -23,8 +23,8 @@ Array = np.ndarray
 NEIGHBOURS, FEWER = 40, 24
 #: Held-out values that a kernel is chosen by, at most.
 SAMPLE = 800
-#: Values whose small systems are solved together.
-AT_ONCE = 5000
+#: Values whose small systems are solved together: few enough for the processor's cache.
+AT_ONCE = 256
 #: Distance of two paths, at which nothing is in common.
 FAR = 1e3
 #: What to try: lengths and times in units of typical distances, ratios of lengths, noise.
@@ -63,41 +63,46 @@ class Values(NamedTuple):
         return np.hstack([*columns, self.place / lengths])
 
 
+def nearest(known: Values, wanted: Values, kernel: Kernel, neighbours: int) -> Array:
+    """Which known values are closest to each wanted one in lengths of the kernel; (n, K)."""
+    k = min(neighbours, len(known.time))
+    tree = scipy.spatial.KDTree(known.scaled(kernel))
+    return np.asarray(tree.query(wanted.scaled(kernel), k=k)[1]).reshape(-1, k)
+
+
 def krige(
-    rest: Array, known: Values, wanted: Values, kernel: Kernel, neighbours: int = NEIGHBOURS
+    rest: Array, known: Values, wanted: Values, kernel: Kernel, near: Array | None = None
 ) -> tuple[Array, Array]:
-    """Mean of the rest at wanted values, and the share of its variance that is left; each (n,)."""
+    """Mean of the rest at wanted values, and the share of its variance that is left; each (n,).
+
+    ``near`` are the values to predict from, by default the `NEIGHBOURS` that are closest.
+    """
+    near = nearest(known, wanted, kernel, NEIGHBOURS) if near is None else near
     at, asked = known.scaled(kernel), wanted.scaled(kernel)
-    k = min(neighbours, len(at))
-    tree = scipy.spatial.KDTree(at)
     mean, share = np.zeros(len(asked)), np.ones(len(asked))
+    noise = kernel.noise * np.eye(near.shape[1])
     for start in range(0, len(asked), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        near = tree.query(asked[part], k=k)[1].reshape(-1, k)
-        place = at[near] - asked[part][:, None]
-        system = _correlation(place, place, kernel.smooth) + kernel.noise * np.eye(k)
+        place = at[near[part]] - asked[part][:, None]
+        system = _correlation(place, place, kernel.smooth) + noise
         here = np.zeros((len(place), 1, place.shape[-1]))
-        towards = _correlation(place, here, kernel.smooth)[..., 0]
-        weights = np.linalg.solve(system, towards[..., None])[..., 0]
-        mean[part] = (weights * rest[near]).sum(1)
-        share[part] = 1.0 - (weights * towards).sum(1)
+        towards = _correlation(place, here, kernel.smooth)
+        weights = np.linalg.solve(system, towards)[..., 0]
+        mean[part] = (weights * rest[near[part]]).sum(1)
+        share[part] = 1.0 - (weights * towards[..., 0]).sum(1)
     return mean, np.clip(share, 0.0, 1.0) + kernel.noise
 
 
 def _correlation(one: Array, other: Array, smooth: bool) -> Array:
     """``f(d) exp(-|t|)`` between scaled places (n, K, c) and (n, L, c); (n, K, L)."""
-    d = _between(one[..., 1:], other[..., 1:])
-    apart = np.abs(one[..., :1] - other[:, None, :, 0])
+    apart, d = (one[..., :1] - other[:, None, :, 0]), 0.0
+    for c in range(1, one.shape[-1]):
+        d = d + (one[..., c : c + 1] - other[:, None, :, c]) ** 2
+    d = np.sqrt(d)
     if not smooth:
-        return np.exp(-d - apart)
+        return np.exp(-d - np.abs(apart))
     d *= np.sqrt(3.0)
-    return (1.0 + d) * np.exp(-d - apart)
-
-
-def _between(one: Array, other: Array) -> Array:
-    """Distances of all pairs, (n, K, L)."""
-    squares = (one**2).sum(-1)[:, :, None] + (other**2).sum(-1)[:, None]
-    return np.sqrt(np.maximum(squares - 2.0 * one @ other.transpose(0, 2, 1), 0.0))
+    return (1.0 + d) * np.exp(-d - np.abs(apart))
 
 
 def choose_kernel(
@@ -122,10 +127,14 @@ def choose_kernel(
         few = np.linspace(0, len(target) - 1, SAMPLE).astype(int)
         target, wanted = target[few], Values(*(part[few] for part in wanted))
     tried: dict[Kernel, float] = {}
+    close: dict[Kernel, Array] = {}
 
     def error(kernel: Kernel) -> float:
         if kernel not in tried:
-            found = krige(rest, known, wanted, kernel, FEWER)[0]
+            lengths = kernel._replace(noise=0.0, smooth=False)
+            if lengths not in close:
+                close[lengths] = nearest(known, wanted, kernel, FEWER)
+            found = krige(rest, known, wanted, kernel, close[lengths])[0]
             tried[kernel] = float(np.mean((found - target) ** 2))
         return tried[kernel]
 

@@ -63,12 +63,15 @@ def shared_covariance(rest: Array, points: Array, weight: float) -> Array:
     return found * np.outer(scale, scale)
 
 
-def conditional(rest: Array, covariance: Array) -> Conditional:
-    """The rest at every value given the others of its time; what is seen keeps its own value."""
+def conditional(rest: Array, covariance: Array, wanted: Array | None = None) -> Conditional:
+    """The rest at every value given the others of its time; what is seen keeps its own value.
+
+    ``wanted`` are the rows that are asked for, all by default; boolean (P, T).
+    """
     rows = rest.reshape(-1, rest.shape[-1])
     mean, variance = np.zeros_like(rows), np.tile(np.diag(covariance), (len(rows), 1))
-    for i, row in enumerate(rows):
-        full, left, gaps = _expected(row, covariance)
+    for i in range(len(rows)) if wanted is None else np.flatnonzero(wanted):
+        full, left, gaps = _expected(rows[i], covariance)
         mean[i], variance[i, gaps] = full, np.diag(left)
     return Conditional(mean.reshape(rest.shape), variance.reshape(rest.shape))
 

@@ -23,8 +23,12 @@ TRIED = (1, 2, 3, 5, 8, 12, 20)
 MOST_DENSE = 12
 #: Relative difference of two scores below which they are the same.
 TIE = 0.002
-#: Share of the first past that is forecast, most origins there, and times per mode, at least.
-HELD_OUT, MOST_ORIGINS, TIMES_PER_MODE = 0.25, 24, 4
+#: Relative difference of two scores that few origins cannot tell from chance.
+CLOSE = 0.01
+#: Share of the first past that is forecast, and times per mode, at least.
+HELD_OUT, TIMES_PER_MODE = 0.25, 4
+#: Most origins there: for all laws, and for those that are close.
+SOME_ORIGINS, MORE_ORIGINS = 24, 96
 
 
 def candidates(
@@ -72,11 +76,12 @@ def choose(
 ) -> tuple[Trial, dict[str, float]]:
     """The best law, and for each its CRPS relative to the climatology's, mean over leads.
 
-    Of laws that are as good the one with the fewest numbers; what cannot be learned is left out.
+    Laws that come close to the best one are judged again from more origins. Of laws that are as
+    good then the one with the fewest numbers; what cannot be learned is left out.
     """
     if len(tried) == 1:
         return tried[0], {}
-    plan = _inner_plan(past.sizes["time"], leads)
+    plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
     found: dict[int, float] = {}
     last: SpdeLawError | None = None
     for i, trial in enumerate(tried):
@@ -87,17 +92,32 @@ def choose(
         progress(i + 1)
     if not found:
         raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
-    least = min(found.values())
-    near = [i for i, value in found.items() if value <= (1.0 + TIE) * least]
-    best = min(near, key=lambda i: (tried[i].n_numbers, found[i]))
+    final = _again(past, tried, _within(found, CLOSE), leads, plan) or found
+    best = min(_within(final, TIE), key=lambda i: (tried[i].n_numbers, final[i]))
+    found |= final
     return tried[best], {str(tried[i]): value for i, value in found.items()}
 
 
-def _inner_plan(n: int, leads: tuple[int, ...]) -> Plan:
+def _within(found: dict[int, float], margin: float) -> list[int]:
+    """Laws whose score is the least one or larger by a margin."""
+    return [i for i, value in found.items() if value <= (1.0 + margin) * min(found.values())]
+
+
+def _again(
+    past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
+) -> dict[int, float]:
+    """Scores from more origins of laws that fewer could not tell apart."""
+    more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
+    if len(close) < 2 or len(more.origins) == len(plan.origins):
+        return {}
+    return {i: _score(past, tried[i]._replace(rivals=("climatology",)), more) for i in close}
+
+
+def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
     """Origins at the end of the past, learned from once; late ones reach short leads alone."""
     start = max(4, round((1.0 - HELD_OUT) * n))
     kept = tuple(k for k in leads if start + k <= n) or leads[:1]
-    origins = np.unique(np.linspace(start, n - kept[0], MOST_ORIGINS).astype(int))
+    origins = np.unique(np.linspace(start, n - kept[0], most).astype(int))
     return Plan(tuple(origins.tolist()), (0,), kept)
 
 

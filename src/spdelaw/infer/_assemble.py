@@ -32,7 +32,7 @@ from spdelaw.law import (
 Array = np.ndarray
 
 
-def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
+def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: bool = True) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
@@ -51,7 +51,9 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float) -> Law:
     notes = [*fit.notes, *said, *([short] if short else [])]
     kind = state_space.initial.kind
     clock = time.perf_counter()
-    ends, profiled, n_for_ends = likelihood_ends(found, fit.n_modes, level)
+    ends, profiled, n_for_ends = (
+        likelihood_ends(found, fit.n_modes, level) if profile else ({}, [], 0)
+    )
     fit = dataclasses.replace(
         fit, seconds={**fit.seconds, "intervals": time.perf_counter() - clock}
     )

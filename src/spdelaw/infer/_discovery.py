@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,13 +14,11 @@ from spdelaw.checks import one_of, whole
 from spdelaw.data import Preparation
 from spdelaw.domain import AbstractDomain, table_html
 from spdelaw.errors import DataError
-from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
-from spdelaw.infer._semilinear_sight import look
 from spdelaw.infer._several_fields import by_field
 from spdelaw.infer.semilinear import Selection, check_library, select
 from spdelaw.law import Law
@@ -53,7 +52,8 @@ class Discovery:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        chosen = " and ".join(self.terms) or "no term beyond the linear operator"
+        *first, last = self.terms or ("no term beyond the linear operator",)
+        chosen = f"{', '.join(first)} and {last}" if first else last
         text = f"The data choose {chosen}"
         if self.table["frequency"].notnull().any():
             text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
@@ -145,6 +145,7 @@ def discover(
     bootstrap: int = 200,
     seed: int = 0,
     method: str = "auto",
+    scheme: str = "exact",
     **words: Any,
 ) -> Discovery:
     """Learn which terms a field obeys, and its law with them.
@@ -167,6 +168,7 @@ def discover(
         bootstrap: resampled records that say how sure the choice is.
         seed: of these.
         method: "closure", "one_pass" (many modes of several fields) or "auto".
+        scheme: "exact", or "semi_implicit" for complete fields that this scheme made.
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
@@ -188,7 +190,7 @@ def discover(
     if library is not None:
         check_term_names("library", library)
     names = check_library(library, domain)  # type: ignore[arg-type]
-    chooser = Chooser(names, method, bootstrap, whole("seed", seed, 0))
+    chooser = Chooser(names, method, scheme, bootstrap, whole("seed", seed, 0))
     held = {**({"kappa": 0.0} if "u" in names else {}), **(fixed or {})}
     asked = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
     law = fit(data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **asked, **words)
@@ -209,10 +211,10 @@ class Chooser(SemilinearEngine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law with the chosen terms."""
+        clock = time.perf_counter()
         _check_enough(observed, self.terms)
-        words = {"noise": str(model.noise), "fixed": model.fixed}
-        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
-        sight, whole_fit = seen(observed, n_modes, model, self.terms, words)
+        sight, whole_fit = self.seen(observed, domain, n_modes, model)
+        words = self.words(model)
         # Every candidate is judged by the same numbers: terms before one burn-in do not count.
         same = {
             key: whole_fit.diagnostics[key] for key in ("burn",) if key in whole_fit.diagnostics
@@ -221,7 +223,8 @@ class Chooser(SemilinearEngine):
             whole_fit, lambda terms: sight.fit(terms, words | same), self.bootstrap, self.seed
         )
         self.found.append(found)
-        return law_of(found.fit, sight, run["level"])
+        law = law_of(found.fit, sight, run["level"])
+        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:

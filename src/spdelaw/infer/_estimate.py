@@ -45,12 +45,10 @@ class Estimate(NamedTuple):
     """Maximum-likelihood estimate with the covariance of its coordinates.
 
     Attributes:
-        parametrisation: of the full vector.
         state_space: the model at the estimate.
         full: coordinates, (p,).
         columns: directions of unit variance, (p, free): ``columns columns'`` is the covariance.
             The last ones move the initial mean alone.
-        n_plain: number of columns before those.
         log_likelihood: at the estimate, without priors.
         optimum: the maximiser's own report.
         posterior: what was maximised.
@@ -58,15 +56,18 @@ class Estimate(NamedTuple):
             ``log_likelihood`` at it.
     """
 
-    parametrisation: Parametrisation
     state_space: StateSpace
     full: Array
     columns: Array
-    n_plain: int
     log_likelihood: float
     optimum: Optimum
     posterior: LogPosterior
     mean: MeanEstimate | None = None
+
+    @property
+    def parametrisation(self) -> Parametrisation:
+        """Of the full vector."""
+        return self.posterior.parametrisation
 
     @property
     def covariance(self) -> Array:

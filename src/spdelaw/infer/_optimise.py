@@ -50,7 +50,6 @@ class Optimum(NamedTuple):
     Attributes:
         x: coordinates, (p,).
         value: log-posterior.
-        gradient: at the maximum, (p,).
         information: minus the Hessian, (p, p).
         n_evaluations: how often the objective was computed, the Hessian included.
         decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
@@ -59,7 +58,6 @@ class Optimum(NamedTuple):
 
     x: Array
     value: float
-    gradient: Array
     information: Array
     n_evaluations: int
     decrement: float
@@ -147,7 +145,7 @@ def maximise(
         x, value, scale = _search(counted, x, scale, curvature, max_iterations)
     if not polish:
         flat = np.diag(1.0 / scale**2)
-        return Optimum(x, value, np.zeros(len(scale)), flat, counted.calls, np.nan)
+        return Optimum(x, value, flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
         found = _polish(counted, x, scale, curvature, left > 0)
         x, start, gradient, information, value, bend = found
@@ -161,7 +159,7 @@ def maximise(
             x = beside
         x, value, _ = _search(counted, x, scale, curvature, max_iterations)
     uphill = bend.uphill(gradient)
-    return Optimum(x, value, gradient, information, counted.calls, float(decrement), uphill)
+    return Optimum(x, value, information, counted.calls, float(decrement), uphill)
 
 
 class Counted:

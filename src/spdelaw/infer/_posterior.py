@@ -133,7 +133,7 @@ class LogPosterior:
             base=estimate.full,
             columns=columns,
             scale=scale,
-            n_plain=estimate.n_plain,
+            n_plain=estimate.posterior.n_plain,
             metric=None,
         )
 
@@ -279,16 +279,8 @@ def estimate(
         columns = _selected(posterior.columns, root)
     else:  # the information is a diagonal guess
         columns = posterior.columns / np.sqrt(np.diag(optimum.information))
-    return Estimate(
-        posterior.parametrisation,
-        posterior.parametrisation.state_space(full),
-        full,
-        columns,
-        posterior.n_plain,
-        optimum.value - posterior.log_prior(full)[0],
-        optimum,
-        posterior,
-    )
+    space, height = posterior.parametrisation.state_space(full), optimum.value
+    return Estimate(space, full, columns, height - posterior.log_prior(full)[0], optimum, posterior)
 
 
 def _selected(columns: Array, root: Array) -> Array:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from typing import Any
 
+from spdelaw.checks import one_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
@@ -14,7 +16,7 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed
 from spdelaw.infer._semilinear_law import ENGINE, law_of
 from spdelaw.infer._semilinear_sight import look
-from spdelaw.infer.semilinear import NOISES
+from spdelaw.infer.semilinear import NOISES, SCHEMES, SemilinearFit
 from spdelaw.law import Law
 
 #: Words of a model that are assumed where ``terms`` are given and nothing else is said.
@@ -32,6 +34,8 @@ class SemilinearEngine(Engine):
         terms: names such as ("u", "u^3"); see `spdelaw.Semilinear`.
         method: "closure", or "one_pass" for complete fields of several variables with many modes;
             "auto" takes the first up to 160 modes.
+        scheme: "exact", or "semi_implicit" for complete fields that this scheme made, one step from
+            time to time: their coefficients are then those of the scheme.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -44,12 +48,14 @@ class SemilinearEngine(Engine):
 
     terms: Sequence[str] = ("u", "u^3")
     method: str = "auto"
+    scheme: str = "exact"
     name = ENGINE
     honours = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
     def __post_init__(self) -> None:
         """A single name would be taken letter by letter."""
         check_term_names("terms", self.terms)
+        one_of("scheme", self.scheme, SCHEMES)
 
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse what is not there: other words of the model, replicates."""
@@ -63,10 +69,23 @@ class SemilinearEngine(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law of the fields with these terms."""
-        words = {"noise": str(model.noise), "fixed": model.fixed}
-        seen: Any = look_once if takes_one_pass(self.method, domain, n_modes) else look
-        sight, found = seen(observed, n_modes, model, self.terms, words)
-        return law_of(found, sight, run["level"])
+        clock = time.perf_counter()
+        sight, found = self.seen(observed, domain, n_modes, model)
+        law = law_of(found, sight, run["level"])
+        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
+
+    def words(self, model: Model) -> dict[str, Any]:
+        """Words of a fit."""
+        own = {} if self.scheme == "exact" else {"scheme": self.scheme}
+        return {"noise": str(model.noise), "fixed": model.fixed, **own}
+
+    def seen(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
+    ) -> tuple[Any, SemilinearFit]:
+        """What is seen of the fields, and the fit of all terms to it."""
+        one_pass = takes_one_pass(self.method, domain, n_modes) and self.scheme == "exact"
+        see: Any = look_once if one_pass else look
+        return see(observed, n_modes, model, self.terms, self.words(model))
 
 
 def check_term_names(what: str, names: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation import InitialState, Reacting
+from spdelaw.equation import InitialState, Reacting, substeps
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
@@ -25,7 +25,7 @@ from spdelaw.law import (
     software,
     statistics_density,
 )
-from spdelaw.model import Statistics
+from spdelaw.model import Statistics, closure_log_likelihood, transitions
 
 Array = np.ndarray
 
@@ -157,6 +157,7 @@ def _info(
         "burn",
         "n_transitions",
         "frozen_shift",
+        "scheme",
     )
     return {
         "engine": ENGINE,
@@ -198,8 +199,10 @@ def _with_density(law: Law, fit: SemilinearFit, sight: Sight | ManyStates) -> La
     """The log density of the data, and of which numbers."""
     if isinstance(sight, ManyStates):
         return law.with_info(log_likelihood=fit.log_likelihood)
-    s = sight.statistics if isinstance(sight, States) else None
-    found = _density(law, sight) if s is None else _sum_density(law, fit, s)
+    if isinstance(sight, States) and sight.statistics is not None:
+        found = _sum_density(law, fit, sight, sight.statistics)
+    else:
+        found = _density(law, sight)
     fields = None if sight.observed.is_lazy else sight.observed.fields
     return law.with_info(**density_entries(*found, fields))
 
@@ -216,9 +219,14 @@ def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(law: Law, fit: SemilinearFit, s: Statistics) -> tuple[Any, Numbers]:
-    """From the transitions, whose terms the fit has summed."""
-    of_coefficients, phi = fit.log_likelihood, law.domain.eigenfunctions(law.points, law.n_modes)
+def _sum_density(law: Law, fit: SemilinearFit, sight: States, s: Statistics) -> tuple[Any, Numbers]:
+    """From the transitions, with the steps of the law's own dynamics, or of a scheme."""
+    data, closure = transitions(sight.c, sight.observed.times), law.dynamics.closure  # type: ignore[attr-defined]
+    data = data._replace(steps=substeps(closure, data.before, data.dt))
+    of_coefficients = fit.log_likelihood
+    if fit.diagnostics["scheme"] == "exact":
+        of_coefficients = float(closure_log_likelihood(closure, data).sum())
+    phi = law.domain.eigenfunctions(law.points, law.n_modes)
     if law.initial.kind == "gaussian":
         of_coefficients += _start_density(s, law.initial)
     return statistics_density(s, of_coefficients, law.initial, phi.T @ phi, law.unresolved_variance)

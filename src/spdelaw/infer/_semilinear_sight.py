@@ -147,6 +147,8 @@ def look(
     if not isinstance(model.known_variance, np.ndarray):
         observed = observed.where_seen()
     tried = _tried(observed, n_modes, model, terms, words)
+    if "scheme" in words:
+        return _complete(tried, str(words["scheme"]))
     if tried is not None and (model.noise_word == "none" or not tried[0].shows_noise(tried[1])):
         return tried
     behind = _behind(observed, n_modes, model)
@@ -156,6 +158,17 @@ def look(
         if tried is None:
             raise
         return tried  # so little noise that its variance ran off to zero
+
+
+def _complete(
+    tried: tuple[States, SemilinearFit] | None, scheme: str
+) -> tuple[States, SemilinearFit]:
+    """Fields of a scheme are seen at each of its steps, without noise: it has no steps between."""
+    if tried is None:
+        expected = f"complete fields without noise for scheme={scheme!r}, one for each of its steps"
+        fix = "leave scheme out: the fields then follow the equation"
+        raise DataError("data", expected=expected, got="gaps, noise or few points", fix=fix)
+    return tried
 
 
 def _tried(

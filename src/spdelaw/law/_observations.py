@@ -9,7 +9,6 @@ import xarray as xr
 
 from spdelaw.data import value_noise
 from spdelaw.domain import Places
-from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._clock import own_clock, shared_clock
 from spdelaw.law._states import FieldMoments
@@ -96,7 +95,7 @@ def noisy_state_space(law: Law, data: Observations) -> StateSpace:
     r: Any = 1.0
     if data.weights is None:
         r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
-        if r == 0.0 and not isinstance(law.dynamics, Linear):  # all that was seen is zero
+        if r == 0.0:  # all that was seen is zero
             r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
 

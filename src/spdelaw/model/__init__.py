@@ -27,6 +27,7 @@ from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semili
 from spdelaw.model._semilinear_likelihood import (
     Scores,
     Transitions,
+    closure_log_likelihood,
     closure_scores,
     gaussian,
     scheme_scores,
@@ -69,6 +70,7 @@ __all__ = [
     "Tangents",
     "Transitions",
     "chaos_latents",
+    "closure_log_likelihood",
     "closure_scores",
     "collapse",
     "collapse_pieces",

@@ -1,16 +1,17 @@
 """Forward filter and backward smoother for any dynamics, on collapsed observations.
 
-The state before an observation is N(m, P), after it, with ``G`` and ``c_hat`` of the row,
+A row with ``G = L L'`` tells of the state what ``L' c`` with white noise of variance r would. The
+state before it is N(m, P); with ``S = L' P L + r`` and the gain ``K = P L S^-1`` it is after it
 
-    P+ = (P^-1 + G / r)^-1 = P (1 + G P / r)^-1,    m+ = m + P+ G (c_hat - m) / r,
+    m+ = m + K L' (c_hat - m),    P+ = (1 - K L') P (1 - K L')' + r K K',
 
 and ``Dynamics.moments`` carries it to the next time. The log density of a row is
 
-    -1/2 [ n log(2 pi r) + log|1 + G P / r| + misfit / r + e' (G^-1 r + P)^-1 e ],   e = c_hat - m,
+    -1/2 [ n log(2 pi r) + log|S / r| + misfit / r + e' S^-1 e ],    e = L' (c_hat - m).
 
-whose last two terms need no inverse of G: ``e' G e / r - e' G P+ G e / r^2``. For linear dynamics
-this is the likelihood of `evaluate_likelihood` in another order of summation; for others it is that
-of the Gaussian closure which their moments are.
+Nothing is divided by r but what is known, so that noise may be as small as rounding. For linear
+dynamics this is the likelihood of `evaluate_likelihood` in another order of summation; for others
+it is that of the Gaussian closure which their moments are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from spdelaw.model._smoother import Smoothed
 from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
+
+#: Eigenvalues of a Gram matrix below this share of the largest are zero.
+RANK_TOLERANCE = 1e-14
 
 
 class Filtered(NamedTuple):
@@ -103,14 +107,27 @@ def update(m: Array, p: Array, row: Row, r: float) -> tuple[float, Array, Array]
     """Log density of a row given the past, and the moments of the state after it."""
     if not row.gram.any():
         return row.constant, m, p
-    inner = np.eye(len(m)) + row.gram @ p / r
-    after = p @ np.linalg.inv(inner)
-    after = 0.5 * (after + after.T)
-    error = row.estimate - m
-    pull = row.gram @ error / r
-    energy = error @ pull - pull @ after @ pull
-    log = row.constant - 0.5 * (np.linalg.slogdet(inner)[1] + energy)
-    return float(log), m + after @ pull, after
+    root = _root(row.gram)
+    spread = p @ root
+    inner = root.T @ spread
+    inner[np.diag_indices_from(inner)] += r
+    gain = np.linalg.solve(inner, spread.T).T
+    error = root.T @ (row.estimate - m)
+    energy = error @ np.linalg.solve(inner, error)
+    rest = np.eye(len(m)) - gain @ root.T
+    log_ratio = np.linalg.slogdet(inner)[1] - len(inner) * np.log(r)
+    after = rest @ p @ rest.T + r * gain @ gain.T
+    return float(row.constant - 0.5 * (log_ratio + energy)), m + gain @ error, after
+
+
+def _root(gram: Array) -> Array:
+    """``L`` with ``G = L L'``, (N, rank)."""
+    try:
+        return np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > RANK_TOLERANCE * values[-1]
+        return vectors[:, kept] * np.sqrt(values[kept])
 
 
 def rts_smoother(filtered: Filtered) -> tuple[Array, Array]:

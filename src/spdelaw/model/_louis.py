@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.equation import Transition
 from spdelaw.model._chain import Prior, chain_prior
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, density, score
@@ -205,15 +206,15 @@ def _directions(space: StateSpace, prior: Prior) -> Directions:
     return Directions(kind.reshape(-1), within, -by_d, first, by_mean)
 
 
-def _slopes(step: object, n_modes: int) -> tuple[Array, Array, Array]:
+def _slopes(step: Transition, n_modes: int) -> tuple[Array, Array, Array]:
     """``dF / d lambda``, ``dOmega / d lambda`` and ``dOmega / dq``; (U, N) each."""
-    n_kinds = step.factor.shape[0]  # type: ignore[attr-defined]
+    n_kinds = len(step.factor)
     out = np.empty((3, n_kinds, n_modes))
     for u in range(n_kinds):
         one, none = np.zeros((n_kinds, n_modes)), np.zeros((n_kinds, n_modes))
         one[u] = 1.0
-        out[0, u] = step.pull_back(one, none).by_drift  # type: ignore[attr-defined]
-        out[1, u], out[2, u] = step.pull_back(none, one)[:2]  # type: ignore[attr-defined]
+        out[0, u] = step.pull_back(one, none)[0]
+        out[1, u], out[2, u] = step.pull_back(none, one)[:2]
     return out[0], out[1], out[2]
 
 

@@ -1,13 +1,21 @@
-"""Restricted likelihood: the mean m that all paths share, integrated out under a flat prior.
+"""Restricted likelihood: the mean m that all paths share, integrated out.
 
 Given the other parameters the data are linear in m, so with the information ``I`` and the
 gradient ``g`` at zero,
 
-    m_hat = I^-1 g,    log p_R = log p(y; m_hat) - 1/2 log|I| + N/2 log 2 pi
+    m_hat = I^-1 g,    C = I^-1,    log p_R = log p(y; m_hat) + log(volume).
 
-or with another volume in place of that of the flat prior (`spdelaw.model._mean_volume`; Patterson
-and Thompson 1971). Maximum likelihood with an estimated mean takes slow modes for faster ones,
-because the mean follows the path; the restricted likelihood does not.
+A prior of m gives the volume (Patterson and Thompson 1971):
+
+    flat:               (2 pi)^(N/2) |I|^(-1/2)
+    N(m_hat, P):        |1 + P I|^(-1/2)          P = stationary covariance of the law
+
+Maximum likelihood with an estimated mean takes slow modes for faster ones, because the mean follows
+the path; the restricted likelihood does not. The flat prior needs a stationary start. Where the
+start is known or has a law of its own, ``I`` goes to zero with the decay squared, because a state
+that does not decay has no mean, and the flat volume would prefer no decay whatever the data say.
+The second is as wide as the law itself; for complete paths it is the very volume that a stationary
+start gives the flat one.
 
 The deviation u given m has the mean ``u_bar - K m`` (`spdelaw.model._mean_response`). Under the
 posterior of m, N(m_hat, C), second moments of u gain ``K_t C K_s'``, and by Fisher's identity the
@@ -21,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.equation import operators
+from spdelaw.equation import Linear, operators
 from spdelaw.model._blocks import as_matrix, in_full, transpose
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
@@ -31,13 +39,14 @@ from spdelaw.model._mean_response import (
     response_of_part,
     slopes_link,
 )
-from spdelaw.model._mean_volume import solve_mean, volume
 from spdelaw.model._posterior import over_paths, squares_of
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import StepSums, gradients
 from spdelaw.model._stitch import Part
 
 Array = np.ndarray
+#: Directions of the mean with less than this share of the largest information are not seen.
+UNSEEN = 1e-12
 
 
 def evaluate_restricted(
@@ -199,3 +208,41 @@ def _shared_information(block: Block, part: Response, state_space: StateSpace) -
         return over_paths(carried, n_paths)
     seen = as_matrix(block.gram[0]) / float(state_space.observation_variance)
     return over_paths(carried, n_paths) + over_paths(seen, n_paths)
+
+
+def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
+    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
+    scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    seen = values > UNSEEN * max(float(values[-1]), 1e-300)
+    part = vectors[:, seen] / scale[:, None]
+    covariance = (part / values[seen]) @ part.T
+    volume = np.log(values[seen]).sum() + 2.0 * np.log(scale).sum()
+    logs = 0.5 * (seen.sum() * np.log(2 * np.pi) - volume)
+    return covariance @ gradient, covariance, float(logs)
+
+
+def volume(
+    dynamics: Linear, information: Array, flat: tuple[Array, float], anchored: bool
+) -> tuple[float, Array, Array, Array]:
+    """Logarithm of a volume, its spread, and its gradient by drift and noise through the prior.
+
+    The spread ``S = (I + prior precision)^-1``, (N, N), is minus twice the gradient by ``I``. By P
+    the gradient is ``-1/2 (I - I S I)``.
+
+    Args:
+        dynamics: the law.
+        information: ``I``, (N, N).
+        flat: ``C`` and the log of the flat volume.
+        anchored: whether the prior is the one as wide as the law.
+    """
+    drift, noise = dynamics.drift, dynamics.noise
+    if not anchored:
+        return flat[1], flat[0], np.zeros_like(drift), np.zeros_like(noise)
+    p = operators.stationary_covariance(drift, noise)
+    root = operators.root(operators.as_matrix(p))
+    inner = np.eye(len(root)) + root @ information @ root
+    spread = root @ np.linalg.solve(inner, root)
+    by_p = -0.5 * (information - information @ spread @ information)
+    own = operators.stationary_pull_back(drift, noise, p, operators.like(p, by_p))
+    return -0.5 * float(np.linalg.slogdet(inner)[1]), spread, *own

@@ -14,8 +14,7 @@ import numpy as np
 
 from spdelaw.equation import Transition, operators
 from spdelaw.model._likelihood import Evaluation
-from spdelaw.model._mean_volume import solve_mean, volume
-from spdelaw.model._restricted import with_mean
+from spdelaw.model._restricted import solve_mean, volume, with_mean
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._statistics import Statistics, evaluate_statistics
 from spdelaw.model._step_sums import StepSums, gradients

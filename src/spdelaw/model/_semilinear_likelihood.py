@@ -100,6 +100,15 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     return out
 
 
+def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:
+    """Log-likelihood of each transition alone; (n,)."""
+    out = np.empty(len(data.dt))
+    for rows, dt, steps in batches(data):
+        found, _ = advance(closure, data.before[rows], None, dt, steps)
+        out[rows] = gaussian(data.after[rows] - found.mean, found.covariance)[0]
+    return out
+
+
 def batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
     """Rows that share the length of the step and the number of sub-steps."""
     lengths, which = distinct_steps(data.dt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
 from spdelaw.data import to_dates
@@ -14,6 +15,7 @@ from spdelaw.report._energy_of_law import plot_law_energy
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._innovations import plot_innovations
 from spdelaw.report._law_spectrum import plot_spectrum
+from spdelaw.report._maps import space_names
 from spdelaw.report._reconstruction import plot_reconstruction
 
 if TYPE_CHECKING:
@@ -54,16 +56,27 @@ class LawPlots:
 
     def forecast(
         self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
-        point: float | None = None, path: int = 0, ax: Axes | None = None,
+        point: Any = None, path: int = 0, ax: Axes | None = None,
     ) -> Axes:  # fmt: skip
         """History and forecast of one path at one point, with 50 and 95 % bands.
 
-        In the units and dates of the data. ``times`` or ``steps`` as in `Law.forecast`.
+        In the units and dates of the data. ``times`` or ``steps`` as in `Law.forecast`. ``point``
+        in the order of the domain: x, (x, y) of a box whatever x and y are called, (lat, lon) of a
+        sphere; the nearest one is drawn.
         """
         law, seen = self._in_units(history, path)
         result = self._result(law, seen, wanted_times(law, seen, times, steps))
         later = None if truth is None else self._shown(law, self._in_units(truth, path)[1])
-        return plot_forecast(self._shown(law, seen), result, later, point=point, ax=ax).axes[0]
+        at = self._in_order(point, space_names(result["mean"].isel(path=0)))
+        return plot_forecast(self._shown(law, seen), result, later, point=at, ax=ax).axes[0]
+
+    def _in_order(self, point: Any, shown: tuple[str, ...]) -> Any:
+        """A point of the domain in the order in which figures name its coordinates."""
+        coords = self._law.info.get("labels", {}).get("coords", {})
+        own = [coords.get(d, {}).get("original_name", d) for d in self._law.domain.dims]
+        if np.ndim(point) == 0 or len(point) != len(shown) or sorted(own) != sorted(shown):
+            return point
+        return tuple(point[own.index(name)] for name in shown)
 
     def _in_units(self, data: Any, path: int) -> tuple[Law, xr.DataArray]:
         """One path as the law sees it, and the law with the names that figures know."""

@@ -1,5 +1,6 @@
 """Which terms a field obeys, through the public door."""
 
+import dataclasses
 import json
 from functools import cache
 
@@ -53,6 +54,9 @@ def test_it_can_be_read():
     d = found()
     assert "units of BIC behind" in d.sentence
     assert d.sentence in repr(d)
+    three = dataclasses.replace(d, terms=("u", "u^2", "u^3"))
+    assert three.sentence.startswith("The data choose u, u^2 and u^3")
+    assert "choose no term" in dataclasses.replace(d, terms=()).sentence
     assert "log-likelihood" in repr(d)
     assert "<table>" in d._repr_html_()
     told = json.loads(json.dumps(d.to_dict()))

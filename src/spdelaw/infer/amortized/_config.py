@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from spdelaw.checks import one_of
 from spdelaw.errors import FileError, InputError, MissingExtraError
 
 
@@ -183,10 +184,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     else:
         values = dict(config or {})
     values |= {key: value for key, value in settings.items() if value is not None}
-    preset = values.get("preset", "paper")
-    if preset not in PRESETS:
-        expected, fix = f"one of {tuple(PRESETS)}", "pass preset='structured'"
-        raise InputError("preset", expected=expected, got=repr(preset), fix=fix)
+    preset = one_of("preset", values.get("preset", "paper"), tuple(PRESETS))
     kind = PRESETS[preset]
     try:
         return kind(**values)
@@ -195,12 +193,11 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
         name = ".".join(map(str, first["loc"])) or "config"
         known = name in kind.model_fields
         default = kind.model_fields[name].default if known else None
-        raise InputError(
-            name, expected=first["msg"][0].lower() + first["msg"][1:] if known
-            else f"a setting of preset={preset!r} ({', '.join(kind.model_fields)})",
-            got=repr(first["input"]),
-            fix=f"pass {name}={default!r}" if known else "check the spelling",
-        ) from error  # fmt: skip
+        expected = f"a setting of preset={preset!r} ({', '.join(kind.model_fields)})"
+        fix = "check the spelling"
+        if known:
+            expected, fix = first["msg"][0].lower() + first["msg"][1:], f"pass {name}={default!r}"
+        raise InputError(name, expected=expected, got=repr(first["input"]), fix=fix) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.chaos import CosineBasis, expand, propagate
+from spdelaw.checks import whole
 from spdelaw.errors import InputError
 from spdelaw.law import Law
 
@@ -40,8 +41,7 @@ def sample_decoder(
         >>> sample_decoder(law, 3).shape
         (3, 201, 101)
     """
-    if n_paths < 1:
-        raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="pass n_paths=100")
+    whole("n_paths", n_paths, 1)
     n_time, rng = _functions_of_time(law), np.random.default_rng(seed)
     linear, age = law.linear, law.times - law.times[0]
     basis, n = CosineBasis(float(age[-1])), linear.n_modes

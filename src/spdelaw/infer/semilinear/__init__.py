@@ -1,6 +1,6 @@
 """Semilinear laws: the terms beyond the linear drift, from fields alone."""
 
-from spdelaw.infer.semilinear._complete import fit_complete, fit_transitions
+from spdelaw.infer.semilinear._complete import SCHEMES, fit_complete, fit_transitions
 from spdelaw.infer.semilinear._discover import Selection, check_library, select
 from spdelaw.infer.semilinear._fields_layout import FieldsLayout, layout
 from spdelaw.infer.semilinear._filtered import fit_filtered
@@ -13,6 +13,7 @@ __all__ = [
     "ALLOWED_SHIFT",
     "FAST",
     "NOISES",
+    "SCHEMES",
     "FieldsLayout",
     "Layout",
     "Selection",

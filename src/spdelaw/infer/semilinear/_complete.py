@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from spdelaw.checks import one_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import reaction_rate, substeps
 from spdelaw.errors import ConvergenceError, InputError
@@ -33,6 +34,8 @@ from spdelaw.model import Transitions, closure_scores, scheme_scores, transition
 Array = np.ndarray
 Maker = Callable[[Layout, Transitions, int], Objective]
 
+#: What moves fields: the equation itself, or a scheme from one time to the next.
+SCHEMES = ("exact", "semi_implicit")
 #: The warm-up uses this many transitions per parameter.
 WARM = 50
 #: Beyond this many standard errors the change is too large for one Newton step.
@@ -93,9 +96,7 @@ def fit_transitions(
         x0: free vector to start from.
         n_steps: sub-steps of the closure to begin with, where the reaction is slow.
     """
-    if scheme not in ("exact", "semi_implicit"):
-        expected = "'exact' or 'semi_implicit'"
-        raise InputError("scheme", expected=expected, got=repr(scheme), fix="pass scheme='exact'")
+    one_of("scheme", scheme, SCHEMES)
     _check_amount(data, form)
     x = start(form, data) if x0 is None else np.asarray(x0, float)
     make = _closure_objective if scheme == "exact" else _scheme_objective
@@ -148,6 +149,7 @@ def _finish(
             "n_steps": n, "step_shift": shift, "converged": bool(best.converged),
             "rate_dt": _rate_dt(form, data, end), "n_evaluations": used,
             "n_transitions": len(data.dt), "remaining_gain": 0.5 * best.distance**2,
+            "scheme": SCHEMES[make is _scheme_objective],
         },
     )  # fmt: skip
 

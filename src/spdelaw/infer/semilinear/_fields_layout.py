@@ -18,8 +18,14 @@ import numpy as np
 from spdelaw.domain import AbstractDomain, Fields
 from spdelaw.equation import Closure, bound, field_of
 from spdelaw.errors import InputError
-from spdelaw.infer.semilinear._layout import NOISES, OBSERVATION, Layout, check_held
-from spdelaw.infer.semilinear._layout import layout as layout_of_one
+from spdelaw.infer.semilinear._layout import (
+    NOISES,
+    OBSERVATION,
+    Layout,
+    check_held,
+    layout_of_one,
+    numbers,
+)
 
 Array = np.ndarray
 
@@ -102,14 +108,8 @@ def name_among_all(name: str, field: str) -> str:
     return f"{name} {field}" if name in ("nu", "scale", "exponent", "kappa") else name
 
 
-def layout(domain: AbstractDomain, n_modes: int, terms: Any, **words: Any) -> Layout:
-    """Layout of a law of one field or of several, as the domain has them."""
-    make: Any = fields_layout if isinstance(domain, Fields) else layout_of_one
-    return make(domain, n_modes, terms, **words)
-
-
-def fields_layout(
-    domain: Fields,
+def layout(
+    domain: AbstractDomain,
     n_modes: int,
     terms: Any,
     *,
@@ -117,27 +117,47 @@ def fields_layout(
     fixed: Mapping[str, Any] | None = None,
     observed: bool = False,
     observation_variance: float | None = None,
+) -> Layout:
+    """Layout of a law with these terms, of one field or of several as the domain has them.
+
+    ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
+    With ``observed`` the noise of observations is one more parameter, held where it is given.
+
+    Raises:
+        InputError: a word or a name is not known.
+    """
+    if noise not in NOISES:
+        expected = f"one of {NOISES} beside terms"
+        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='parametric'")
+    make: Any = _layout_of_fields if isinstance(domain, Fields) else layout_of_one
+    form: Layout = make(domain, n_modes, terms, noise, fixed or {})
+    if not observed:
+        return form
+    held = {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
+    names = (*form.names, OBSERVATION)
+    return dataclasses.replace(form, names=names, fixed={**form.fixed, **held})
+
+
+def _layout_of_fields(
+    domain: Fields, n_modes: int, terms: Any, noise: str, fixed: Mapping[str, Any]
 ) -> FieldsLayout:
-    """Layout of a law of several fields; see `layout`.
+    """Layout of a law of several fields.
 
     A field whose scale is held at 0 has no noise of its own, and no exponent.
     """
     reaction = bound(terms, domain, n_modes)
     each = n_modes // domain.n_fields
-    numbers = ("scale {}", "exponent {}")
-    if noise == NOISES[1]:
-        numbers = tuple(f"q {{}} {n}" for n in range(1, each + 1))  # type: ignore[assignment]
-    spectrum = tuple(word.format(field) for field in domain.names for word in numbers)
-    names = (*(f"nu {field}" for field in domain.names), *reaction.names, *spectrum)
-    held = {k: v for k, v in (fixed or {}).items() if not (k == "kappa" and v == 0)}
+    spectrum = ("scale {}", "exponent {}")
+    if noise == "diagonal":
+        spectrum = tuple(f"q {{}} {n}" for n in range(1, each + 1))  # type: ignore[assignment]
+    of_noise = tuple(word.format(field) for field in domain.names for word in spectrum)
+    names = (*(f"nu {field}" for field in domain.names), *reaction.names, *of_noise)
+    held = {k: v for k, v in fixed.items() if not (k == "kappa" and v == 0)}
     s = held.pop("s", 1.0)
     check_held(held, names)
-    held = {name: float(value) for name, value in held.items() if value is not None}
+    held = numbers(held)
     held |= {f"exponent {f}": 0.0 for f in domain.names if held.get(f"scale {f}") == 0.0}
     _check_driven(domain, reaction.names, held)
-    if observed:
-        names = (*names, OBSERVATION)
-        held |= {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
     mu = domain.domain.eigenvalues(each) ** float(s)
     return FieldsLayout(mu, reaction, noise, names, held, domain.names)
 

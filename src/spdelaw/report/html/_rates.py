@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.domain import Fields
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.law import Law
 
@@ -37,6 +38,14 @@ def rates(law: Law) -> Rates | None:
     own = np.arange(law.n_modes)
     decay, noise = law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values
     return Rates(decay, noise[own, own], "eigenmode")
+
+
+def mode_names(law: Law) -> list[str]:
+    """Modes by number; of several fields by name and number, which take turns."""
+    if not isinstance(law.domain, Fields):
+        return [str(n + 1) for n in range(law.n_modes)]
+    names = law.domain.names
+    return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
 
 
 def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.law import noise_at
-from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._figure import Control, packed
 from spdelaw.report.html._material import Material
 
@@ -46,18 +44,15 @@ class Reconstructed(NamedTuple):
 
 def reconstructed(material: Material) -> Reconstructed:
     """Paths that are shown together."""
-    some = material.fields.isel(path=material.together)
-    result = material.law.reconstruct(some)
-    n = range(some.sizes["path"])
-    observed = [one_path("observed", some, i) for i in n]
-    moments = [moments_of("reconstruction", result, i) for i in n]
-    std = np.stack([s.values for _, s in moments])
+    at = material.together
+    observed = [material.path(i) for i in at]
+    mean, std = material.reconstructed(at)
     return Reconstructed(
         np.stack([o.values for o in observed]),
-        np.stack([m.values for m, _ in moments]),
-        Z95 * np.sqrt(std**2 + noise_at(material.law, material.points)),
+        mean,
+        Z95 * np.sqrt(std**2 + material.noise),
         observed[0]["time"].values,
-        [f"path {name}" for name in some["path"].values],
+        [f"path {name}" for name in material.fields["path"].values[at]],
     )
 
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.equation import Linear
 from spdelaw.law import Observations, noisy_state_space, observe, smooth_fields
 from spdelaw.report._estimates import spatial_weights
 from spdelaw.report.html._figure import thinned
@@ -46,14 +45,14 @@ class Compared(NamedTuple):
     high: Array
 
 
-def compare(material: Material) -> tuple[Compared | None, Compared]:
-    """Spread of the field over time (None without a common clock), and energy of the modes."""
+def compare(material: Material) -> list[tuple[Compared | None, Compared]]:
+    """Spread of each field over time (None without a common clock), and energy of its modes."""
     fields, law = material.fields, material.law
     n_paths = min(PATHS, fields.sizes["path"])
     shared = not material.own_times
     most = int(np.clip(VALUES // len(material.points), 2, TIMES))
     times = fields["time"].values[thinned(fields.sizes["time"], most)]
-    spread, energy = _Spread(material, times), _Energy(material)
+    spreads, energy = [_Spread(own, times) for own in material.each], _Energy(material)
     for i in range(n_paths):
         path = material.path(i)
         path = path.isel(time=thinned(path.sizes["time"], most))
@@ -62,18 +61,24 @@ def compare(material: Material) -> tuple[Compared | None, Compared]:
         both = np.concatenate([values[None], np.where(np.isnan(values), np.nan, draws)])
         if i < energy.most_paths:
             energy.add(both, path)
-        if shared:
+        for spread in spreads if shared else ():
             spread.add(both)
-    over_time = _quantiles(times, spread.result()) if shared else None
-    return over_time, _quantiles(np.arange(1, law.n_modes + 1), energy.result())
+    found, n, out = energy.result(), len(spreads), []
+    for f, spread in enumerate(spreads):
+        over_time = _quantiles(times, spread.result()) if shared else None
+        modes = np.arange(1, law.n_modes // n + 1)
+        out.append((over_time, _quantiles(modes, found[:, f::n])))
+    return out
 
 
 class _Spread:
     """``1/|D| int Var X dx`` at each time; the mean square about the law's mean for one path."""
 
     def __init__(self, material: Material, times: Array) -> None:
-        self._weights = spatial_weights(material.law.domain, material.points)
-        self._known = _mean(material, times) if material.fields.sizes["path"] < 2 else None
+        self._own = getattr(material, "own", slice(None))
+        self._weights = spatial_weights(material.domain, material.points)
+        single = material.fields.sizes["path"] < 2
+        self._known = material.mean(times, MEAN_DRAWS) if single else None
         shape = (1 + DRAWS, len(times), len(material.points))
         self._count, self._sum, self._squares = (
             np.zeros(shape[1:]),
@@ -82,7 +87,8 @@ class _Spread:
         )
 
     def add(self, values: Array) -> None:
-        """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
+        """Take in one path of the data and its draws, (1 + DRAWS, T, M), of all fields."""
+        values = values[..., self._own]
         seen = ~np.isnan(values)
         values = np.where(seen, values - (0.0 if self._known is None else self._known), 0.0)
         self._count += seen[0]
@@ -104,14 +110,6 @@ class _Spread:
         # Scaled to the whole domain where some points are missing at a time.
         return np.where(total > 0, share / np.where(total > 0, total, 1.0) * self._weights.sum(),
                         np.nan)  # fmt: skip
-
-
-def _mean(material: Material, times: Array) -> Array:
-    """Mean of the law at times, (T, M): in closed form, or over draws where there is none."""
-    law = material.law
-    if isinstance(law.dynamics, Linear):
-        return material.on_points(law.equation.mean(times, material.points))
-    return material.on_points(law.sample(MEAN_DRAWS, times, material.points)).mean(0)
 
 
 class _Energy:

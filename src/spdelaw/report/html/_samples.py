@@ -23,18 +23,22 @@ def section(material: Material) -> Section:
         "New paths drawn from the learned law, observation noise included, at the times and "
         "points of the data. If the law is right, nobody can tell the two rows apart."
     )
+    figures = tuple(own.named(_figure(own)) for own in material.each)
+    return Section("samples", "Sample paths beside data", lead, figures)
+
+
+def _figure(material: Material) -> Figure:
+    """Images over time and space, or maps."""
     at = material.shown if material.canvas is None else material.together
     paths = [material.path(i) for i in at]
     drawn = [material.drawn(i, path["time"].values, 1, material.seed + 1 + i)[0]
              for i, path in zip(at, paths, strict=True)]  # fmt: skip
     if material.canvas is None:
-        figure = _figure(material, paths, drawn)
-    else:
-        figure = _sample_maps.figure(material, material.canvas, paths, drawn)
-    return Section("samples", "Sample paths beside data", lead, (figure,))
+        return _images(material, paths, drawn)
+    return _sample_maps.figure(material, material.canvas, paths, drawn)
 
 
-def _figure(material: Material, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
+def _images(material: Material, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
     n = len(seen)
     colours = scale(np.concatenate([p.values.ravel() for p in seen]))
     traces, axes, titles = [], {}, []

@@ -17,8 +17,9 @@ from spdelaw.report.html._figure import (
     thinned,
 )
 from spdelaw.report.html._images import colour_bar, ground, symmetric_scale
-from spdelaw.report.html._material import Material
+from spdelaw.report.html._material import Material, OneField
 from spdelaw.report.html._section import Section
+from spdelaw.report.html._words import number
 
 Array = np.ndarray
 
@@ -35,8 +36,9 @@ def section(material: Material) -> Section:
         "The field is a sum of these shapes, each times a number that changes in time; decay and "
         "noise of the section above belong to them."
     )
-    n = min(MAPPED if material.canvas else LINES, material.law.n_modes)
-    modes = material.law.domain.eigenfunctions(material.points, n)
+    n_fields, material = len(material.each), material.each[0]
+    n = min(MAPPED if material.canvas else LINES, material.law.n_modes // n_fields)
+    modes = material.domain.eigenfunctions(material.points, n)
     modes = np.where(material.seen[:, None], modes, np.nan)
     if material.canvas is None:
         figure = _lines(material, modes)
@@ -48,12 +50,12 @@ def section(material: Material) -> Section:
 def names(material: Material, n: int) -> list[str]:
     """Modes by number, with the time after which each has forgotten its past."""
     table = material.law.parameters.get("eigenvalue")
-    if table is None or table.dims != ("mode", "statistic"):
+    if table is None or table.dims != ("mode", "statistic") or isinstance(material, OneField):
         return [f"mode {i + 1}" for i in range(n)]
     unit = str(material.fields["time"].attrs.get("units", "")).split(" since ")[0]
     rates = table.sel(statistic="estimate").values[:n]
-    return [f"mode {i + 1}, memory {1 / rate:.3g} {unit}".rstrip() if rate > 0 else f"mode {i + 1}"
-            for i, rate in enumerate(rates)]  # fmt: skip
+    memory = [f", memory {number(1 / rate)} {unit}".rstrip() if rate > 0 else "" for rate in rates]
+    return [f"mode {i + 1}{told}" for i, told in enumerate(memory)]
 
 
 def _map(material: Material, canvas: Canvas, modes: Array) -> Figure:

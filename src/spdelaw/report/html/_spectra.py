@@ -16,7 +16,7 @@ from spdelaw.report.html._figure import (
     panel_title,
 )
 from spdelaw.report.html._material import Material
-from spdelaw.report.html._rates import rates, true_rates
+from spdelaw.report.html._rates import mode_names, rates, true_rates
 from spdelaw.report.html._section import Section, Table
 
 #: Part of `Rates` and the title of its panel.
@@ -135,8 +135,8 @@ def _modes(material: Material) -> Table:
     shown = {"eigenvalue": "λ", "noise_variance": "q"}
     header = ["mode", *(h for n in names for h in (_title(str(n), shown), "interval"))]
     rows = [
-        [str(i + 1), *(c for n in names for c in cells(law.parameters[n].values[i]))]
-        for i in range(law.n_modes)
+        [name, *(c for n in names for c in cells(law.parameters[n].values[i]))]
+        for i, name in enumerate(mode_names(law))
     ]
     return Table("Every mode in numbers", header, rows, folded=True)
 

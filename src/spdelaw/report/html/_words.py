@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.domain import Interval, Line
-from spdelaw.equation import Linear
+from spdelaw.domain import AbstractDomain, Fields, Interval, Line
+from spdelaw.equation import Linear, Reacting, field_of
 from spdelaw.law import Law
 from spdelaw.report.html._material import Material
 from spdelaw.report.html._rates import rates
@@ -45,7 +45,7 @@ def _learned(material: Material) -> Answer:
     law, sizes = material.law, material.description["sizes"]
     sentences = [
         f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
-        f"{law.info.n_points} points, on {_where(material)}.",
+        f"{law.info.n_points} points, {_where(material)}.",
         *_dynamics(material),
         _noise(material),
     ]
@@ -65,6 +65,8 @@ def _learned(material: Material) -> Answer:
 def _dynamics(material: Material) -> list[str]:
     """How fast the modes forget and which is kicked most, or the name of other dynamics."""
     found = rates(material.law)
+    if isinstance(material.law.dynamics, Reacting):
+        return _equations(material.law)
     if found is None:
         return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
     lam, noise, kind = found
@@ -76,6 +78,30 @@ def _dynamics(material: Material) -> list[str]:
         f"{_time(lam[fast], unit)}.",
         f"Forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
     ]
+
+
+def _equations(law: Law) -> list[str]:
+    """The drift of each field, as one would write it down."""
+    estimates, terms = law.info.get("estimates", {}), law.parameters["coefficient"]
+    fields = law.domain.names if isinstance(law.domain, Fields) else ("u",)
+    out = []
+    for field in fields:
+        several = len(fields) > 1
+        parts = [(float(estimates.get(f"nu {field}" if several else "nu", 0.0)), f"Δ{field}")]
+        parts += [(-float(estimates.get("kappa", 0.0)), field)] * (not several)
+        for name in map(str, terms["term"].values):
+            if not several or field_of(name) == field:
+                value = float(terms.sel(term=name, statistic="estimate"))
+                parts.append((value, name.partition(":")[2].strip() or name))
+        shown = " ".join(_summand(value, name) for value, name in parts if value)
+        out.append(f"The drift of {field} is {shown.removeprefix('+ ')}.")
+    return out
+
+
+def _summand(value: float, name: str) -> str:
+    """``+ 1.02 u`` or ``- 0.98 u^3``."""
+    factor = "" if name == "1" else f" ({name})" if any(c in name for c in "+-") else f" {name}"
+    return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
 
 
 def _noise(material: Material) -> str:
@@ -173,6 +199,12 @@ def _against_truth(distance: dict[str, Any]) -> str:
 
 def _where(material: Material) -> str:
     domain = material.law.domain
+    if isinstance(domain, Fields):
+        return f"of the fields {' and '.join(domain.names)}, on {_place(domain.domain)}"
+    return f"on {_place(domain)}"
+
+
+def _place(domain: AbstractDomain) -> str:
     if isinstance(domain, Interval):
         return f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
     return "the weighted line" if isinstance(domain, Line) else str(domain)
@@ -180,13 +212,14 @@ def _where(material: Material) -> str:
 
 def _time(row: Array, unit: str) -> str:
     estimate, _, lower, upper = row
-    told = f"1/λ = {_number(1 / estimate)}{unit}"
+    told = f"1/λ = {number(1 / estimate)}{unit}"
     if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
-        told += f" ({_number(1 / upper)} to {_number(1 / lower)})"
+        told += f" ({number(1 / upper)} to {number(1 / lower)})"
     return told
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A number as a reader wants it: 1,049 rather than 1.05e+03."""
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from spdelaw.data.atomic import replace_file
-from spdelaw.domain import Fields
 from spdelaw.equation import SpectralSPDE
 from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.evaluation import Skill
@@ -109,13 +108,6 @@ def write_report(
         )
     require_report()
     scores = _forecast_skill.document_of(skill)
-    for law in laws.values() if isinstance(laws, Mapping) else [laws]:
-        if isinstance(getattr(law, "domain", None), Fields):
-            raise InputError(
-                "laws", expected="laws of one field: the page has no place for several",
-                got=str(law.domain),
-                fix="judge it with sl.evaluate(law, data) or spdelaw evaluate",
-            )  # fmt: skip
     material = gather(laws, data, truth, source, max_paths, seed)
     material = dataclasses.replace(material, skill=scores)
     found = [module.section(material) for module in SECTIONS]
