@@ -81,7 +81,8 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     if observed.place.remote:
         threads = 1  # the workers are the threads
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
-    is_timeless, quiet = model.season is None, None
+    is_timeless = model.season is None
+    quiet: Fit | None = None
     if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
         quiet, is_all = by_statistics(observed, n_modes, model)
         if quiet is not None and is_all:

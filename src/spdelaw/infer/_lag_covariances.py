@@ -81,8 +81,8 @@ def from_coefficient_pairs(
         return _from_products(moments, products, common, moments.span, drift)
     alone = tuple(np.diag(np.diag(m)) for m in products)
     found = _from_products(moments, alone, common, moments.span, drift)
-    diagonal = {"drift": operators.diagonal(found.drift), "noise": operators.diagonal(found.noise)}
-    return found._replace(**diagonal)
+    rates, noise = operators.diagonal(found.drift), operators.diagonal(found.noise)
+    return found._replace(drift=rates, noise=noise)
 
 
 def _steps(block: Block) -> Array:
