@@ -55,6 +55,14 @@ def write_results(name: str, document: dict[str, Any], markdown: str) -> None:
     _write(RESULTS / f"{name}.md", markdown)
 
 
+def write_if_whole(name: str, document: dict[str, Any], markdown: str, missing: list[str]) -> None:
+    """The same, unless rivals are not installed and an earlier run has them: no row is lost."""
+    if missing and (RESULTS / f"{name}.json").exists():
+        print(f"not written: results/{name}.md has {', '.join(missing)}, not installed here")
+        return
+    write_results(name, document, markdown)
+
+
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; every column but the first is set to the right."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]

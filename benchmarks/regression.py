@@ -330,7 +330,9 @@ def _score(case: ScoreCase) -> dict[str, Any]:
         chaos = model.ChaosModel(6, float(np.max(data.times)), case.tail)
         if case.way == "latents":
             return model.chaos_latents(seen, space, chaos)[0]._asdict()
-        return _by_name(model.evaluate_chaos(seen, space, chaos), case)
+        if case.tail == "dropped":
+            return _by_name(model.evaluate_chaos(seen, space, chaos), case)
+        # With its tail the decoder is the untruncated law, whose likelihood is the one below.
     if case.way == "rotated":
         seen = model.rotate(seen)
     if case.way == "decoupled":

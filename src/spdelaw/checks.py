@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -9,9 +10,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spdelaw.errors import InputError
+from spdelaw.errors import InputError, MissingExtraError
 
-__all__ = ["from_settings", "instance", "numbers", "one_of", "positive", "probability", "whole"]
+__all__ = [
+    "from_settings",
+    "instance",
+    "numbers",
+    "one_of",
+    "optional",
+    "positive",
+    "probability",
+    "whole",
+]
 
 T = TypeVar("T")
 
@@ -88,6 +98,19 @@ def from_settings(
     except TypeError as wrong:
         expected, got = f"the settings of {name}", f"{sorted(settings)}"
         raise error(what, expected=expected, got=got, fix=str(wrong)) from wrong
+
+
+def optional(module: str, feature: str, extra: str) -> Any:
+    """A module that only an extra brings, or `MissingExtraError` that names the extra.
+
+    Example:
+        >>> optional("math", "roots", "none").sqrt(4.0)
+        2.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error
 
 
 def _is_number(value: Any) -> bool:

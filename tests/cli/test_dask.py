@@ -42,6 +42,17 @@ def test_a_fit_with_workers_is_the_fit_without(store, tmp_path):
     assert json.loads(found[1].stdout)["law"]["n_modes"] == 1
 
 
+def test_workers_of_a_scheduler_that_is_there(store, tmp_path):
+    from distributed import LocalCluster
+
+    words = ["fit", store, "--domain", "interval", "--bounds", 0, np.pi, "--modes", 1]
+    words += ["--boundary", "dirichlet", "--mean", "zero", "--nuisance", 0]
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
+        result = run(*words, "--out", tmp_path / "a.law", "--dask", cluster.scheduler_address)
+    assert result.exit_code == 0, result.output
+    assert sl.load(tmp_path / "a.law").n_modes == 1
+
+
 @pytest.mark.parametrize("where", ["many", "local:0", "local", "host:8786"])
 def test_other_words_are_refused(store, tmp_path, where):
     result = run("fit", store, "--out", tmp_path / "a.law", "--dask", where)

@@ -1,6 +1,7 @@
 """A real cluster of processes: the law of the data in memory, also when a worker is killed."""
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -8,6 +9,7 @@ import time
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -232,6 +234,73 @@ def test_the_likelihood_on_workers_is_that_here_whatever_the_chunks(client, path
     for name in one._fields:
         a, b = (np.asarray(getattr(found, name)) for found in (one, two))
         np.testing.assert_allclose(b, a, rtol=SAME, atol=SAME * max(1.0, np.abs(a).max()))
+
+
+@pytest.mark.parametrize("form", ["nc", "zarr"])
+def test_files_that_xarray_opens_lazily(client, tmp_path, form):
+    """NetCDF and Zarr, chunked in path and time, read where the work is done."""
+    data, file = gappy(), tmp_path / f"fields.{form}"
+    sl.write(data, file)
+    words = {"engine": "h5netcdf"} if form == "nc" else {"engine": "zarr", "consolidated": False}
+    with xr.open_dataset(file, chunks={}, **words) as opened:
+        lazy = opened["field"].chunk(path=10, time=4)
+        assert lazy.chunksizes["time"] == (4, 4, 1)
+        same_law(fit(data, 1), fit(lazy, 1, executor=client))
+
+
+def test_any_number_of_workers_gives_the_same_law():
+    data = gappy()
+    with cluster(3) as machines, distributed.Client(machines) as other:
+        same_law(fit(data, 1), fit(data.chunk(path=5, time=4), 1, executor=other))
+
+
+def noisy_rows(block_info=None):
+    """Fields of one mode with noise and gaps, made where they are used."""
+    shape, where = (block_info[None][name] for name in ("chunk-shape", "chunk-location"))
+    generator = np.random.default_rng(where)
+    phi = INTERVAL.eigenfunctions(np.linspace(0.1, 3.0, shape[2]), 1)
+    states = generator.standard_normal((*shape[:2], 1)).cumsum(1)
+    out = states @ phi.T + 0.1 * generator.standard_normal(shape)
+    out[generator.random(shape) < 0.2] = np.nan
+    return out
+
+
+def _peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def test_workers_hold_no_more_than_a_few_blocks(client):
+    """Megabytes that a fit adds to a worker: blocks of 8, of which there are 24."""
+    lazy = da.map_blocks(noisy_rows, chunks=((32,) * 24, (4,), (8192,)), dtype=float)
+    coords = {"time": np.arange(4.0), "x": np.linspace(0.1, 3.0, 8192)}
+    data = xr.DataArray(lazy, coords, ("path", "time", "x"))
+    fit(data.isel(path=slice(64)), 1, executor=client)  # imports, and machine code
+    before = max(client.run(_peak).values())
+    law = fit(data, 1, executor=client)
+    assert law.info["route"] == "filter"
+    assert data.nbytes > 190e6
+    assert max(client.run(_peak).values()) - before < 90.0
+
+
+def test_replicates_and_places_are_many_fits_on_workers(client, tmp_path):
+    """Lazy resampled paths: batches, progress, and a directory to resume from."""
+    data, told = complete().chunk(path=8), []
+    draws = {b: np.random.default_rng(b).integers(0, 24, 24) for b in range(3)}
+    sets = {b: data.isel(path=rows).assign_coords(path=np.arange(24)) for b, rows in draws.items()}
+    words = {"mean": "zero", "nuisance": 0, "directory": tmp_path, "batch": 2}
+    found = sl.fit_many(
+        sets, INTERVAL, 2, executor=client, progress=lambda *done: told.append(done), **words
+    )
+    assert told == [(0, 3), (2, 3), (3, 3)]
+    for b in sets:
+        same_law(fit(sets[b].compute(), 2), found[b])
+    again = sl.fit_many(sets, INTERVAL, 2, progress=lambda *done: told.append(done), **words)
+    assert told[3:] == [(3, 3)]  # nothing was left to do
+    np.testing.assert_array_equal(again[1].linear.drift, found[1].linear.drift)
+    changed = {**sets, 1: (2.0 * data).isel(path=draws[1]).assign_coords(path=np.arange(24))}
+    other = sl.fit_many(changed, INTERVAL, 2, progress=lambda *done: told.append(done), **words)
+    assert told[4:] == [(2, 3), (3, 3)]
+    assert other[1].linear.noise[0] == pytest.approx(4.0 * found[1].linear.noise[0], rel=1e-6)
 
 
 @pytest.mark.slow

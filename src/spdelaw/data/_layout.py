@@ -52,7 +52,9 @@ def infer_dims(fields: xr.DataArray) -> tuple[str, ...]:
         and LABEL not in coordinate.attrs
     ]
     usual = [names for names in PLACES if set(names) <= set(along)]
-    return check_dims(usual[0] if usual else along)
+    several = VARIABLE in fields.coords and fields[VARIABLE].dims == (POINT,)
+    which = (VARIABLE,) if several else ()  # points of several fields share their places
+    return check_dims((*which, *(n for n in (usual[0] if usual else along) if n not in which)))
 
 
 def arrange(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:

@@ -194,8 +194,10 @@ def _digest(content: bytes) -> str:
 
 
 def _digest_of(data: Any) -> str:
-    """Digest of values in memory; lazy ones are told apart by their shape and origin alone."""
+    """Digest of values in memory; lazy ones are told apart by how they are made, not read."""
     if getattr(data, "chunks", None):
-        return _digest(f"{data.sizes} {data.encoding.get('source', '')}".encode())
+        arrays = data.data_vars.values() if isinstance(data, xr.Dataset) else [data]
+        names = [getattr(array.data, "name", "") for array in arrays]  # of file, time and graph
+        return _digest(f"{data.sizes} {data.encoding.get('source', '')} {names}".encode())
     values = data.to_dataarray() if isinstance(data, xr.Dataset) else data
     return _digest(np.ascontiguousarray(values).tobytes())

@@ -142,7 +142,8 @@ class JointProfile:
             if not (np.abs(lack) > 1e-10).any():
                 break
             across = normals @ metric
-            x = x + across.T @ np.linalg.solve(across @ normals.T, lack)
+            # Least squares: far out, numbers may stop to depend on the coordinates.
+            x = x + across.T @ np.linalg.lstsq(across @ normals.T, lack)[0]
         return x
 
 

@@ -22,7 +22,6 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import FEW_PATHS
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import estimate
 
@@ -181,7 +180,7 @@ def _moved(found: Estimate, by: Array) -> Array:
 def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Estimate]:
     problem = pose(model)
     kind = problem.decisions["initial_state"]
-    few = kind.answer == "deterministic" and problem.size[2] <= FEW_PATHS
+    few = kind.answer == "deterministic" and problem.size[2] == 1
     if model.initial != "auto" or model.season is not None or not few:
         return _said(problem, decision), problem.finished(problem.run())
     given = dataclasses.replace(problem, polish=False).run()

@@ -23,12 +23,12 @@ Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
 LAGS = (1, 2, 3, 4)
+#: Steps of more than that many times the median are interruptions.
+INTERRUPTION = 10.0
 #: Rows per block whose Gram matrices are inverted for their mean.
 INVERTED_ROWS = 200
 #: Spread of first states, in variances of their noise, from which on paths start apart.
 APART = 4.0
-#: Paths up to which a spread is too poorly known for a law of initial states.
-FEW_PATHS = 4
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
 
@@ -64,8 +64,7 @@ def from_statistics(s: Statistics) -> MomentEstimates:
     """Estimates of noise-free paths from their sums."""
     t, n = s.times, s.n_paths
     increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
-    q = increments.sum(0) / (n * (t[-1] - t[0]))
-    lam, energy = _decay(t, s.square / n, q)
+    q, lam, energy = _decay(t, s.square / n, increments / n)
     mean, spread = s.first[0] / n, s.start_spread / n
     size = n, len(t) - 1, float(t[-1] - t[0])
     found = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
@@ -105,9 +104,8 @@ def of_components(values: Array, times: Array) -> tuple[float, float]:
     """Slowest decay rate and largest noise variance of principal components (P, T, r)."""
     energy = (values**2).mean(0)
     increments = ((values[:, 1:] - values[:, :-1]) ** 2).mean(0)
-    span = times[-1] - times[0]
-    q = increments.sum(0) / span
-    return float(np.median(_decay(times, energy, q)[0])), float(q.max() / values.shape[-1])
+    q, lam, _ = _decay(times, energy, increments)
+    return float(np.median(lam)), float(q.max() / values.shape[-1])
 
 
 def gram_diagonal(block: Block) -> Array:
@@ -186,9 +184,10 @@ def _increments(c: Array, t: Array) -> Array:
     """Sums of (lag time, squared increment, 1) for each mode and lag; (N, lags, 3)."""
     out = np.zeros((c.shape[1], len(LAGS), 3))
     for i, lag in enumerate(LAGS):
-        square = (c[lag:] - c[:-lag]) ** 2
+        square, step = (c[lag:] - c[:-lag]) ** 2, t[lag:] - t[:-lag]
         seen = ~np.isnan(square[:, 0])
-        out[:, i, 0] = (t[lag:] - t[:-lag])[seen].sum()
+        seen &= ~_interrupted(step, step[seen])
+        out[:, i, 0] = step[seen].sum()
         out[:, i, 1] = np.where(seen[:, None], square, 0.0).sum((0, 2))
         out[:, i, 2] = seen.sum()
     return out
@@ -214,12 +213,24 @@ def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
     return q, rho
 
 
-def _decay(t: Array, energy: Array, q: Array) -> tuple[Array, Array]:
-    """``lambda = (q T - [E c^2]_0^T) / (2 int E c^2 dt)``, kept positive, and the mean energy."""
-    span = t[-1] - t[0]
-    integral = np.maximum(np.trapezoid(energy, t, axis=0), 1e-300)
-    lam = (q * span - (energy[-1] - energy[0])) / (2.0 * integral)
-    return np.maximum(lam, 0.05 / span), integral / span
+def _decay(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:
+    """q, lambda and the mean energy, from ``E c^2`` at all times and squared increments.
+
+    ``lambda = (q T - sum of changes of E c^2) / (2 int E c^2 dt)``, kept positive.
+    """
+    step = np.diff(t)
+    kept = ~_interrupted(step, step)
+    span = step[kept].sum()
+    q = increments[kept].sum(0) / span
+    area = 0.5 * step[kept] @ (energy[1:] + energy[:-1])[kept]
+    integral = np.maximum(area, 1e-300)
+    lam = (q * span - np.diff(energy, axis=0)[kept].sum(0)) / (2.0 * integral)
+    return q, np.maximum(lam, 0.05 / span), integral / span
+
+
+def _interrupted(step: Array, typical: Array) -> Array:
+    """Whether steps are far longer than most."""
+    return step > INTERRUPTION * (np.median(typical) if typical.size else np.inf)
 
 
 def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> Decision:
@@ -236,7 +247,7 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
     apart = bool((spread > noise).any())
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.nan_to_num(spread / noise).max(initial=0.0))
-    kind = "gaussian" if apart and n_paths > FEW_PATHS else "deterministic"
+    kind = "gaussian" if apart and n_paths > 1 else "deterministic"
     return Decision(kind, {"spread_over_noise": ratio, "n_paths": n_paths})
 
 

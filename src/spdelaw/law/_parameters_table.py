@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.errors import MissingExtraError
+from spdelaw.checks import optional
 
 Array = np.ndarray
 STATISTICS = ("estimate", "stderr", "lower", "upper")
@@ -106,10 +106,7 @@ def to_pandas(parameters: xr.Dataset) -> Any:
 
 def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
     """Draws from the asymptotic law of each number, on the log scale where it is positive."""
-    try:
-        import arviz
-    except ImportError as error:
-        raise MissingExtraError("to_arviz", "arviz") from error
+    arviz = optional("arviz", "to_arviz", "arviz")
     generator = np.random.default_rng(seed)
     draws: dict[str, Array] = {}
     for name, table in parameters.data_vars.items():

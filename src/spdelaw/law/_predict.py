@@ -163,10 +163,12 @@ def _moments(
     Where a value was seen, an error of the modes is one of the rest with the other sign, up to
     the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
     """
+    seen = own.values, own.times, own.basis, space
+    more = own.weights, law.domain.products(own.places.points, own.basis.shape[1])
     if law.rest is None:
-        return smooth_fields(own.values, own.times, own.basis, space, out_basis, own.weights)
+        return smooth_fields(*seen, out_basis, *more)
     both, here, out = _stacked(own, out_basis)
-    mean, variance = smooth_fields(own.values, own.times, own.basis, space, both, own.weights)
+    mean, variance = smooth_fields(*seen, both, *more)
     rest = law.rest.at(law.points, own.places.points)
     found = smooth_rest(own.values - mean[..., here], own.times, rest)
     there = law.rest.at(law.points, places.points).variance

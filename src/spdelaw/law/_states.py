@@ -71,12 +71,13 @@ def smooth_fields(
     space: StateSpace,
     out_basis: Array,
     weights: Array | None = None,
+    products: Products | None = None,
 ) -> FieldMoments:
     """Posterior moments of ``out_basis c_t`` for every path and time."""
     smooth = smooth_states if isinstance(space.dynamics, Linear) else smooth_block
     shape = (len(values), values.shape[1], len(out_basis))
     mean, variance = np.empty(shape), np.empty(shape)
-    for block in batches(values, times, basis, weights):
+    for block in batches(values, times, basis, weights, products):
         states = smooth(block, space)
         for p, path in enumerate(block.paths):
             np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
@@ -107,8 +108,10 @@ def _write_variance(covariance: Array, basis: Array, paths: Array, out: Array) -
         some = basis[first : first + step]
         pairs = some[:, i] * some[:, j] * twice
         for b in range(rows.shape[-1]):
-            here = paths if rows.shape[-1] == 1 else paths[b]
-            out[here, :, first : first + step] = rows[..., b] @ pairs.T
+            one, *others = paths if rows.shape[-1] == 1 else paths[b : b + 1]
+            own = out[one, :, first : first + step]
+            np.matmul(rows[..., b], pairs.T, out=own)
+            out[others, :, first : first + step] = own
 
 
 def draw_fields(

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from spdelaw.checks import optional
 from spdelaw.data.atomic import replace_file
-from spdelaw.errors import FileError, MissingExtraError
+from spdelaw.errors import FileError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,10 +46,7 @@ STYLE: Any = {
 
 def require_figures() -> None:
     """Raise `MissingExtraError` where figures cannot be drawn: a check to make before work."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("figures", "report") from error
+    optional("matplotlib", "figures", "report")
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from typing import Any, Literal, overload
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import optional, whole
 from spdelaw.equation import Semilinear, SpectralSPDE
-from spdelaw.errors import InputError, MissingExtraError
+from spdelaw.errors import InputError
 from spdelaw.simulation._linear import LinearPaths
 from spdelaw.simulation._noise import BLOCK
 from spdelaw.simulation._request import check_request
@@ -114,11 +114,8 @@ def _lazy(paths: Paths, size: int) -> xr.DataArray:
     if paths.request.return_noise:
         expected, fix = "False with chunks=", "leave one of them out, or write with out="
         raise InputError("return_noise", expected=expected, got="True", fix=fix)
-    try:
-        import dask
-        import dask.array as da
-    except ImportError as error:
-        raise MissingExtraError("simulate(chunks=...)", "distributed") from error
+    da = optional("dask.array", "simulate(chunks=...)", "distributed")
+    dask = optional("dask", "simulate(chunks=...)", "distributed")
     r, step = paths.request, BLOCK * -(-size // BLOCK)
     one = r.label(np.zeros((1, len(r.times), len(r.grid))), 0, paths.attributes)
     draw, own = dask.delayed(_drawn, pure=False), dask.delayed(paths, pure=False, traverse=False)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import xarray as xr
 
-from spdelaw.errors import FileError, MissingExtraError
+from spdelaw.checks import optional
+from spdelaw.errors import FileError
 
 
 def stream_to_zarr(
@@ -51,10 +52,7 @@ def _remove(folder: Path) -> None:
 
 
 def _check_target(out: Path) -> None:
-    try:
-        import zarr  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("simulate(out=...)", "zarr") from error
+    optional("zarr", "simulate(out=...)", "zarr")
     if out.suffix != ".zarr":
         expected = "a directory name ending in .zarr"
         raise FileError("out", expected=expected, got=str(out), fix="out='paths.zarr'")

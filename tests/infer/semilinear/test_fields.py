@@ -144,6 +144,20 @@ def test_one_pass_discovery_of_gray_scott():
     assert found.law.sample(1, times=[0.0, 1.0]).sizes["variable"] == 2
 
 
+def test_two_fields_over_a_plane_by_the_closure():
+    """Points of two fields share their places; a fit, its likelihood and a report know which."""
+    e = sl.catalogue.gray_scott(9, times=np.arange(0.0, 30.5, 0.5))
+    fields = sl.simulate(e, 2, grid=e.domain.grid(6), seed=1)
+    terms = {"u": ("1", "u", "u v^2"), "v": ("v", "u v^2")}
+    law = sl.fit(fields, e.domain.domain, 9, terms=terms)
+    assert law.info["route"] == "closure of transitions"
+    known = {"nu u": 0.16, "nu v": 0.08, "scale u": 1e-4, "scale v": 1e-4}
+    assert_recovered(law, known | {"exponent u": 0.0, "exponent v": 0.0, **e.terms})
+    own = float(law.log_likelihood(fields).sum())
+    assert own == pytest.approx(law.info["log_likelihood"], rel=1e-10)
+    assert law.forecast(fields.isel(time=slice(0, 20)), steps=1)["mean"].dims == fields.dims
+
+
 def test_many_modes_need_complete_fields_without_noise():
     e = sl.catalogue.gray_scott(81, times=np.arange(0.0, 15.5, 0.5))
     fields = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1)

@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from spdelaw.checks import one_of
-from spdelaw.errors import FileError, InputError, MissingExtraError
+from spdelaw.checks import one_of, optional
+from spdelaw.errors import FileError, InputError
 
 
 def _shorten_warmup(config: Any) -> Any:
@@ -201,10 +201,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        import yaml  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError("a YAML config", "neural") from error
+    yaml = optional("yaml", "a YAML config", "neural")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spdelaw.errors import DataError, MissingExtraError
+from spdelaw.checks import optional
+from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
 from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig
@@ -36,20 +37,15 @@ def fit_amortized(
             noise and held-out paths; it repeats a run on one machine.
     """
     config, seed = engine.config, run["seed"]
-    learn = fit_structured if isinstance(config, StructuredConfig) else _neural()
+    learn = fit_structured
+    if not isinstance(config, StructuredConfig):
+        neural = "spdelaw.infer.amortized._neural_engine"
+        learn = optional(neural, "preset='paper'", "neural").fit_neural
     folder = None if engine.checkpoint is None else Path(engine.checkpoint)
     observed, held_out = _hold_out(observed, engine.validation, config, seed)
     report = with_tensorboard(reporter(run["progress"]), engine.tensorboard)
     what = (observed, held_out, n_modes, model, config, folder, report)
     return learn(Job(*what, run["level"], seed, engine.threads))
-
-
-def _neural() -> Any:
-    try:
-        from spdelaw.infer.amortized._neural_engine import fit_neural
-    except ImportError as error:
-        raise MissingExtraError("preset='paper'", "neural") from error
-    return fit_neural
 
 
 def _hold_out(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import optional
 from spdelaw.data import as_fields
-from spdelaw.errors import InputError, MissingExtraError
+from spdelaw.errors import InputError
 from spdelaw.law import Law, own_clock, relative_l2, rmse
 from spdelaw.model import collapse, project_on_decoder
 
@@ -50,11 +51,7 @@ def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> 
 
 
 def _neural() -> Any:
-    try:
-        from spdelaw.infer.amortized import _neural_reconstruct
-    except ImportError as error:
-        raise MissingExtraError("preset='paper'", "neural") from error
-    return _neural_reconstruct
+    return optional("spdelaw.infer.amortized._neural_reconstruct", "preset='paper'", "neural")
 
 
 def _folder(source: Law | str | Path) -> Path:

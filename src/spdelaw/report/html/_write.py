@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spdelaw.checks import optional
 from spdelaw.data.atomic import replace_file
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import FileError, InputError, MissingExtraError
+from spdelaw.errors import FileError, InputError
 from spdelaw.evaluation import Skill
 from spdelaw.law import Law
 from spdelaw.report.html import (
@@ -47,10 +48,7 @@ SECTIONS = (
 
 def require_report() -> None:
     """Raise `MissingExtraError` where plotly is missing: a check to make before work."""
-    try:
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("the report", "report") from error
+    optional("plotly", "the report", "report")
 
 
 def write_report(
