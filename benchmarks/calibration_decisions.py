@@ -103,14 +103,14 @@ def has_mean(kind: Slow, seed: int) -> tuple[bool, bool]:
 
 def rows(n_nuisance: int, n_mean: int) -> Iterator[dict[str, Any]]:
     """Rows of the table, one after the other."""
-    allowed = {n: RATE + 3.0 * np.sqrt(RATE * (1.0 - RATE) / n) for n in (n_nuisance, n_mean)}
-    for pattern, share, n_paths, n_times in SPARSE:
+    allowed = {n: RATE + 3.0 * np.sqrt(RATE * (1.0 - RATE) / n) for n in (n_nuisance, n_mean) if n}
+    for pattern, share, n_paths, n_times in SPARSE if n_nuisance else ():
         case = (pattern, share, n_paths, n_times)
         taken = sum(has_nuisance(*case, seed) for seed in range(n_nuisance))
         name = f"nuisance modes: {pattern}, {share:.0%} missing, {n_paths} paths of {n_times}"
         holds = bool(taken <= allowed[n_nuisance] * n_nuisance)
         yield {"kind": name, "sets": n_nuisance, "taken": taken, "other": None, "holds": holds}
-    for kind in (*SLOW, *SHIFTED):
+    for kind in (*SLOW, *SHIFTED) if n_mean else ():
         both = np.array([has_mean(kind, seed) for seed in range(n_mean)])
         taken, other = int(both[:, 0].sum()), int((both[:, 0] != both[:, 1]).sum())
         holds = None if kind.mean else bool(taken <= allowed[n_mean] * n_mean)
@@ -124,8 +124,8 @@ HEAD = ["decision", "sets", "taken", "other without the early stop", "holds"]
 def main(arguments: list[str] | None = None) -> int:
     """Run and write the table; 1 where a rate is above what it may be."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--nuisance", type=int, default=1000, help="data sets of each kind")
-    parser.add_argument("--mean", type=int, default=200, help="data sets of each kind")
+    parser.add_argument("--nuisance", type=int, default=1000, help="sets of each kind, or none")
+    parser.add_argument("--mean", type=int, default=200, help="sets of each kind, or none")
     options = parser.parse_args(arguments)
     command = f"python -m benchmarks.{NAME} --nuisance {options.nuisance} --mean {options.mean}"
     done: list[dict[str, Any]] = []
