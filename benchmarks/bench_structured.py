@@ -24,7 +24,7 @@ import torch  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.evaluation import decoder_floor, law_distance  # isort: skip
-from spdelaw.infer._observed import observe  # isort: skip
+from spdelaw.data import observe  # isort: skip
 from spdelaw.infer.amortized import amortized_reconstruct, make_config  # isort: skip
 from spdelaw.infer.amortized._job import Clock  # isort: skip
 from spdelaw.train import reused_memory  # isort: skip

@@ -21,7 +21,7 @@ from torch import Tensor, nn  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.chaos import CosineBasis, decode_states, rk4_states  # isort: skip
-from spdelaw.infer._observed import observe  # isort: skip
+from spdelaw.data import observe  # isort: skip
 from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
 from spdelaw.infer.amortized._job import Clock  # isort: skip

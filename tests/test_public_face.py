@@ -27,6 +27,8 @@ def test_completion_shows_public_names_alone(law):
     assert {"parameters", "forecast", "reconstruct", "plot", "save"} <= set(shown)
     assert [name for name in shown if name.startswith("_")] == []
     assert [name for name in shown if not hasattr(law, name)] == []
+    assert [name for name in dir(INTERVAL) if name.startswith("_")] == []
+    assert {"analyse", "eigenvalues", "grid"} <= set(dir(INTERVAL))
 
 
 def test_help_of_fit_fits_a_screen():

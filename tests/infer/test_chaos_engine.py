@@ -9,10 +9,10 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.chaos import CosineBasis, chaos_coordinates
+from spdelaw.data import observe
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation import decoder_floor, relative_l2, rmse
 from spdelaw.infer import _chaos_engine as truncated
-from spdelaw.infer._observed import observe
 from spdelaw.infer._posterior import estimate
 from spdelaw.law import chaos_posterior
 from spdelaw.model import (

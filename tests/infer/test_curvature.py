@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
+from spdelaw.data import observe
 from spdelaw.infer._curvature import SHARED, difference_information
 from spdelaw.infer._filter_route import pose
-from spdelaw.infer._observed import observe
 from spdelaw.infer._posterior import LogPosterior, owner_of
 
 N = 5

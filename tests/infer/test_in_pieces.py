@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import _pieces as pieces_module
+from spdelaw.data import observe
 from spdelaw.errors import DataError
 from spdelaw.infer import _searches
 from spdelaw.infer._mean import centred_fields
-from spdelaw.infer._observed import observe
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -140,12 +140,12 @@ def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words
 
 
 def test_a_long_lazy_record_is_looked_at_by_its_head(monkeypatch):
-    from spdelaw.infer import _observed
+    from spdelaw.data import _observed
 
     observed = observe(GAPPY.isel(path=[0]).chunk(time=2), INTERVAL)
     monkeypatch.setattr(_observed, "FIRST_BYTES", 4.0 * 8 * GAPPY.sizes["x"])
     assert observed.first(24).shape == (1, 4, GAPPY.sizes["x"])
-    assert observed.first_times(3).values.shape == (1, 3, GAPPY.sizes["x"])
+    assert observed.at_times(slice(3)).values.shape == (1, 3, GAPPY.sizes["x"])
 
 
 def test_fields_are_never_whole_in_memory():

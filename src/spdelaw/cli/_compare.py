@@ -68,7 +68,7 @@ def _not_new(names: tuple[str, ...], laws: list[Law], fields: Any) -> list[str]:
     """That the data are those of a fit, on which more numbers look better than they are."""
     if fields is None:
         return []
-    seen = fingerprint(laws[0].prepared(fields))
+    seen = fingerprint(laws[0].observe(fields).labelled)
     known = [law.info.get("data") for law in laws]
     own = [n for n, d in zip(names, known, strict=True)
            if isinstance(d, dict) and d.get("fingerprint") == seen]  # fmt: skip

@@ -39,7 +39,7 @@ def read_for(
     domain = stored_domain(fields)
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
-    return fields.load()
+    return fields.load()  # what commands say about results has them all in memory
 
 
 def with_std(fields: xr.DataArray, file: Path, std: str) -> xr.DataArray:

@@ -240,7 +240,7 @@ def command(
         if target is None:
             show_plan(output, file, source, chosen, n_modes)
             return
-        settings |= source.ready(chosen.domain.dims) | {"domain": chosen.domain, "n_modes": n_modes}
+        settings |= source.ready(chosen.domain) | {"domain": chosen.domain, "n_modes": n_modes}
         work = output.busy(f"fitting {file}")
         with work as tell, said_once(output), machines(dask) as client:
             law = fit(**settings, executor=client, progress=tell)

@@ -67,8 +67,8 @@ def command(
     check_target(out, force=force)
     _check_choice(until, steps, times)
     learned = load_law(law)
-    history = read_for(learned, file, variable, columns)
-    seen = learned.prepared(history)
+    history = learned.observe(read_for(learned, file, variable, columns))
+    seen = history.fields
     end = _last_time(seen)
     clock = _listed(learned, times) if times else _regular(learned, seen, end, until, steps)
     check_room(out, _bytes(seen, len(clock), samples))

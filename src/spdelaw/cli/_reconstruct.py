@@ -53,12 +53,12 @@ def command(
         result = learned.reconstruct(fields, grid)
     write(result, out)
     missing = float(np.isnan(fields.values).mean())
-    std = result["std"].values
+    ends = [float(result["std"].min()), float(result["std"].max())]  # NaN on land
     report_written(
         output, "reconstruct", f"{file} under {law}", result, out, time.perf_counter() - start,
         facts={
             "missing before": f"{100 * missing:.3g} %",
-            "std": f"{std.min():.3g} to {std.max():.3g}",
+            "std": f"{ends[0]:.3g} to {ends[1]:.3g}",
         },
-        law=str(law), data=str(file), missing=missing, std=[std.min(), std.max()],
+        law=str(law), data=str(file), missing=missing, std=ends,
     )  # fmt: skip

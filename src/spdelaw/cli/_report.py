@@ -71,10 +71,11 @@ def command(
         "data": str(data),
         **{f"law {name}": str(p) for name, p in zip(learned, laws, strict=True)},
     }
-    source |= _same(first, fingerprint(first.prepared(fields)))
+    own = first.observe(fields)
+    source |= _same(first, fingerprint(own.labelled))
     with output.busy(f"writing {out}"):
         report.write_report(
-            out, learned, fields, truth=known.equation, title=title, source=source,
+            out, learned, own, truth=known.equation, title=title, source=source,
             skill=scores, max_paths=max_paths, seed=seed,
         )  # fmt: skip
     size, seconds = file_size(out), time.perf_counter() - start

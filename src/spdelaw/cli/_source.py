@@ -16,15 +16,17 @@ from spdelaw.data import (
     Columns,
     Preparation,
     Prepared,
-    PreparedFields,
     guess_domain,
     guess_layout,
     guess_unit,
     guess_variable,
+    has_dates,
     has_fields,
+    observed_fields,
     read_raw,
     to_dates,
 )
+from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 
 
@@ -47,12 +49,11 @@ class Source(NamedTuple):
     guesses: list[str]
     prepared: Prepared | None = None
 
-    def ready(self, dims: tuple[str, ...]) -> dict[str, Any]:
+    def ready(self, domain: AbstractDomain) -> dict[str, Any]:
         """Arguments of a fit: what was prepared already, where its dims are those of the domain."""
-        if self.prepared is None:
-            return {"data": self.data}
-        if set(dims) <= set(map(str, self.fields.coords)):
-            return {"data": PreparedFields(self.fields, self.prepared)}
+        if set(domain.dims) <= set(map(str, self.fields.coords)):
+            fields, dated = self.fields, has_dates(self.data)
+            return {"data": observed_fields(fields, domain, self.prepared, dated=dated)}
         return {"data": self.data, "prepare": self.preparation}
 
 
@@ -96,8 +97,7 @@ def read_source(
     if preparation.time_unit is None and unit is not None:
         preparation = dataclasses.replace(preparation, time_unit=unit)
         guesses.append(f"times are dates, counted in {unit}")
-    prepared = preparation.learn(raw, guess.dims)
-    fields = prepared.apply(raw, guess.dims)
+    prepared, fields = preparation.learned(raw, guess.dims)
     return Source(raw, preparation, fields, domain, guesses + prepared.notes, prepared)
 
 

@@ -179,3 +179,16 @@ def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:
             new[known] = from_dates(to_dates(old.values[known], old.attrs), attrs)
             fields = fields.assign_coords({name: (old.dims, new, {**old.attrs, **attrs})})
     return fields
+
+
+def has_dates(data: Any) -> bool:
+    """Whether the times of data, or times themselves, are dates, or text that says dates."""
+    if isinstance(data, xr.Dataset | xr.DataArray):
+        data = data["time"].values if "time" in data.coords else ()
+    if getattr(data, "ndim", 0) > 2:
+        return False
+    values = np.asarray(data)
+    if values.dtype.kind in "MUT" and values.size:
+        return True
+    first = values.flat[0] if values.size and values.dtype.kind == "O" else None
+    return hasattr(first, "year") and hasattr(first, "month")

@@ -84,6 +84,7 @@ def unchecked_fields(
     time_unit: str | None = None,
 ) -> xr.DataArray:
     """`as_fields` whose values are not looked at: who asks has a pass over them of their own."""
+    data = getattr(data, "labelled", data)  # of `Observed`
     array = to_array(data, times, points, variable, check_dims(dims))
     return canonical(array, dims, time_unit)
 
@@ -92,6 +93,7 @@ def canonical(
     array: xr.DataArray, dims: str | Sequence[str] | None = None, time_unit: str | None = None
 ) -> xr.DataArray:
     """Canonical layout, coordinates and dtype; values are not looked at."""
+    array = getattr(array, "labelled", array)
     _check_kind(array)
     names = infer_dims(array) if dims is None else check_dims(dims)
     fields = label_paths(arrange(array, names))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -123,6 +123,11 @@ class Preparation:
         """Whether values change, and not only which of them are taken."""
         return bool(self.anomalies or self.detrend or self.standardise or self.area_weights)
 
+    @property
+    def reduces(self) -> bool:
+        """Whether it selects, averages, renames or coarsens."""
+        return any((self.variable, self.select, self.average, self.rename, self.coarsen))
+
     def reduce(self, data: Any) -> Any:
         """Raw data without fills, selected, averaged, renamed and coarsened."""
         check_not_averaged(data, bool(self.average or self.coarsen))
@@ -132,10 +137,19 @@ class Preparation:
 
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
+        return learn_map(self, self._canonical(data, dims), dims)
+
+    def learned(self, data: Any, dims: tuple[str, ...] = ("x",)) -> tuple[Prepared, xr.DataArray]:
+        """What `learn` finds, and the fields it is applied to: the data are read once."""
+        fields = self._canonical(data, dims)
+        prepared = learn_map(self, fields, dims)
+        return prepared, prepared.transform(fields, dims)
+
+    def _canonical(self, data: Any, dims: tuple[str, ...]) -> xr.DataArray:
         fields = as_fields(self.reduce(data), dims=dims, time_unit=self.time_unit)
         if fields.chunks is None:
             check_plausible(fields)
-        return learn_map(self, fields, dims)
+        return fields
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types for a file."""
@@ -197,7 +211,10 @@ class Prepared:
 
     def apply(self, data: Any, dims: tuple[str, ...] = ("x",)) -> xr.DataArray:
         """Fields ready for the model: reduced, on the clock of the law, offset and scale off."""
-        fields = self.align(as_fields(self.how.reduce(data), dims=dims))
+        return self.transform(self.align(as_fields(self.how.reduce(data), dims=dims)), dims)
+
+    def transform(self, fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+        """Reduced fields on the clock of the law with offset and scale off."""
         if not self.how.is_affine:
             return fields
         places = places_of_fields(fields, dims)
@@ -208,6 +225,15 @@ class Prepared:
             std = fields[OBSERVATION_STD] / xr.DataArray(scale, dims=places.dims)
             fields = fields.assign_coords({OBSERVATION_STD: std})
         return fields.copy(data=(fields.values - offset) / scale)
+
+    def is_by(self, other: Preparation | Prepared) -> bool:
+        """Whether this is what a preparation learns, or another one that learned the same."""
+        if isinstance(other, Preparation) or other is self:
+            return other is self or self.how == other
+        return self.how == other.how and all(
+            np.array_equal(a, b, equal_nan=True)
+            for a, b in ((self.coefficients, other.coefficients), (self.scale, other.scale))
+        )
 
     def align(self, fields: xr.DataArray) -> xr.DataArray:
         """Fields with times counted as those of the data that the map was learned from."""
@@ -236,13 +262,6 @@ class Prepared:
                 fix="use the grid of the fit",
             )  # fmt: skip
         return at
-
-
-class PreparedFields(NamedTuple):
-    """Fields that a preparation was applied to already, with what it learned: data for a fit."""
-
-    fields: xr.DataArray
-    prepared: Prepared
 
 
 def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> Prepared:

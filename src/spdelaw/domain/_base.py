@@ -151,6 +151,10 @@ class AbstractDomain(abc.ABC):
         """Products of modes in one dimension as few waves; here each product is its own."""
         return pairs_of_modes(self.eigenfunctions(points, n_modes))
 
+    def __dir__(self) -> list[str]:
+        """Public names, for completion."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     # -- labels ---------------------------------------------------------------------
 
     def places(self, fields: xr.DataArray | Array) -> Places:
@@ -171,9 +175,12 @@ class AbstractDomain(abc.ABC):
                 found = found.only(inside)
         return found._replace(points=self.check_points(found.points))
 
-    def flatten(self, fields: xr.DataArray) -> xr.DataArray:
-        """Fields (path, time, x, y) as (path, time, point); in one dimension, less any holes."""
-        places = self.places(fields)
+    def flatten(self, fields: xr.DataArray, places: Places | None = None) -> xr.DataArray:
+        """Fields (path, time, x, y) as (path, time, point); in one dimension, less any holes.
+
+        ``places`` are those of the fields, where they are known already.
+        """
+        places = self.places(fields) if places is None else places
         if len(self.dims) == 1:
             return fields if places.inside is None else fields.isel({self.dims[0]: places.inside})
         lead = [d for d in fields.dims if d not in self._space_dims(fields)]

@@ -64,8 +64,12 @@ class Places(NamedTuple):
         return np.asarray(~np.isnan(flat).all(axis=tuple(range(flat.ndim - 1))))
 
     def only(self, inside: Array) -> Places:
-        """The same grid or list with fewer points; the others become holes."""
-        return self._replace(points=self.points[inside], inside=inside)
+        """The same grid or list with fewer of the points; the others become holes."""
+        whole = inside
+        if self.inside is not None:
+            whole = self.inside.copy()
+            whole[whole] = inside
+        return self._replace(points=self.points[inside], inside=whole)
 
 
 def places_of_points(points: Array, dims: tuple[str, ...]) -> Places:

@@ -72,15 +72,15 @@ class ModelCheck:
         return f"the model does not fit: {shown}{f' and {more} more' * (more > 0)} ({rate})"
 
 
-def check_model(law: Law, fields: xr.DataArray, whole: Law | None = None) -> ModelCheck:
+def check_model(law: Law, data: Any, whole: Law | None = None) -> ModelCheck:
     """Test the innovations of data under a law.
 
     Args:
         law: without preparation, for fields as ``law.prepared`` returns them.
-        fields: the data.
+        data: these, or `spdelaw.data.Observed` of them.
         whole: the same law with its preparation, where it has one.
     """
-    suite = suite_of(law, fields, law if whole is None else whole)
+    suite = suite_of(law, data, law if whole is None else whole)
     found, bands = suite.run()
     unit = suite.errors.unit
     rejected = _holm(_named(found, bands, unit))

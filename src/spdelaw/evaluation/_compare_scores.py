@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.domain import Places, places_of_fields
+from spdelaw.data import Observed
 from spdelaw.errors import DataError
 from spdelaw.evaluation._tiers import tier_masks
 from spdelaw.evaluation._trajectory import gaussian_crps
-from spdelaw.law import Law, noise_at
+from spdelaw.law import Law, noise_at, undriven
 
 Array = np.ndarray
 
@@ -31,16 +30,28 @@ SAME = 1e-6
 
 
 class Held(NamedTuple):
-    """Data under one law: prepared fields on the whole grid, and the map back to the data."""
+    """Data under one law, and the map back to their units at its points, (P, T, M).
 
-    fields: xr.DataArray
+    Laws may see different points of one grid: scores are of all its cells, (P, T, G).
+    """
+
+    own: Observed
     offset: Array
     scale: Array
 
     @property
     def raw(self) -> Array:
-        """Values in the units of the data, (P, T, *space)."""
-        return self.offset + self.scale * self.fields.values
+        """Values in the units of the data, (P, T, G)."""
+        return self.on_cells(self.offset + self.scale * self.own.fields.values)
+
+    def on_cells(self, values: Array) -> Array:
+        """Values at the points of the law at all cells, NaN where it has no point."""
+        return self.own.places.unflatten(values).reshape(*values.shape[:2], -1)
+
+    def seeing(self, cells: Array) -> Observed:
+        """The data of which only some cells are seen, boolean (P, T, G)."""
+        inside = self.own.places.inside
+        return self.own.masked(cells if inside is None else cells[..., inside]).flat
 
 
 class Scores(NamedTuple):
@@ -67,15 +78,12 @@ def _mean(name: str, sums: Array, counts: Array) -> Array:
 
 def held_out(law: Law, data: Any) -> Held:
     """Data as a law sees them, with offset and scale to go back by."""
-    fields = law.prepared(data).load()
-    shape = fields.shape
-    how = law.preparation
+    own, how = undriven(law, data).in_memory(), law.preparation
+    shape = own.fields.shape
     if how is None or not how.how.is_affine:
-        return Held(fields, np.zeros(shape), np.ones(shape))
-    places = places_of_fields(fields, law.domain.dims)
-    found = how.affine(fields["time"].values, places.points)
-    offset, scale = (np.broadcast_to(places.unflatten(part), shape) for part in found)
-    return Held(fields, offset, scale)
+        return Held(own, np.zeros(shape), np.ones(shape))
+    found = how.affine(own.fields["time"].values, own.points)
+    return Held(own, *(np.broadcast_to(part, shape) for part in found))
 
 
 def check_same_values(held: list[Held], names: list[str]) -> None:
@@ -108,8 +116,7 @@ def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list
     """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
     raw = held[0].raw
     known = np.isfinite(np.stack([h.raw for h in held])).all(0)
-    flat = np.where(known, raw, np.nan).reshape(*raw.shape[:2], -1)
-    seen, scored = (m.reshape(raw.shape) for m in tier_masks(flat, tier, seed))
+    seen, scored = tier_masks(np.where(known, raw, np.nan), tier, seed)
     found = [_predicted(law, h, seen) for law, h in zip(laws, held, strict=True)]
     scored = scored & np.isfinite(np.stack([mean for mean, _ in found])).all(0)
     if not scored.any():
@@ -128,22 +135,10 @@ def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list
 
 def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
     """Mean and deviation of every value in the units of the data, given those that are seen."""
-    bare, domain = law.bare, law.domain
-    given = held.fields.where(xr.DataArray(seen, dims=held.fields.dims))
-    places = domain.places(given)
-    result = bare.reconstruct(domain.flatten(given))
-    mean, std = (places.unflatten(_flat(result[name], places)) for name in ("mean", "std"))
-    noise = places.unflatten(np.broadcast_to(noise_at(bare, places.points), len(places.points)))
-    return (
-        held.offset + held.scale * mean,
-        held.scale * np.sqrt(std**2 + noise),
-    )
-
-
-def _flat(values: xr.DataArray, places: Places) -> Array:
-    """Values of a result (path, time, point) or (path, time, *space) as (P, T, M)."""
-    found = np.asarray(values.values)
-    return found if found.shape[2:] == (len(places.points),) else places.flatten(found)
+    found, noise = law.bare.reconstruct(held.seeing(seen)), noise_at(law, held.own.points)
+    std = np.sqrt(found["std"].values ** 2 + noise)
+    mean = held.offset + held.scale * found["mean"].values
+    return held.on_cells(mean), held.on_cells(held.scale * std)
 
 
 def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
@@ -158,19 +153,19 @@ def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
 
 def _log_density(law: Law, held: Held) -> tuple[Array, str, int]:
     """By path, or by what each stretch of time adds; with kind and count of the numbers."""
-    fields, bare = held.fields, law.bare
+    own, fields, bare = held.own, held.own.fields, law.bare
     with np.errstate(invalid="ignore", divide="ignore"):
-        stretched = np.where(np.isfinite(fields.values), np.log(held.scale), 0.0)
-    whole = bare.log_likelihood(fields)
+        stretched = np.where(np.isfinite(fields.values), np.log(held.scale), 0.0).sum(-1)
+    whole = bare.log_likelihood(own)
     kind, count = str(whole.attrs["of"]), int(whole.attrs["count"])
-    if fields.sizes["path"] >= ENOUGH_PATHS or "path_time" in fields.coords:
-        return whole.values - stretched.reshape(len(stretched), -1).sum(1), kind, count
+    if own.n_paths >= ENOUGH_PATHS or own.has_own_clocks:
+        return whole.values - stretched.sum(1), kind, count
     units = units_of(*fields.shape[:2])[0]
     ends = [int(np.flatnonzero(units == u)[-1]) + 1 for u in np.unique(units)]
     ends = [e for e in ends if e >= 2]
-    upto = [bare.log_likelihood(fields.isel(time=slice(e))).values for e in ends[:-1]]
+    upto = [bare.log_likelihood(own.at_times(slice(e))).values for e in ends[:-1]]
     steps = np.diff(np.stack([np.zeros(len(whole)), *upto, whole.values]), axis=0)
-    cut = np.add.reduceat(stretched.reshape(*fields.shape[:2], -1).sum(-1), [0, *ends[:-1]], axis=1)
+    cut = np.add.reduceat(stretched, [0, *ends[:-1]], axis=1)
     return (steps.T - cut).ravel(), kind, count
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import whole
-from spdelaw.data import as_fields
+from spdelaw.data import observe
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation._tiers import TierScore
@@ -43,7 +43,7 @@ def decoder_floor(
         >>> many.rmse < 0.5 * few.rmse
         True
     """
-    checked = domain.flatten(as_fields(fields, dims=domain.dims))
+    own = observe(fields, domain).in_memory()
     n, k = domain.check_modes(n_modes), whole("n_time", n_time, 1)
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
@@ -53,15 +53,14 @@ def decoder_floor(
             got=f"shape {lam.shape}",
             fix="pass equation.eigenvalues or law.dynamics.drift",
         )
-    if "path_time" in checked.coords:
+    if own.has_own_clocks:
         raise DataError(
             "fields",
             expected="one clock for all paths",
             got="times of each path's own",
             fix="compute the floor for paths on a common grid of times",
         )
-    values, times = np.asarray(checked.values), checked["time"].values
-    basis = domain.eigenfunctions(domain.places(checked).points, n)
+    values, times, basis = own.values, own.times, own.basis(n)
     projected = np.empty(values.shape)
     for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
         projected[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,14 +9,22 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of, positive, whole
-from spdelaw.data import Preparation, as_fields, check_plausible
-from spdelaw.domain import AbstractDomain, Places
+from spdelaw.data import (
+    OBSERVATION_STD,
+    Observed,
+    Preparation,
+    check_plausible,
+    check_times,
+    observe,
+)
+from spdelaw.domain import AbstractDomain
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
-from spdelaw.evaluation._fill_candidates import BASES, Ready, Recipe, learn, ready, tracks
+from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, ready, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
 from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
+from spdelaw.evaluation._hindcast import affine_part
 from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
 from spdelaw.law import Law, by_paths, in_paths, to_user
@@ -119,70 +126,58 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
-    if in_paths(data):
-        return _in_blocks(
-            data, domain, prepare, n_modes=n_modes, basis=basis, drift=drift, rest=rest,
-            smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
-            **words,
-        )  # fmt: skip
     _check(n_modes, basis, drift, rest, seconds, words)
     seed = whole("seed", seed, 0)
     if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if domain is None:
         domain, prepare = guess_source(data, prepare)
-    fields = _fields(data, domain, prepare)
-    how = None if prepare is None else _affine_part(prepare)
+    own = _observed(data, domain, prepare)
+    how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
+    if in_paths(own):
+        return _in_blocks(
+            own, domain, how, n_modes=n_modes, basis=basis, drift=drift, rest=rest, smooth=smooth,
+            everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
+        )  # fmt: skip
+    own = own.in_memory()
+    check_plausible(own.fields)
     recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
-    grid = grid_of(fields, domain)
-    places = grid.places
-    values = places.flatten(np.asarray(fields.values))
-    seen = np.isfinite(values)
+    grid, seen = grid_of(own), np.isfinite(own.fields.values)
     unseen = everywhere and not seen.any((0, 1)).all()
-    record = _held_out(fields, values, grid, seed, unseen)
+    record = _held_out(own, grid, seed, unseen)
     most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
     asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
     rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
-    law, moments, trials = _chosen(trials, fields, values, grid, recipe)
-    mean, std = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
-    result = _labelled(mean, std, law, data, fields, places)
-    return Filled(_described(result, trials, record), law, trials)
+    law, moments, trials = _chosen(trials, own, grid, recipe)
+    shown = _shown(moments, trials[0], own, smooth, everywhere, seen.any((0, 1)))
+    return Filled(_described(_labelled(*shown, law, own), trials, record), law, trials)
 
 
 def _in_blocks(
-    data: Any, domain: AbstractDomain | None, prepare: Preparation | None, **asked: Any
+    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
 ) -> Filled:
     """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
-    if domain is None:
-        domain, prepare = guess_source(data, prepare)
-    size = data.nbytes / data.sizes["path"]
-    head = data.isel(path=slice(max(2, int(HEAD_BYTES / size)))).compute()
-    found = fill_record(head, domain, prepare=prepare, **asked)
-    fields = _fields(head, domain, prepare)
-    places = domain.places(fields)
-    own = places.flatten(np.asarray(fields.values))
-    known = np.isfinite(own).any((0, 1))
-    told_by = law_moments(found.law, fields, own, places)
+    head = own.paths(slice(max(2, int(HEAD_BYTES * own.n_paths / own.fields.nbytes)))).in_memory()
+    found = fill_record(head, domain, prepare=how, **asked)
+    known = head.seen_points()
+    told_by = law_moments(found.law, head)
     left_over, best = told_by.rest[0, 0], found.trials[0]
-    how, settings = (asked["smooth"], asked["everywhere"]), best.settings
+    how_shown, settings = (asked["smooth"], asked["everywhere"]), best.settings
     if settings.weight is not None:
-        points = grid_of(fields, domain).points
-        learned = shared_covariance(own - told_by.mean, points, settings.weight)
-        settings = settings._replace(covariance=learned)
+        rest, points = head.fields.values - told_by.mean, grid_of(head).points
+        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
 
-    def filled(block: Any) -> xr.Dataset:
-        fields = _fields(block, domain, prepare)
-        grid = grid_of(fields, domain)
-        values = grid.places.flatten(np.asarray(fields.values))
-        moments = law_moments(found.law, fields, values, grid.places)
+    def filled(block: Observed) -> xr.Dataset:
+        grid, values = grid_of(block), block.fields.values
+        moments = law_moments(found.law, block)
         moments = moments._replace(rest=np.broadcast_to(left_over, values.shape))
         moments = with_rest(moments, values, grid, settings)
         seen = known | np.isfinite(values).any((0, 1))
-        mean, std = _shown(moments, best, values, *how, seen)
-        return _labelled(mean, std, found.law, block, fields, grid.places)
+        mean, std = _shown(moments, best, block, *how_shown, seen)
+        return _labelled(mean, std, found.law, block)
 
-    result = by_paths(filled, data)
+    result = by_paths(filled, own)
     told = {name: v for name, v in found.data.data_vars.items() if name not in result}
     result = result.assign(told).assign_attrs(found.data.attrs)
     return found._replace(data=result)
@@ -209,62 +204,46 @@ def _check(
             )  # fmt: skip
 
 
-def _fields(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> xr.DataArray:
-    """Canonical fields in the units of the data."""
+def _observed(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> Observed:
+    """The data in their units, reduced and canonical."""
     fix = "pass domain=sl.Interval(a, b), or leave it out"
     instance("domain", domain, AbstractDomain, fix)  # type: ignore[type-abstract]
-    unit = None if prepare is None else prepare.time_unit
-    reduced = data if prepare is None else prepare.reduce(data)
-    fields = as_fields(reduced, dims=domain.dims, time_unit=unit).load()
-    check_plausible(fields)
-    if fields.sizes["time"] < 2:
-        raise DataError(
-            "time", expected="at least two times", got=str(fields.sizes["time"]),
-            fix="a law is learned from change; observe the field more than once",
-        )  # fmt: skip
-    return fields
+    if isinstance(data, Observed) or prepare is None:
+        return check_times(observe(data, domain))
+    return check_times(observe(prepare.reduce(data), domain, time_unit=prepare.time_unit))
 
 
-def _affine_part(prepare: Preparation) -> Preparation | None:
-    """What is left of a preparation after the fields were reduced."""
-    how = dataclasses.replace(
-        prepare, variable=None, select={}, average=(), rename={}, coarsen={}, missing=()
-    )
-    return how if how.is_affine else None
-
-
-def _held_out(
-    fields: xr.DataArray, values: Array, grid: Grid, seed: int, whole_points: bool
-) -> Record:
-    held = hold_out(np.isfinite(values), grid.points, seed, whole_points=whole_points)
+def _held_out(own: Observed, grid: Grid, seed: int, whole_points: bool) -> Record:
+    seen = np.isfinite(own.fields.values)
+    held = hold_out(seen, grid.points, seed, whole_points=whole_points)
     if held.sum() < ENOUGH:
         raise DataError(
             "data", expected=f"enough values to hold {ENOUGH} of them out",
-            got=f"{int(np.isfinite(values).sum())} values", fix="observe longer, or fit a law and "
+            got=f"{int(seen.sum())} values", fix="observe longer, or fit a law and "
             "use law.reconstruct(data)",
         )  # fmt: skip
-    return without(fields, values, held, grid, seed)
+    return without(own, held, grid, seed)
 
 
 def _chosen(
-    trials: list[Trial], fields: xr.DataArray, values: Array, grid: Grid, recipe: Recipe
+    trials: list[Trial], own: Observed, grid: Grid, recipe: Recipe
 ) -> tuple[Law, Moments, list[Trial]]:
     """The law of the best trial learned from all values, and what it says about them.
 
     Where that cannot be learned from all values, the next best one; the trials come back with the
     one that was taken first.
     """
-    data = ready(fields, recipe)
+    data = ready(own, recipe)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
             law = learn(data, recipe, best.candidate, _rough(trials, best, data, recipe))
-            moments = law_moments(law, fields, values, grid.places)
+            moments = law_moments(law, own)
         except (SpdeLawError, np.linalg.LinAlgError) as error:
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_rest(moments, values, grid, best.settings), [best, *others]
+        return law, with_rest(moments, own.fields.values, grid, best.settings), [best, *others]
     raise ConvergenceError(
         "fill", expected="a law that predicts held-out values",
         got=f"{len(trials)} candidates, none of which did; {notes[-1]}",
@@ -272,7 +251,7 @@ def _chosen(
     )  # fmt: skip
 
 
-def _rough(trials: list[Trial], best: Trial, data: Ready, recipe: Recipe) -> Law | None:
+def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
     plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:
@@ -281,10 +260,11 @@ def _rough(trials: list[Trial], best: Trial, data: Ready, recipe: Recipe) -> Law
 
 
 def _shown(
-    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool, known: Array
+    moments: Moments, best: Trial, own: Observed, smooth: bool, everywhere: bool, known: Array
 ) -> tuple[Array, Array]:
     """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
     mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
+    values = own.fields.values
     seen = np.isfinite(values)
     if smooth:
         std[seen] = np.sqrt(moments.state)[seen]
@@ -295,17 +275,16 @@ def _shown(
     return mean, std
 
 
-def _labelled(
-    mean: Array, std: Array, law: Law, data: Any, fields: xr.DataArray, places: Places
-) -> xr.Dataset:
+def _labelled(mean: Array, std: Array, law: Law, own: Observed) -> xr.Dataset:
     """Mean and deviation with the dates, names and attributes of the data."""
+    fields = own.labelled
     named = {"mean": mean, "std": std}
     table = xr.Dataset(
-        {name: (fields.dims, places.unflatten(values)) for name, values in named.items()},
-        coords={k: v for k, v in fields.coords.items() if set(v.dims) <= set(fields.dims)},
+        {name: (fields.dims, own.places.unflatten(values)) for name, values in named.items()},
+        coords={k: v for k, v in fields.coords.items() if k != OBSERVATION_STD},
     )
     labelled = law.bare.with_info(labels=law.info.get("labels", {}))
-    result = to_user(labelled, table, data, fields)
+    result = to_user(labelled, table, own.dated, own.fields)
     result.attrs.pop("observation_std", None)
     return result
 

@@ -12,13 +12,11 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.data import Preparation, Prepared
+from spdelaw.data import Observed, Preparation, learn_map, observe
 from spdelaw.domain import AbstractDomain, Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation._complete_climate import completed
-from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.infer import Exact, fit
 from spdelaw.law import Law
 
@@ -95,37 +93,25 @@ def tracks(
     return out
 
 
-class Ready(NamedTuple):
-    """Fields in the units of the data and as laws see them, with the climatology between."""
-
-    fields: xr.DataArray
-    values: xr.DataArray
-    prepared: Prepared | None
-
-
-def ready(fields: xr.DataArray, recipe: Recipe) -> Ready:
-    """Fields prepared by what they tell themselves, once for all candidates."""
+def ready(own: Observed, recipe: Recipe) -> Observed:
+    """Data prepared by what they tell themselves, once for all candidates."""
     if recipe.prepare is None:
-        return Ready(fields, fields, None)
-    dims = recipe.domain.dims
-    prepared = completed(recipe.prepare.learn(fields, dims))
-    return Ready(fields, prepared.apply(fields, dims), prepared)
+        return own
+    found = completed(learn_map(recipe.prepare, own.labelled, recipe.domain.dims))
+    return observe(own, recipe.domain, found)
 
 
-def learn(data: Ready, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
-    """The law of a candidate, learned from these fields alone, in their units.
+def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
+    """The law of a candidate, learned from these prepared data alone, in the units they came in.
 
-    ``rough`` is a law on the domain, from the same fields, which fills them for their patterns.
+    ``rough`` is a law on the domain, from the same data, which fills them for their patterns.
     Long records lend a part to the search for parameters; climatology and patterns see all.
     """
-    fields, values, prepared = data
-    dims = recipe.domain.dims
-    domain = recipe.domain
+    domain, dims = recipe.domain, recipe.domain.dims
     if candidate.basis == "patterns":
-        full = _without_gaps(values, rough)
-        domain = Empirical(full, candidate.n_modes, dims=dims)
+        domain = Empirical(_without_gaps(values, rough).labelled, candidate.n_modes, dims=dims)
     words = {"drift": candidate.drift, "noise": NOISES.get(candidate.drift, "diagonal")}
-    if fields.sizes["path"] == 1 and "season" not in recipe.words:
+    if values.n_paths == 1 and "season" not in recipe.words:
         words["initial"] = "stationary"
     if recipe.prepare is not None and recipe.prepare.anomalies:
         words["mean"] = "zero"  # it was taken off
@@ -135,37 +121,32 @@ def learn(data: Ready, recipe: Recipe, candidate: Candidate, rough: Law | None =
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
         asked = {**words, "nuisance": 0, **recipe.words}
         law = fit(part, domain, candidate.n_modes, engine=Exact(profile=False), **asked)
-    return _with_record(law, fields, prepared)
-
-
-def _with_record(law: Law, fields: xr.DataArray, prepared: Prepared | None) -> Law:
-    """The law on the clock of the whole record, in the units of the data."""
-    law = dataclasses.replace(law, preparation=prepared)
-    if law.initial.kind != "stationary" or "path_time" in fields.coords:
+    if law.initial.kind != "stationary" or values.has_own_clocks:
         return law
-    return dataclasses.replace(law, times=np.asarray(fields["time"].values, dtype=float))
+    return dataclasses.replace(law, times=values.times)  # that of the whole record
 
 
-def _without_gaps(values: xr.DataArray, rough: Law | None) -> xr.DataArray:
-    """Fields with the law's mean in their gaps; points that were never seen stay missing."""
+def _without_gaps(values: Observed, rough: Law | None) -> Observed:
+    """Data with the law's mean in their gaps; points that were never seen stay missing."""
     if rough is None:
         return values
-    plain = without_labels(values, rough.domain.dims)
-    mean = rough.bare.with_info(labels={}).reconstruct(plain)["mean"].transpose(*values.dims).values
-    seen = np.isfinite(values.values)
-    filled = np.where(seen, values.values, np.nan_to_num(mean))
-    return values.copy(data=np.where(seen.any((0, 1)), filled, np.nan))
+    mean = rough.bare.reconstruct(values.flat)["mean"].values
+    given = values.fields.values
+    seen = np.isfinite(given)
+    filled = np.where(seen, given, np.nan_to_num(mean))
+    filled = np.where(seen.any((0, 1)), filled, np.nan)
+    return values.holding(values.fields.copy(data=filled))
 
 
-def _part(values: xr.DataArray, n_modes: int) -> xr.DataArray:
+def _part(values: Observed, n_modes: int) -> Observed:
     """Enough rows to learn from: some paths, or the stretch of a long one with most values."""
     rows = int(np.clip(WORK / n_modes**3, LEAST_ROWS, MOST_ROWS))
-    n_paths, n_times = values.sizes["path"], values.sizes["time"]
+    n_paths, n_times = values.fields.shape[:2]
     if n_paths * n_times <= rows:
         return values
     if n_paths > 1:
-        return values.isel(path=slice(max(2, rows // n_times)))
+        return values.paths(slice(max(2, rows // n_times)))
     counts = np.isfinite(values.values).reshape(n_times, -1).sum(1)
     sums = np.concatenate([[0], np.cumsum(counts)])
     start = int(np.argmax(sums[rows:] - sums[:-rows]))
-    return values.isel(time=slice(start, start + rows))
+    return values.at_times(slice(start, start + rows))

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.domain import AbstractDomain
+from spdelaw.data import Observed
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation._fill_candidates import Candidate, Ready, Recipe, learn, ready
+from spdelaw.evaluation._fill_candidates import Candidate, Recipe, learn, ready
 from spdelaw.evaluation._fill_predict import (
     Grid,
+    Moments,
     Settings,
     calibrated,
     choose_weight,
@@ -59,39 +59,39 @@ class Record(NamedTuple):
     """A record with some values held out.
 
     Attributes:
-        fields: canonical, in the units of the data, without the held-out values.
-        values: the same flat, (P, T, M).
-        truth: held-out values to judge by, NaN elsewhere.
+        own: in the units of the data, without the held-out values.
+        truth: held-out values to judge by, NaN elsewhere; (P, T, M).
         grid: where and when.
     """
 
-    fields: xr.DataArray
-    values: Array
+    own: Observed
     truth: Array
     grid: Grid
 
+    @property
+    def values(self) -> Array:
+        """What is seen, (P, T, M)."""
+        return self.own.fields.values
 
-def grid_of(fields: xr.DataArray, domain: AbstractDomain) -> Grid:
+
+def grid_of(own: Observed) -> Grid:
     """Times of each path and places of each point, on a sphere as points in space."""
-    places = domain.places(fields)
-    points = np.reshape(places.points, (len(places.points), -1)).astype(float)
-    if domain.dims == ("lat", "lon"):
+    points = np.reshape(own.points, (len(own.points), -1)).astype(float)
+    if own.domain.dims == ("lat", "lon"):
         lat, lon = np.radians(points).T
         points = np.column_stack(
             [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
         )
-    own = fields.coords.get("path_time", fields["time"]).values
-    shape = (fields.sizes["path"], fields.sizes["time"])
-    return Grid(np.nan_to_num(np.broadcast_to(own, shape).astype(float)), points, places)
+    times = np.broadcast_to(own.fields[own.clock].values, own.fields.shape[:2]).astype(float)
+    return Grid(np.nan_to_num(times), points)
 
 
-def without(fields: xr.DataArray, values: Array, held: Array, grid: Grid, seed: int = 0) -> Record:
+def without(own: Observed, held: Array, grid: Grid, seed: int = 0) -> Record:
     """The record less its held-out values, some of which are judged by where they are many."""
-    kept = np.where(held, np.nan, values)
-    seen = fields.copy(data=grid.places.unflatten(kept))
     judged, at = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
     judged[np.random.default_rng(seed).permutation(at)[:JUDGED]] = True
-    return Record(seen, kept, np.where(judged.reshape(held.shape), values, np.nan), grid)
+    truth = np.where(judged.reshape(held.shape), own.fields.values, np.nan)
+    return Record(own.masked(~held), truth, grid)
 
 
 def choose(
@@ -110,7 +110,7 @@ def choose(
     laws: dict[Candidate, Law] = {}
     later = len(rests) > 1 and SHARED in rests
     rests = tuple(rest for rest in rests if not (later and rest == SHARED))
-    best_rough, data = np.inf, ready(record.fields, recipe)
+    best_rough, data = np.inf, ready(record.own, recipe)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
@@ -152,7 +152,8 @@ def _with_shared(
         if out and seconds is not None and begun - start > seconds:
             break
         weight = out[0].settings.weight if out else None
-        trial = _scored(laws[candidate], record, candidate, SHARED, None, weight)
+        told = law_moments(laws[candidate], record.own)
+        trial = _scored(told, record, candidate, SHARED, None, weight)
         out.append(trial._replace(seconds=time.perf_counter() - begun))
     return out
 
@@ -170,7 +171,7 @@ def _expected(last: Trial | None, candidate: Candidate) -> float:
 
 def _try(
     record: Record,
-    data: Ready,
+    data: Observed,
     recipe: Recipe,
     candidate: Candidate,
     rests: tuple[str, ...],
@@ -181,7 +182,8 @@ def _try(
     start = time.perf_counter()
     try:
         law = learn(data, recipe, candidate, rough)
-        trials = [_scored(law, record, candidate, rest, kernel) for rest in rests]
+        told = law_moments(law, record.own)
+        trials = [_scored(told, record, candidate, rest, kernel) for rest in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
         return [Trial(candidate, rests[0], seconds=spent, note=why)], None
@@ -196,14 +198,13 @@ def _known_kernel(trials: list[Trial]) -> Kernel | None:
 
 
 def _scored(
-    law: Law,
+    moments: Moments,
     record: Record,
     candidate: Candidate,
     rest: str,
     start: Kernel | None,
     weight: float | None = None,
 ) -> Trial:
-    moments = law_moments(law, record.fields, record.values, record.grid.places)
     settings = Settings()
     if rest == "local":
         kernel = kernel_for(moments, record.values, record.grid, record.truth, start)

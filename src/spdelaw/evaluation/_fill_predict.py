@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-import xarray as xr
 
-from spdelaw.domain import Places
+from spdelaw.data import Observed
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
 from spdelaw.evaluation._shared_rest import WEIGHTS, conditional, shared_covariance
-from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -38,12 +36,10 @@ class Grid(NamedTuple):
     Attributes:
         times: of each path, (P, T).
         points: in lengths that are alike, (M, d).
-        places: how flat values (P, T, M) belong to fields.
     """
 
     times: Array
     points: Array
-    places: Places
 
     @property
     def spacing(self) -> tuple[float, float]:
@@ -79,16 +75,15 @@ class Moments(NamedTuple):
         return settings.of_state * self.state + settings.of_rest * self.rest
 
 
-def law_moments(law: Law, fields: xr.DataArray, values: Array, places: Places) -> Moments:
-    """What the law alone says given the fields; ``values`` are these, flat (P, T, M)."""
+def law_moments(law: Law, own: Observed) -> Moments:
+    """What the law alone says given the data."""
     plain = law.with_info(labels={})
     if law.rest is None:  # else the law knows its points one by one
-        plain = dataclasses.replace(plain, points=places.points)  # unseen ones are asked for too
-    found = plain.reconstruct(without_labels(fields, law.domain.dims))
-    mean, std = (
-        places.flatten(found[name].transpose(*fields.dims).values) for name in ("mean", "std")
-    )
-    return Moments(mean, std**2, np.broadcast_to(_left_over(values - mean), mean.shape))
+        plain = dataclasses.replace(plain, points=own.points)  # unseen ones are asked for too
+    found = plain.reconstruct(own.flat)
+    mean, std = found["mean"].values, found["std"].values
+    rest = _left_over(own.fields.values - mean)
+    return Moments(mean, std**2, np.broadcast_to(rest, mean.shape))
 
 
 def _left_over(rest: Array) -> Array:

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import Preparation
+from spdelaw.data import Observed, Preparation, Prepared, learn_map, observed_fields
 from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
-from spdelaw.evaluation._unlabelled import without_labels
 from spdelaw.infer import Exact, fit
 from spdelaw.law import Law, noise_at
 
@@ -100,13 +99,14 @@ class Trial(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
             if isinstance(self.domain, AbstractDomain):
-                return fit(past, self.domain, self.n_modes, prepare=self.prepare, **self._words)
-            how = None if self.prepare is None else self.prepare.learn(past, self.dims)
-            fields = past if how is None else how.apply(past, self.dims)
-            law = self._on_patterns(fields)
-        return law if how is None else dataclasses.replace(law, preparation=how)
+                own = observed_fields(past, self.domain)
+                return fit(own, self.domain, self.n_modes, prepare=self.prepare, **self._words)
+            if self.prepare is None:
+                return self._on_patterns(past, None)
+            prepared = learn_map(self.prepare, past, self.dims)
+            return self._on_patterns(prepared.transform(past, self.dims), prepared)
 
-    def _on_patterns(self, fields: xr.DataArray) -> Law:
+    def _on_patterns(self, fields: xr.DataArray, prepared: Prepared | None) -> Law:
         """The law of patterns of the fields themselves.
 
         A dense drift is learned without noise inside the patterns, from fields whose gaps the law
@@ -115,14 +115,14 @@ class Trial(NamedTuple):
         """
         n, words = int(self.n_modes), self._words
         domain = Empirical(fields, n, dims=self.dims)
+        own = observed_fields(fields, domain, prepared)
         if words.get("drift") != "dense" or "observation_noise" in words:
-            return fit(fields, domain, n, **words)
-        flat = without_labels(domain.flatten(fields), self.dims)
-        if np.isnan(flat.values).any():
-            alone = fit(flat, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
-            guess = alone.reconstruct(flat)["mean"].transpose(*flat.dims).values
-            flat = flat.copy(data=np.where(np.isnan(flat.values), guess, flat.values))
-        return fit(flat, domain, n, **words, observation_noise="none")
+            return fit(own, domain, n, **words)
+        if own.has_gaps:
+            alone = fit(own, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
+            guess = plain(alone).reconstruct(own.flat)["mean"].values
+            own = own.holding(own.fields.fillna(guess))
+        return fit(own, domain, n, **words, observation_noise="none")
 
 
 class Issued(NamedTuple):
@@ -155,67 +155,62 @@ def hindcast(
     """Forecasts from every origin of a plan; canonical fields on one clock."""
     law: Law | None = None
     inverse: InverseModel | None = None
-    seen, past = fields, slice(0)
+    past = slice(0)
     for i, origin in enumerate(plan.origins):
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
-            seen = without_labels(law.domain.flatten(_prepared(law, fields)), trial.dims)
+            own = law.observe(observed_fields(fields, law.domain)).flat
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
-                inverse = learn_inverse_model(seen.isel(time=past), plan.leads, trial.dims, n)
-        yield _issue(law, seen, plan, origin, past.start, trial.rivals, inverse)
+                seen = own.fields.isel(time=past)
+                inverse = learn_inverse_model(seen, plan.leads, trial.dims, n)
+        yield _issue(law, own, plan, origin, past.start, trial.rivals, inverse)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
 
-def _prepared(law: Law, fields: xr.DataArray) -> xr.DataArray:
-    """Fields in the units of the law, whose mean and forcing stay in: rivals do not know them."""
-    if law.preparation is None:
-        return fields
-    return law.preparation.apply(fields, law.domain.dims)
+def plain(law: Law) -> Law:
+    """The law for data that are prepared, whose results are in their units and without names."""
+    return dataclasses.replace(law.with_info(labels={}), preparation=None)
 
 
 def _issue(
     law: Law,
-    seen: xr.DataArray,
+    own: Observed,
     plan: Plan,
     origin: int,
     first: int,
     rivals: tuple[str, ...],
     inverse: InverseModel | None,
 ) -> Issued:
-    history = seen.isel(time=slice(first, origin))
-    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < seen.sizes["time"]]
-    later = seen.isel(time=rows)
-    values = history.values
-    plain = dataclasses.replace(law.with_info(labels={}), preparation=None)
-    outlooks = {LAW: _of_law(plain, history, later["time"].values)}
+    history = own.at_times(slice(first, origin))
+    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(own.times)]
+    later, times, values = own.values[:, rows], own.times[rows], history.values
+    outlooks = {LAW: _of_law(plain(law), history, times)}
     outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:
         outlooks[INVERSE] = inverse.outlook(values)
     n = len(rows)
     outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
-    offset, scale = _map_back(law, later)
-    truth = later.values.swapaxes(0, 1)
-    return Issued(origin, outlooks, truth, offset, scale, law, inverse)
+    offset, scale = _map_back(law, times, own.points)
+    return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
 
 
-def _of_law(law: Law, history: xr.DataArray, times: Array) -> Outlook:
+def _of_law(law: Law, history: Observed, times: Array) -> Outlook:
     """Moments of new values, their noise included."""
     result = law.forecast(history, times)
-    noise = noise_at(law, law.domain.places(history).points)
+    noise = noise_at(law, history.points)
     mean, std = (result[name].values.swapaxes(0, 1) for name in ("mean", "std"))
     return Outlook(mean, np.sqrt(std**2 + noise))
 
 
-def _map_back(law: Law, later: xr.DataArray) -> tuple[Array, Array]:
+def _map_back(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
     """Offset and scale to the units of the data; (lead, 1, point)."""
-    shape = (later.sizes["time"], 1, later.shape[-1])
+    shape = (len(times), 1, len(points))
     if law.preparation is None or not law.preparation.how.is_affine:
         return np.zeros(shape), np.ones(shape)
-    points = law.domain.places(later).points
-    offset, scale = law.preparation.affine(later["time"].values, points)
+    offset, scale = law.preparation.affine(times, points)
     return offset[:, None], np.broadcast_to(scale, shape)
 
 

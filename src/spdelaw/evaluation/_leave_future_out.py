@@ -16,7 +16,7 @@ import scipy
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data import Preparation, as_fields
+from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain
 from spdelaw.evaluation._blocks import block_bootstrap
 from spdelaw.evaluation._hindcast import (
@@ -80,7 +80,9 @@ def leave_future_out(
         {'predictor': 4, 'lead': 2}
     """
     reduced = prepare.reduce(data) if prepare is not None else data
-    fields = as_fields(reduced, dims=domain.dims)
+    unit = None if prepare is None else prepare.time_unit
+    fields = as_fields(reduced, dims=domain.dims, time_unit=unit)
+    check_plausible(fields)
     how = None if prepare is None else affine_part(prepare)
     start = first_origin(fields, first)
     whole("leads", leads, 1)

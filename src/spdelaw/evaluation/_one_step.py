@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
+from spdelaw.data import Observed
 from spdelaw.equation import Linear, operators
 from spdelaw.infer import principal_components
-from spdelaw.law import Law, Observations, batches, observe
+from spdelaw.law import Law, batches, modes_at, seen_by, variance_floor, weights_of
 from spdelaw.model import (
     Block,
     OneStep,
@@ -51,12 +51,12 @@ class Errors(NamedTuple):
     slopes: Array
     growth: Array
     unit: str
-    own: Observations
+    own: Observed
 
 
-def one_step_errors(law: Law, fields: xr.DataArray) -> Errors:
+def one_step_errors(law: Law, data: Any) -> Errors:
     """Errors of data under a law, with their slopes."""
-    own, space = observe(law, fields), law.bare.state_space
+    own, space = seen_by(law, data), law.bare.state_space
     (z, state, size), unit = _errors(law, own, space)
     slopes, growth = [], []
     for near in _neighbours(law, space):
@@ -67,9 +67,9 @@ def one_step_errors(law: Law, fields: xr.DataArray) -> Errors:
     return Errors(z, state, by, grow, unit, own)
 
 
-def standard_innovations(law: Law, fields: xr.DataArray) -> tuple[Array, str]:
+def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    found, unit = _errors(law, observe(law, fields), law.bare.state_space)
+    found, unit = _errors(law, seen_by(law, data), law.bare.state_space)
     return found.error, unit
 
 
@@ -96,44 +96,44 @@ def _neighbours(law: Law, space: StateSpace) -> Iterator[StateSpace]:
         yield space.with_noise(space.observation_variance * up)
 
 
-def _errors(law: Law, own: Observations, space: StateSpace) -> tuple[OneStep, str]:
+def _errors(law: Law, own: Observed, space: StateSpace) -> tuple[OneStep, str]:
     """Errors, states and deviations, each (path, time, series), and what the series are."""
-    complete = not np.isnan(own.values).any() and own.times.ndim == 1
+    basis, complete = modes_at(law, own.places), not own.has_gaps and own.times.ndim == 1
     if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
         if space.n_modes == law.n_modes:
-            return _transition_errors(space, own), "mode"
+            return _transition_errors(space, own, basis), "mode"
         reduction = principal_components(own.values)
         if reduction is not None:
-            return _component_errors(space, own, *reduction), "component"
+            return _component_errors(space, own, basis, *reduction), "component"
     parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)
-    noisy = _noisy(own, space)
+    noisy, weights = _noisy(law, own, space)
     one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
-    for block in batches(own.values, own.times, own.basis, _weights(law, own, space)):
+    for block in batches(own.values, own.times, basis, weights):
         parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
     parts[0, :, 0] = np.nan  # the start is no step
     return OneStep(*parts[..., : law.n_modes]), "mode"
 
 
-def _noisy(own: Observations, space: StateSpace) -> StateSpace:
-    """The state space with the noise inside the modes, as the likelihood of a fit has it."""
-    if own.weights is not None:
-        return space.with_noise(1.0)
-    return space.with_noise(max(float(space.observation_variance), own.variance_floor))
+def _noisy(law: Law, own: Observed, space: StateSpace) -> tuple[StateSpace, Array | None]:
+    """The state space with the noise inside the modes, as the likelihood of a fit has it.
+
+    With the precision per point or value, less where the noise of the space is larger than the
+    law's.
+    """
+    weights = weights_of(law, own)
+    if weights is None:
+        noise = max(float(space.observation_variance), variance_floor(law, own))
+        return space.with_noise(noise), None
+    more = space.observation_variance - law.observation_variance
+    return space.with_noise(1.0), 1.0 / (1.0 / weights + more)
 
 
-def _weights(law: Law, own: Observations, space: StateSpace) -> Array | None:
-    """Precision per point, less where the noise of the state space is larger than the law's."""
-    if own.weights is None:
-        return None
-    return 1.0 / (1.0 / own.weights + space.observation_variance - law.observation_variance)
-
-
-def _transition_errors(space: StateSpace, own: Observations) -> OneStep:
+def _transition_errors(space: StateSpace, own: Observed, basis: Array) -> OneStep:
     """``S^-1 (c_{t+1} - F c_t)`` with ``S S' = Omega``, and ``c_t``, of complete coefficients.
 
     For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
     """
-    c = own.values @ np.linalg.pinv(own.basis).T - space.linear.response(own.times)
+    c = own.values @ np.linalg.pinv(basis).T - space.linear.response(own.times)
     step, which = space.linear.transitions(own.times)
     z, before, size = np.full((3, *c.shape), np.nan)
     before[:, 1:] = c[:, :-1]
@@ -150,10 +150,10 @@ def _transition_errors(space: StateSpace, own: Observations) -> OneStep:
 
 
 def _component_errors(
-    space: StateSpace, own: Observations, keep: Array, variance: float
+    space: StateSpace, own: Observed, basis: Array, keep: Array, variance: float
 ) -> OneStep:
     """Errors of principal components of the fields; the state is the components before a step."""
-    values, basis = own.values @ keep, keep.T @ own.basis
+    values, basis = own.values @ keep, keep.T @ basis
     block = collapse(values, own.times, basis).blocks[0]
     z, size = component_innovations(block, space.with_noise(variance), values, basis)
     z[:, 0] = np.nan

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from spdelaw.data import Observed
 from spdelaw.evaluation._departures import Departure
-from spdelaw.law import Law, Observations
+from spdelaw.law import Law, modes_at, weights_of
 
 Array = np.ndarray
 
@@ -20,16 +21,16 @@ Array = np.ndarray
 MOST_ROWS, FEWEST = 2000, 20
 
 
-def point_noise(law: Law, own: Observations, n_series: int) -> Departure | None:
+def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
     """Departure of the noise of single points from that of all; None where there is nothing left.
 
     Unresolved modes are larger at some points than at others, and are no noise: with them the test
     says nothing.
     """
     noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
-    if not noisy or law.unresolved_variance > 0 or own.weights is not None:
+    if not noisy or law.unresolved_variance > 0 or weights_of(law, own) is not None:
         return None
-    squares, freedom = _left_over(own)
+    squares, freedom = _left_over(own, modes_at(law, own.places))
     seen = freedom >= FEWEST
     if seen.sum() < 2:
         return None
@@ -43,11 +44,11 @@ def point_noise(law: Law, own: Observations, n_series: int) -> Departure | None:
     return Departure("point noise", np.full(n_series, np.nan), p, max(gain, 0.0), float(f.max()))
 
 
-def _left_over(own: Observations) -> tuple[Array, Array]:
+def _left_over(own: Observed, basis: Array) -> tuple[Array, Array]:
     """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
     rows = own.values.reshape(-1, own.values.shape[-1])
     rows = rows[:: max(1, len(rows) // MOST_ROWS)]
-    n_modes = own.basis.shape[1]
+    n_modes = basis.shape[1]
     squares, freedom = np.zeros((2, rows.shape[1]))
     known: dict[bytes, Array] = {}
     for row in rows:
@@ -56,7 +57,7 @@ def _left_over(own: Observations) -> tuple[Array, Array]:
             continue
         key = there.tobytes()
         if key not in known:
-            known[key] = np.linalg.qr(own.basis[there])[0]
+            known[key] = np.linalg.qr(basis[there])[0]
         q, y = known[key], row[there]
         squares[there] += (y - q @ (q.T @ y)) ** 2
         freedom[there] += 1.0 - (q**2).sum(1)

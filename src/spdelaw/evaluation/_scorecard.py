@@ -9,12 +9,13 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of
+from spdelaw.data import Observed
 from spdelaw.domain import table_html
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
 from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
-from spdelaw.law import Law, in_paths
+from spdelaw.law import Law, undriven
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -155,33 +156,34 @@ def evaluate(
         one_of("tiers", tier, TIERS)
     if truth is not None:
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
-    if in_paths(data):  # lazy: no more of them is read than is scored
-        data = data.isel(path=slice(max_paths)).compute()
-    fields = law.domain.flatten(law.prepared(data)).isel(path=slice(max_paths)).load()
+    own = law.observe(data)
+    if own.n_paths > max_paths:  # no more of them is read than is scored
+        own = own.paths(slice(max_paths))
+    own = undriven(law, own.in_memory().where_seen())  # scores smooth whole paths, four times
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
     whole, law = law, law.bare
-    scores = {tier: score_tier(law, fields, tier, seed, level) for tier in tiers}
+    scores = {tier: score_tier(law, own, tier, seed, level) for tier in tiers}
     return Scorecard(
         scores,
-        _limits(law, fields, truth, tiers),
-        check_model(law, fields, whole),
+        _limits(law, own, truth, tiers),
+        check_model(law, own, whole),
         distance,
-        fields.sizes["path"],
+        own.n_paths,
         level,
     )
 
 
 def _limits(
-    law: Law, fields: xr.DataArray, truth: SpectralSPDE | None, tiers: tuple[str, ...]
+    law: Law, own: Observed, truth: SpectralSPDE | None, tiers: tuple[str, ...]
 ) -> dict[str, TierScore]:
     limits = {}
     noisy = bool(law.observation_variance.any())
     if "reconstruct" in tiers and not noisy:
-        limits["reconstruct"] = projection_floor(fields, law)
-    if "predict" in tiers and truth is not None and "path_time" not in fields.coords:
-        limits["predict"] = mean_predictor(fields, truth)
+        limits["reconstruct"] = projection_floor(own, law)
+    if "predict" in tiers and truth is not None and not own.has_own_clocks:
+        limits["predict"] = mean_predictor(own, truth)
     return limits
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import one_of, probability, whole
-from spdelaw.data import Preparation, as_fields
+from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation._guessed_source import guess_source
@@ -102,6 +102,7 @@ def skill(
     tell = _reporter(progress)
     places, prepare = _places(data, domain, prepare)
     fields, dims = _fields(data, places[0], prepare)
+    check_plausible(fields)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
     known, seen = where_seen(fields, dims, start)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from spdelaw.data import checksum
 from spdelaw.equation import Linear, operators
@@ -18,7 +18,7 @@ from spdelaw.evaluation._one_step import Errors, one_step_errors
 from spdelaw.evaluation._periods import periods_of
 from spdelaw.evaluation._points import point_noise
 from spdelaw.evaluation._series import Series, make_series
-from spdelaw.law import Law
+from spdelaw.law import Law, undriven
 
 Array = np.ndarray
 
@@ -122,7 +122,7 @@ class Suite:
     @functools.cached_property
     def _powers(self) -> tuple[Array, ...]:
         """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N)."""
-        basis = self.errors.own.basis[:, : self.law.n_modes]
+        basis = self.errors.own.basis(self.law.n_modes)
         field = self.errors.state @ basis.T
         size = np.sqrt(np.nanmean(field**2))
         back = np.linalg.pinv(basis).T / (self._step_deviations * size)
@@ -134,7 +134,7 @@ class Suite:
         n = self.law.n_modes
         if self._linear is None:
             return np.ones(n)
-        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        step = self.errors.own.step
         covariance = self._linear.over(np.array([step]), np.zeros(1)).covariance[0]
         own = np.sqrt(operators.diagonal(covariance)[:n])
         return own / own.max()
@@ -144,7 +144,7 @@ class Suite:
         n = self.errors.z.shape[-1]
         if self._linear is None or self.errors.unit != "mode":
             return np.ones(n)
-        step = float(np.median(np.diff(self.errors.own.times, axis=-1)))
+        step = self.errors.own.step
         return np.exp(-step * np.maximum(operators.diagonal(self._linear.drift)[:n], 0.0))
 
     # -- groups of tests --------------------------------------------------------------------
@@ -216,8 +216,8 @@ class Suite:
         quiet = linear is not None and not self.law.observation_variance.any()
         if linear is None or not quiet or errors.unit != "mode":
             return []
-        basis, n_modes = errors.own.basis[:, : self.law.n_modes], self.law.n_modes
-        step = float(np.median(np.diff(errors.own.times, axis=-1)))
+        basis, n_modes = errors.own.basis(self.law.n_modes), self.law.n_modes
+        step = errors.own.step
         omega = linear.over(np.array([step]), np.zeros(1)).covariance[0]
         share = np.diag(np.linalg.pinv(basis.T @ basis)) / operators.diagonal(omega)[:n_modes]
         before = np.zeros(errors.z.shape)
@@ -228,21 +228,20 @@ class Suite:
         return [departures.shared("observation noise", self.series, columns)]
 
 
-def suite_of(law: Law, fields: xr.DataArray, whole: Law) -> Suite:
-    """The suite of a bare law on its fields; ``whole`` is the law with its preparation."""
+def suite_of(law: Law, data: Any, whole: Law) -> Suite:
+    """The suite of a bare law on its data; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
-    seen = bool(named) and named == checksum(fields)
-    errors = one_step_errors(law, fields)
+    own = undriven(law, data).in_memory().where_seen()
+    seen = bool(named) and named == checksum(own.fields)
+    errors = one_step_errors(law, own)
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):
-        own = errors.own
-        times = own.times if own.times.ndim == 1 else own.times[:few]
         errors = errors._replace(
             z=errors.z[:few],
             state=errors.state[:few],
             slopes=errors.slopes[:, :few],
             growth=errors.growth[:, :few],
-            own=own._replace(values=own.values[:few], times=times),
+            own=errors.own.paths(slice(few)),
         )
     known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
     how = None if whole.preparation is None else whole.preparation.how

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
+from spdelaw.data import observe
 from spdelaw.evaluation._trajectory import coverage, gaussian_crps
-from spdelaw.law import Law, noise_at, relative_l2, rmse
+from spdelaw.law import Law, modes_at, noise_at, relative_l2, rmse, undriven
 
 Array = np.ndarray
 TIERS = ("reconstruct", "predict", "forecast", "gaps")
@@ -56,26 +56,25 @@ class Predicted(NamedTuple):
     truth: Array
 
 
-def predict_tier(
-    law: Law, fields: xr.DataArray, tier: str, seed: int, parameter_draws: int = 0
-) -> Predicted:
+def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int = 0) -> Predicted:
     """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere.
 
     ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
     """
-    values = fields.values
+    own = undriven(law, data).flat
+    values = own.fields.values
     seen, scored = tier_masks(values, tier, seed)
-    shown = fields.where(seen) if tier != "reconstruct" else fields
+    shown = own if tier == "reconstruct" else own.masked(seen)
     result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
-    mean = np.where(scored, result["mean"].values, np.nan)
-    noise = np.broadcast_to(noise_at(law, law.domain.places(fields).points), values.shape[-1:])
-    std = np.sqrt(result["std"].values ** 2 + noise)
-    return Predicted(mean, std, np.where(scored, values, np.nan))
+    mean, std = result["mean"].values, result["std"].values
+    noise = np.broadcast_to(noise_at(law, own.points), values.shape[-1:])
+    mean, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    return Predicted(mean, np.sqrt(std**2 + noise), truth)
 
 
-def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: float) -> TierScore:
+def score_tier(law: Law, data: Any, tier: str, seed: int, level: float) -> TierScore:
     """Scores of the law's mean and intervals against the data, noise included."""
-    mean, std, truth = predict_tier(law, fields, tier, seed)
+    mean, std, truth = predict_tier(law, data, tier, seed)
     return TierScore(
         relative_l2(mean, truth),
         rmse(mean, truth),
@@ -84,10 +83,10 @@ def score_tier(law: Law, fields: xr.DataArray, tier: str, seed: int, level: floa
     )
 
 
-def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
+def projection_floor(data: Any, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    values = fields.values
-    basis = law.domain.eigenfunctions(law.domain.places(fields).points, law.dynamics.n_modes)
+    own = undriven(law, data)
+    values, basis = own.fields.values, modes_at(law, own.places)
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
     seen = ~np.isnan(rows)
@@ -101,9 +100,10 @@ def projection_floor(fields: xr.DataArray, law: Law) -> TierScore:
     return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)
 
 
-def mean_predictor(fields: xr.DataArray, equation: Any) -> TierScore:
+def mean_predictor(data: Any, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
-    basis = equation.domain.eigenfunctions(equation.domain.places(fields).points, equation.n_modes)
+    own = observe(data, equation.domain)
+    fields, basis = own.fields, own.basis(equation.n_modes)
     at_modes = equation.mean(fields["time"].values).values
     mean = np.broadcast_to(at_modes @ basis.T, fields.shape).copy()
     mean[:, 0] = np.nan

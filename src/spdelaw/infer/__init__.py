@@ -1,5 +1,6 @@
 """LEARN: parameters from data."""
 
+from spdelaw.data import Observed
 from spdelaw.infer._amortized_engine import Amortized
 from spdelaw.infer._chaos_engine import TAILS, Chaos
 from spdelaw.infer._discovery import Discovery, discover
@@ -20,7 +21,6 @@ from spdelaw.infer._model import (
     Model,
 )
 from spdelaw.infer._nuisance import principal_components
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._priors import LogNormal, Normal
 from spdelaw.infer._semilinear_engine import SemilinearEngine
 from spdelaw.infer._update import update

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from spdelaw.checks import whole
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import Observed
 from spdelaw.law import Law
 
 #: Words of the model that a preset acts on.

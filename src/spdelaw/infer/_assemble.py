@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import scipy
 
+from spdelaw.data import Observed
 from spdelaw.equation import operators
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._identifiability import identifiability, in_words, time_unit_hint
 from spdelaw.infer._intervals import STATIONARY, likelihood_ends
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._quantities import operators_jacobian, quantities
 from spdelaw.law import (
     Law,

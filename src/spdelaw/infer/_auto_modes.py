@@ -10,12 +10,12 @@ import functools
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients
 from spdelaw.infer._nuisance import likeliest_total
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import parametrise, starting_vector
 from spdelaw.infer._posterior import estimate, log_posterior

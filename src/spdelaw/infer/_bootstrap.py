@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import Here, over_blocks
+from spdelaw.data import Here, Observed, over_blocks
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.law import Law
 
 Array = np.ndarray
@@ -65,14 +64,15 @@ def _refit(
 def _replicate(law: Law, observed: Observed, seed: int) -> Array:
     """Paths of the law on the observed clock, with its observation noise."""
     times, points = observed.times, observed.points
+    places = law.domain.places(points)
     if times.ndim == 1:
         paths = law.sample(observed.n_paths, times, points, seed=seed, observation_noise=True)
-        return law.domain.flatten(paths).values
+        return places.flatten(paths.values)
     rows = [
         law.sample(1, t, points, seed=seed * 100003 + i, observation_noise=True)
         for i, t in enumerate(times)
     ]
-    return np.concatenate([law.domain.flatten(row).values for row in rows])
+    return np.concatenate([places.flatten(row.values) for row in rows])
 
 
 def _intervals(law: Law, tables: list[xr.Dataset], level: float) -> xr.Dataset:

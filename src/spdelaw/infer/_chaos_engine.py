@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import one_of, whole
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.errors import ConvergenceError, InputError
@@ -30,7 +31,6 @@ from spdelaw.infer._exact import maximum_likelihood
 from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._moment_estimates import APART, from_coefficients, initial_state, mean_gram
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
@@ -128,6 +128,9 @@ class Chaos(Engine):
             "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
         }
         return law.with_info(**facts, **loss)
+
+
+# -- the paper's decoder, its tail dropped --------------------------------------------------------
 
 
 def check_truncated(model: Model, bootstrap: int) -> None:

@@ -7,17 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.data import Here
+from spdelaw.data import Here, Observed
 from spdelaw.domain import Products
 from spdelaw.errors import DataError
 from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
-from spdelaw.infer._nuisance import MOST_SHARED, SAMPLE, likeliest_total, needed_nuisance
-from spdelaw.infer._observed import Observed
+from spdelaw.infer._nuisance import MOST_SHARED, likeliest_total, needed_nuisance
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._passes import collapsed_pieces, components, has_gaps, modes_suffice, projected
+from spdelaw.infer._passes import collapsed_pieces, components, modes_suffice, projected
 from spdelaw.infer._posterior import estimate, log_posterior
 from spdelaw.model import Collapsed, collapse, evaluate_likelihood
 
@@ -31,8 +30,7 @@ class Design(NamedTuple):
     """Observations as a regression on the modes.
 
     Attributes:
-        values: fields (P, T, M), or their principal components.
-        times: (T,) or (P, T).
+        observed: the data; ``values`` are fields, or their principal components.
         basis: eigenfunctions as the values see them, (M, N + nuisance).
         n_nuisance: modes that are modelled and not reported.
         known: observation variance where it is not estimated.
@@ -42,11 +40,9 @@ class Design(NamedTuple):
         keep: principal directions of the fields, (points, M), where the values are components.
         products: of the modes at the points, where the values are fields.
         mu: eigenvalues of the domain's operator, (N + nuisance,).
-        observed: all data where they go piece by piece; ``values`` are then the first paths.
     """
 
-    values: Array
-    times: Array
+    observed: Observed
     basis: Array
     n_nuisance: int
     known: float | None
@@ -56,40 +52,22 @@ class Design(NamedTuple):
     keep: Array | None = None
     products: Products | None = None
     mu: Array = np.zeros(0)
-    observed: Observed | None = None
 
     def of(self, values: Array) -> Array:
         """Other fields of the same points, as the filter sees them."""
         return values if self.keep is None else values @ self.keep
 
-    def collapsed(self, paths: slice | Array = slice(None)) -> Collapsed:
-        """Some paths on the modes."""
-        if self.observed is not None:
-            return collapsed_pieces(self.observed, self.basis, self.weights, self.products)
-        values, times, weights = self.values[paths], self.clock(paths), self.precision(paths)
-        return collapse(values, times, self.basis, weights, self.products)
-
-    def clock(self, paths: slice | Array) -> Array:
-        """Times of some paths."""
-        return self.times if self.times.ndim == 1 else self.times[paths]
-
-    def precision(self, paths: slice | Array, times: slice = slice(None)) -> Array | None:
-        """Weights of some paths and times."""
-        own = self.weights
-        return own[paths][:, times] if own is not None and own.ndim > 1 else own
-
-    @property
-    def clock_of_values(self) -> Array:
-        """Times of the values that are here: of a long lazy record its head."""
-        return self.times[..., : self.values.shape[1]]
+    def collapsed(self) -> Collapsed:
+        """The data on the modes."""
+        own = self.observed
+        if own.in_pieces:
+            return collapsed_pieces(own, self.basis, self.weights, self.products)
+        return collapse(own.values, own.times, self.basis, self.weights, self.products)
 
     @property
     def rows_determine(self) -> bool:
         """Whether every row that observes anything has points to spare for all modes."""
-        if self.observed is not None and self.observed.survey is not None:
-            return self.observed.survey.least >= self.basis.shape[1] + 2
-        seen = (~np.isnan(self.values)).sum(-1)
-        return bool(((seen == 0) | (seen >= self.basis.shape[1] + 2)).all())
+        return self.observed.least_seen >= self.basis.shape[1] + 2
 
     @property
     def n_beyond(self) -> float:
@@ -100,49 +78,30 @@ class Design(NamedTuple):
     @property
     def has_few_points(self) -> bool:
         """Whether some row observes fewer points than there are modes."""
-        if self.observed is not None and self.observed.survey is not None:
-            return bool(self.observed.survey.least < self.basis.shape[1])
-        seen = (~np.isnan(self.values)).sum(-1)
-        return bool(((seen > 0) & (seen < self.basis.shape[1])).any())
+        return self.observed.least_seen < self.basis.shape[1]
 
-    def head(self, n_paths: int) -> Design:
-        """The first paths alone."""
-        some = slice(n_paths)
-        values, weights = self.values[some], self.precision(some)
-        return self._replace(values=values, times=self.clock(some), weights=weights)
+    def paths(self, which: slice | Array) -> Design:
+        """Some paths alone."""
+        own = self.weights
+        weights = own[which] if own is not None and own.ndim > 1 else own
+        some = self.observed.paths(which)._replace(survey=self.observed.survey)  # of all rows
+        return self._replace(observed=some, weights=weights)
 
     def first_times(self, n_times: int) -> Design:
         """The first times of every path."""
-        values, weights = self.values[:, :n_times], self.precision(slice(None), slice(n_times))
-        first = self._replace(values=values, times=self.times[..., :n_times], weights=weights)
-        if self.observed is None:
-            return first
-        return first._replace(observed=self.observed.first_times(n_times))
-
-    @property
-    def origin(self) -> float:
-        """First time of all."""
-        return float(self.times.min())
-
-    @property
-    def span(self) -> float:
-        """Longest time between the first and the last observation of a path."""
-        return float(np.ptp(self.times, axis=-1).max())
-
-    @property
-    def step(self) -> float:
-        """Typical time from one observation to the next."""
-        return float(np.median(np.diff(self.times, axis=-1)))
+        own = self.weights
+        weights = own[:, :n_times] if own is not None and own.ndim > 1 else own
+        return self._replace(observed=self.observed.at_times(slice(n_times)), weights=weights)
 
 
 def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
     """Decide what the filter sees; reasons go to ``notes``."""
     known, weights = model.known_variance, None
-    values = observed.first(SAMPLE) if observed.in_pieces else observed.values
     if isinstance(known, np.ndarray):
         weights, known = point_weights(known, len(observed.points)), 1.0
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
-    if model.nuisance != 0 and (grid_mixes(observed, n_modes) or _has_partial_rows(observed)):
+    partial = observed.least_seen < len(observed.points)
+    if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
         reduced = _reduced(observed, n_modes, model, notes)
         if reduced is not None:
             return reduced
@@ -151,10 +110,8 @@ def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]
             notes.extend(_in_words(extra, n_modes))
     n = int(extra.answer)
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
-    times = observed.times
     mu = observed.domain.eigenvalues(n_modes + n)
-    design = Design(values, times, basis, n, known, weights, extra, products=products, mu=mu)
-    return design._replace(observed=observed) if observed.in_pieces else design
+    return Design(observed, basis, n, known, weights, extra, products=products, mu=mu)
 
 
 def _in_words(extra: Decision, n_modes: int) -> list[str]:
@@ -184,8 +141,7 @@ def grid_mixes(observed: Observed, n_modes: int) -> bool:
 
 def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
     """Principal components of complete, noise-free fields, with the modes behind them."""
-    times = observed.times
-    if times.ndim == 2 or model.noise_word not in ("auto", "none") or has_gaps(observed):
+    if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
         return None
     reduction = components(observed)
     if reduction is None:
@@ -203,7 +159,7 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
         f"by {n_modes} reported and {extra} nuisance modes"
     )
     basis = keep.T @ observed.basis(n_modes + extra)
-    return Design(seen.values, times, basis, extra, variance, None, decision, first, keep)
+    return Design(seen, basis, extra, variance, None, decision, first, keep)
 
 
 def _total_modes(
@@ -250,13 +206,6 @@ def _tied(
     guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none, *size)
     evaluate, held = functools.partial(evaluate_likelihood, collapsed), Model(fixed={"s": 1.0})
     return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
-
-
-def _has_partial_rows(observed: Observed) -> bool:
-    if observed.survey is not None:
-        return observed.survey.has_partial_rows
-    missing = np.isnan(observed.values).sum(-1)
-    return bool(((missing > 0) & (missing < observed.values.shape[-1])).any())
 
 
 def point_weights(variance: Array, n_points: int) -> Array:

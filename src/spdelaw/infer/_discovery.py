@@ -11,12 +11,11 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import one_of, whole
-from spdelaw.data import Preparation
+from spdelaw.data import ADAPTER, Observed, Preparation
 from spdelaw.domain import AbstractDomain, table_html
 from spdelaw.errors import DataError
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
 from spdelaw.infer._semilinear_law import law_of
 from spdelaw.infer._several_fields import by_field

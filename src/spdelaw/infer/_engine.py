@@ -14,10 +14,10 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
+from spdelaw.data import ADAPTER, Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import ADAPTER, Observed
 from spdelaw.law import Law
 
 GROUP = "spdelaw.engines"
@@ -177,10 +177,11 @@ def _unknown(word: str, expected: str) -> InputError:
     options = [name for engine in Engine.registry.values() for name in _options(engine) or ()]
     near = difflib.get_close_matches(word, [*FIT, *options], 1)
     advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
+    advice = f"check the spelling: {advice}" if near != [word] else f"pass it inside: {word}=..."
     return InputError(
         "keyword",
         expected=f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)}), "
         f"or {expected}",
         got=repr(word),
-        fix=f"check the spelling: {advice}",
+        fix=advice,
     )

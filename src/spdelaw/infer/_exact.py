@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, whole
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._estimate import Fit
 from spdelaw.infer._filter_route import by_filter
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._statistics_route import by_statistics
 from spdelaw.infer._watch import watched
 from spdelaw.law import Law, smooth_fields
@@ -88,6 +88,9 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
         if quiet is not None and is_all:
             return quiet
     return by_filter(observed, n_modes, model, threads=threads, quiet=quiet)
+
+
+# -- one observation variance per point -----------------------------------------------------------
 
 
 def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:

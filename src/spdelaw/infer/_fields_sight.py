@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.domain import Fields
 from spdelaw.equation import MOST_DENSE
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed, check_change_with_gaps
 from spdelaw.infer._semilinear_sight import CUT, CUT_SHARE, NOISE_Z, ROUNDING
 from spdelaw.infer.semilinear import FieldsLayout, SemilinearFit, fit_one_pass, layout, residuals
 from spdelaw.model import transitions
@@ -96,7 +96,7 @@ def _states(observed: Observed, n_modes: int) -> ManyStates:
     values, domain = np.asarray(observed.values), observed.domain
     if np.isnan(values).any():
         raise _needs("complete fields", f"{int(np.isnan(values).sum())} missing values")
-    check_change_with_gaps(observed._replace(values=values))
+    observed.check_change()
     domain = cast("Fields", domain)
     which, x = domain.split(observed.points)
     c = np.empty((*values.shape[:2], n_modes))

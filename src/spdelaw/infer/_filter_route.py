@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.equation import Linear
 from spdelaw.infer._design import Design, make_design
 from spdelaw.infer._estimate import Fit
@@ -24,7 +25,6 @@ from spdelaw.infer._moment_estimates import (
     mean_gram,
 )
 from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
-from spdelaw.infer._observed import Observed, check_change_with_gaps
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._problem import Problem
 from spdelaw.model import Block, Collapsed, without_response
@@ -100,7 +100,7 @@ def pose(
     centre, has_mean = np.zeros(0), model.mean == "constant"
     if has_mean:
         observed, centre = centred_fields(observed, n_modes)
-    check_change_with_gaps(observed)
+    observed.check_change()
     design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
     if collapsed.decoupled:
@@ -122,7 +122,7 @@ def pose(
             kind,
             own,
             known_variance=None if known is None else known or working,
-            origin=design.origin,
+            origin=observed.origin,
         )
         return Problem(
             design=design,
@@ -183,7 +183,7 @@ def _moments(
     """Estimates to start from, and the energy of a value."""
     found, energy = _first_moments(collapsed, spare, design)
     if model.forcing is not None:  # the response at a first guess, then a better one
-        driven = Linear(found.drift, found.noise, None, model.forcing, design.origin)
+        driven = Linear(found.drift, found.noise, None, model.forcing, design.observed.origin)
         collapsed = collapsed.changed(without_response, driven)
         found, energy = _first_moments(collapsed, spare, design)
     if model.couples:

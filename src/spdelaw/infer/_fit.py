@@ -10,14 +10,16 @@ import xarray as xr
 
 from spdelaw.checks import instance, probability, whole
 from spdelaw.data import (
+    ADAPTER,
     OBSERVATION_STD,
+    Observed,
     Preparation,
-    Prepared,
-    PreparedFields,
-    check_plausible,
-    checksum,
+    check_not_filled,
+    check_times,
     hints,
     labels_of,
+    observe,
+    observed_fields,
     place_of,
     with_value_noise,
 )
@@ -29,9 +31,8 @@ from spdelaw.infer._bootstrap import bootstrap as run_bootstrap
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._engine import Engine, make_engine
 from spdelaw.infer._forcing import with_forcing_on_clock
-from spdelaw.infer._known_mean import with_known_mean, without_known_mean
+from spdelaw.infer._known_mean import known_mean, with_known_mean
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._observed import ADAPTER, Observed, observe
 from spdelaw.infer._parametrise import drift_coordinates, noise_coordinates
 from spdelaw.infer._rest import with_rest
 from spdelaw.infer._semilinear_engine import ASSUMED, SemilinearEngine
@@ -100,21 +101,16 @@ def fit(
         _check_value_noise(engine, bootstrap)
         data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
         model = dataclasses.replace(model, observation_noise="auto")
-    fields, prepared = _entered(data, prepare, domain, model, adapter)
-    observed = observe(fields, domain, place, **adapter)
-    if not engine.in_blocks:
-        observed = observed.in_memory()
-    model = with_forcing_on_clock(model, observed)
-    if prepared is None and isinstance(observed.values, np.ndarray):
-        check_plausible(observed.fields)
-    entered = observed
-    raw, honoured = observed, "mean" in engine.honours
-    observed, model, mean = without_known_mean(observed, model, honoured)
-    if not isinstance(model.known_variance, np.ndarray):
-        mean = None if mean is None else mean[raw.seen_points()]
-        with place.guard():
-            observed = observed.where_seen()
-        raw = observed if mean is None else raw.where_seen()
+    _check_prepared(data, prepare, model)
+    entered = check_times(observe(data, domain, prepare, place=place, **adapter))
+    if not engine.in_blocks or entered.has_own_clocks:
+        entered = entered.in_memory()
+    model = with_forcing_on_clock(model, entered)
+    check_not_filled(entered)
+    with place.guard():
+        model, mean = known_mean(model, entered, "mean" in engine.honours)
+        raw, model = entered.where_seen(), _where_seen(model, entered)
+    observed = raw if mean is None else raw.less(mean)
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
@@ -123,7 +119,7 @@ def fit(
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    said = _said(observed, prepared, bends or "mean" in law.parameters)
+    said = _said(observed, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
@@ -131,14 +127,18 @@ def fit(
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_rest(law, observed, wanted)
     law = law if mean is None else with_known_mean(law, mean, raw)
-    law = _as_entered(law, entered, observed)
-    return _with_origin(law, observed, prepared)
+    if entered.times.shape != raw.times.shape:  # it is the law at all times of the data
+        law = dataclasses.replace(law, times=np.unique(entered.times))
+    return _with_origin(law, observed)
 
 
 def _beside(
     data: Any, std: Any, prepare: Any, domain: AbstractDomain, adapter: dict[str, Any]
 ) -> Any:
     """Data with the standard deviations of their values; raw where they are prepared later."""
+    if isinstance(data, Observed):
+        fields = with_value_noise(data.labelled, std, domain.dims)
+        return observed_fields(fields, domain, data.prepared, dated=data.dated)
     if prepare is None:
         return with_value_noise(data, std, domain.dims, **adapter)
     if not isinstance(data, xr.DataArray) or not isinstance(std, xr.DataArray):
@@ -178,49 +178,33 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
     return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
 
 
-def _entered(
-    data: Any, prepare: Any, domain: AbstractDomain, model: Model, adapter: dict[str, Any]
-) -> tuple[Any, Prepared | None]:
-    """Data as they are, or prepared once, and by what."""
-    ready = isinstance(data, PreparedFields)
-    if prepare is None and not ready:
-        return data, None
-    if not ready:
+def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
+    """Refuse what is no preparation, and a forcing in other units than the prepared data."""
+    if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
-    if adapter:
-        expected = "none for the data beside prepare"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
-        raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
-    if model.forcing is not None:
+    ready = isinstance(data, Observed) and data.prepared is not None
+    if model.forcing is not None and (ready or prepare is not None):
         expected = "data in the units of the forcing"
         fix = "prepare the fields and the forcing alike, then fit without prepare"
         raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
-    if isinstance(data, PreparedFields):
-        return data
-    prepared = prepare.learn(data, domain.dims)
-    return prepared.apply(data, domain.dims), prepared
 
 
-def _as_entered(law: Law, entered: Observed, used: Observed) -> Law:
-    """The law at all times of the data, by whose fingerprint they are known again.
-
-    Points and times at which nothing is seen are part of both.
-    """
-    if entered.fields.shape == used.fields.shape:
-        return law
-    if law.info.get("log_likelihood_of") and isinstance(entered.values, np.ndarray):
-        of = {**law.info["log_likelihood_of"], "fingerprint": checksum(entered.fields)}
-        law = law.with_info(log_likelihood_of=of)
-    return dataclasses.replace(law, times=np.unique(entered.times))
+def _where_seen(model: Model, entered: Observed) -> Model:
+    """The model with what it knows point by point, at the points that are seen."""
+    known = model.observation_noise
+    if np.ndim(known) != 1 or len(known) != len(entered.points):
+        return model
+    return dataclasses.replace(model, observation_noise=np.asarray(known)[entered.seen_points()])
 
 
-def _said(observed: Observed, prepared: Prepared | None, has_mean: bool) -> list[str]:
+def _said(observed: Observed, has_mean: bool) -> list[str]:
     """What looks unintended in the data, where they are in memory.
 
     A law that bends is about the field itself: its mean is no mistake.
     """
+    prepared = observed.prepared
     known = [] if prepared is None else prepared.notes
-    if not isinstance(observed.values, np.ndarray):
+    if observed.is_lazy:
         return known
     affine = prepared is not None and prepared.how.is_affine
     return [*known, *hints(observed.fields, affine, has_mean)]
@@ -267,10 +251,9 @@ def _rank(basis: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(basis))
 
 
-def _with_origin(law: Law, observed: Observed, prepared: Prepared | None) -> Law:
+def _with_origin(law: Law, observed: Observed) -> Law:
     """Law that knows from which date its times count, and what was done to its data."""
-    name = "path_time" if "path_time" in observed.fields.coords else "time"
-    attrs = observed.fields[name].attrs
+    attrs, prepared = observed.fields[observed.clock].attrs, observed.prepared
     clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
     law = law.with_info(labels=labels_of(observed.fields), **({"time": clock} if clock else {}))
     if prepared is None:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.data import as_fields, on_clock
+from spdelaw.data import Observed, as_fields, on_clock
 from spdelaw.equation import Forcing
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 
 
 def with_forcing_on_clock(model: Model, observed: Observed) -> Model:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import as_fields, checksum
+from spdelaw.data import Observed, as_fields, checksum
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.law import Law, Quantity, interval_table
 
 Array = np.ndarray
@@ -26,27 +25,23 @@ Array = np.ndarray
 SAME_POINT = 1e-5
 
 
-def without_known_mean(
-    observed: Observed, model: Model, honoured: bool
-) -> tuple[Observed, Model, Array | None]:
-    """Fields less a known mean, the model of what is left, and the mean at the points (M,).
+def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model, Array | None]:
+    """The model of what a known mean leaves, and that mean at the points that are seen, (M,).
 
     Args:
-        observed: the data.
         model: what is assumed.
+        observed: the data, at all points that the mean may be given at.
         honoured: whether the engine asks for a mean of its own.
     """
     if model.known_mean is None:
-        return observed, model, None
-    mean = _at_points(model.known_mean, observed)
+        return model, None
+    mean, seen = _at_points(model.known_mean, observed), observed.seen_points()
     left = dataclasses.replace(model, mean="zero" if honoured else "auto")
-    return less(observed, mean), left, mean
-
-
-def less(observed: Observed, mean: Array) -> Observed:
-    """The data less a field that does not change."""
-    fields = observed.fields.copy(data=observed.fields.data - mean)
-    return observed._replace(values=observed.values - mean, fields=fields, survey=None)
+    if (np.isnan(mean) & seen).any():
+        raise _wrong("a mean at every point that is seen", "missing values", "fill them")
+    if np.isinf(mean).any():
+        raise _wrong("finite numbers", "infinite ones", "check the field")
+    return left, mean[seen]
 
 
 def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
@@ -68,14 +63,8 @@ def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
 
 
 def _at_points(given: Any, observed: Observed) -> Array:
-    """The mean at the points of the data, zero where neither is known."""
-    mean = _labelled(given, observed) if isinstance(given, xr.DataArray) else _bare(given, observed)
-    unknown = np.isnan(mean)
-    if (unknown & observed.seen_points()).any():
-        raise _wrong("a mean at every point that is seen", "missing values", "fill them")
-    if np.isinf(mean).any():
-        raise _wrong("finite numbers", "infinite ones", "check the field")
-    return np.where(unknown, 0.0, mean)
+    """The mean at the points of the data."""
+    return _labelled(given, observed) if isinstance(given, xr.DataArray) else _bare(given, observed)
 
 
 def _labelled(given: xr.DataArray, observed: Observed) -> Array:

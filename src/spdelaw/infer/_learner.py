@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from spdelaw.data import ADAPTER
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import engine_options
 from spdelaw.infer._fit import fit
 from spdelaw.infer._model import WORDS
-from spdelaw.infer._observed import ADAPTER
 from spdelaw.law import Law
 
 #: Arguments of `fit` that have a default, with it, and the words of a model; ``domain`` has none.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.infer._estimate import Estimate, MeanEstimate
-from spdelaw.infer._observed import Observed
 from spdelaw.model import with_mean
 
 if TYPE_CHECKING:

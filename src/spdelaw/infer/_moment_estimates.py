@@ -233,6 +233,9 @@ def _interrupted(step: Array, typical: Array) -> Array:
     return step > INTERRUPTION * (np.median(typical) if typical.size else np.inf)
 
 
+# -- first states ---------------------------------------------------------------------------------
+
+
 def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> Decision:
     """Kind of the initial state: as asked for, or by whether paths start apart.
 

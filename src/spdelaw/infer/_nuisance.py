@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.infer._estimate import Decision
-from spdelaw.infer._observed import Observed
 from spdelaw.model import collapse
 
 Array = np.ndarray
@@ -40,9 +40,7 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     correlated over one step, there are modes in it. Modes that hold the fields to rounding are
     the fewest that do: the law of one more, without energy, has no maximum.
     """
-    sample = observed.first(SAMPLE)
-    times = observed.times[..., : sample.shape[1]]
-    t = times if times.ndim == 1 else times[:SAMPLE]
+    sample, t = _sample(observed)
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
@@ -121,10 +119,16 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
     return max(range(low, high + 1), key=at)
 
 
-def residual_correlation(values: Array, times: Array, basis: Array) -> tuple[float, float]:
+def _sample(observed: Observed) -> tuple[Array, Array]:
+    """Values of some paths, and their times."""
+    values, times = observed.first(SAMPLE), observed.times
+    times = times if times.ndim == 1 else times[:SAMPLE]
+    return values, times[..., : values.shape[1]]
+
+
+def residual_correlation(observed: Observed, basis: Array) -> tuple[float, float]:
     """Lag-one correlation over time of what least squares leaves over, and its standard error."""
-    sample = np.asarray(values[:SAMPLE])
-    residual, _ = _residual(sample, times if times.ndim == 1 else times[:SAMPLE], basis)
+    residual, _ = _residual(*_sample(observed), basis)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
 

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.domain import Products
 from spdelaw.infer._nuisance import SAMPLE, components_of, every_row, principal_components
-from spdelaw.infer._observed import Observed
 from spdelaw.model import Collapsed, collapse_pieces
 
 Array = np.ndarray
 
 #: Energy outside the modes, relative to that of the fields, that is rounding.
 ROUNDING = 1e-20
-
-
-def has_gaps(observed: Observed) -> bool:
-    """Whether a value is missing."""
-    if observed.survey is not None:
-        return observed.survey.missing > 0
-    return bool(np.isnan(observed.values).any())
 
 
 def collapsed_pieces(

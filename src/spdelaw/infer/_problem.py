@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.equation import Linear
 from spdelaw.infer._design import Design
 from spdelaw.infer._estimate import Estimate, Fit
@@ -87,12 +88,12 @@ class Problem(Posed):
 
     def head(self) -> Problem:
         """The same of the first paths, and of a long record its first times."""
-        n, n_times = self.collapsed.n_paths, self.design.times.shape[-1]
-        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.head(WARM_PATHS)
+        n, n_times = self.collapsed.n_paths, self.observed.times.shape[-1]
+        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.paths(slice(WARM_PATHS))
         if n_times > 2 * WARM_TIMES:
             design = design.first_times(WARM_TIMES)
             part = design.collapsed()
-        count = self.count * part.n_paths / n * design.times.shape[-1] / n_times
+        count = self.count * part.n_paths / n * design.observed.times.shape[-1] / n_times
         return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
@@ -116,12 +117,18 @@ class Problem(Posed):
         )
 
     @property
+    def observed(self) -> Observed:
+        """The data."""
+        return self.design.observed
+
+    @property
     def metric(self) -> Metric | None:
         """Of coupled modes whose noise has no seasons."""
         if not self.model.couples or self.model.season is not None:
             return None
-        dt = float(np.median(np.diff(self.design.times, axis=-1)))
-        return metric_of_rows(self.collapsed, dt, self.count if self.use_misfit else 0.0)
+        return metric_of_rows(
+            self.collapsed, self.observed.step, self.count if self.use_misfit else 0.0
+        )
 
     @functools.cached_property
     def data(self) -> Collapsed:
@@ -137,14 +144,15 @@ class Problem(Posed):
     def mean_square(self) -> float:
         """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
         if self.design.weights is not None:
-            return float(np.nanmean(self.design.values**2))
+            return float(np.nanmean(self.observed.first(self.observed.n_paths) ** 2))
         inside = sum(self.collapsed.over(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
     @property
     def size(self) -> tuple[float, int, int]:
         """Duration and steps of a path, and number of paths."""
-        return self.design.span, self.design.times.shape[-1] - 1, self.collapsed.n_paths
+        own = self.observed
+        return own.span, own.times.shape[-1] - 1, self.collapsed.n_paths
 
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
@@ -159,16 +167,16 @@ class Problem(Posed):
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
         by = np.pad(by, (0, self.collapsed.n_modes - len(by)))  # nuisance modes have none
-        own = Linear(self.moments.drift, self.moments.noise, mean=by)
-        data = self.collapsed.changed(without_response, own)
+        around = Linear(self.moments.drift, self.moments.noise, mean=by)
+        data = self.collapsed.changed(without_response, around)
         moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
-        design = self.design._replace(values=self.design.values - self.design.basis @ by)
+        own = self.observed._replace(values=self.observed.values - self.design.basis @ by)
         centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
         return dataclasses.replace(
             self,
-            design=design,
+            design=self.design._replace(observed=own),
             collapsed=data,
             moments=moments._replace(n_values=self.count),
             centre=centre,

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from spdelaw.data import Observed
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
-from spdelaw.law import Law, Rest, noisy_state_space, observe, smooth_fields
+from spdelaw.law import Law, Rest, noisy_state_space, seen_by, smooth_fields, weights_of
 
 Array = np.ndarray
 
@@ -48,9 +48,9 @@ def with_rest(law: Law, observed: Observed, model: Model) -> Law:
     """The law with the memory of its rest, where that is wanted or, for "auto", found."""
     if model.rest == "white":
         return law
-    own = observe(law, observed.fields)
-    space = noisy_state_space(law, own)
-    mean = smooth_fields(own.values, own.times, own.basis, space, own.basis, own.weights).mean
+    own = seen_by(law, observed)
+    space, basis = noisy_state_space(law, own), own.basis(law.dynamics.n_modes)
+    mean = smooth_fields(own.values, own.times, basis, space, basis, weights_of(law, own)).mean
     residuals = own.values - mean
     tested = memory_test(residuals)
     decision = {"word": model.rest, **tested}

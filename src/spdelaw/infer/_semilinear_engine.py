@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from spdelaw.checks import one_of
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.infer._semilinear_law import ENGINE, law_of
 from spdelaw.infer._semilinear_sight import look
 from spdelaw.infer.semilinear import NOISES, SCHEMES, SemilinearFit

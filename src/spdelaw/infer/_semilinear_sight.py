@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.data import Observed, check_change
 from spdelaw.equation import decay_mean
 from spdelaw.errors import ConvergenceError, DataError, SpdeLawWarning
 from spdelaw.infer._design import point_weights
@@ -29,7 +30,6 @@ from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import gram_diagonal, mean_gram
 from spdelaw.infer._nuisance import residual_correlation
-from spdelaw.infer._observed import Observed, check_change, check_change_with_gaps
 from spdelaw.infer._statistics_route import statistics_of
 from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered
 from spdelaw.model import Collapsed, Statistics, collapse, transition_innovations, transitions
@@ -199,7 +199,7 @@ def states_of(observed: Observed, n_modes: int) -> States | None:
         left = _left(s.outside, spare, s.energy)
         return States(observed, c, (phi**2).sum(0), left, spare > 0 and not left, s)
     values = np.asarray(observed.values)
-    check_change_with_gaps(observed._replace(values=values))
+    observed.check_change()
     collapsed = collapse(values, observed.times, observed.basis(n_modes))
     c = np.full((*values.shape[:2], n_modes), np.nan)
     for block in collapsed.blocks:
@@ -243,7 +243,7 @@ def noise_score(fit: SemilinearFit, c: Array, times: Array, gram: Array) -> floa
 def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
     values, known = np.asarray(observed.values), model.known_variance
     weights, variance = None, None
-    check_change_with_gaps(observed._replace(values=values))
+    observed.check_change()
     if isinstance(known, np.ndarray):
         variance, weights, known = known, point_weights(known, len(observed.points)), 1.0
     basis, products = observed.basis(n_modes), observed.products(n_modes)
@@ -257,7 +257,7 @@ def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
         return Behind(observed, collapsed, known, variance)
     if model.noise_word == "auto" and collapsed.misfit <= ROUNDING * energy * collapsed.n_values:
         return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
-    correlation, _ = residual_correlation(values, observed.times, basis)
+    correlation, _ = residual_correlation(observed, basis)
     if correlation <= CORRELATED:
         return Behind(observed, collapsed, None)
     outside = collapsed.misfit / spare

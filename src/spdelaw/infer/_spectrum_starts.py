@@ -57,11 +57,12 @@ def _has_noise(problem: Problem) -> bool:
 def _smooth(problem: Problem, shares: tuple[float, ...]) -> Iterator[Array]:
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
-    mu, n, span = np.asarray(design.mu), np.arange(1, len(design.mu) + 1), design.span
+    mu, n = np.asarray(design.mu), np.arange(1, len(design.mu) + 1)
+    span, step = design.observed.span, design.observed.step
     if not mu.any():
         return
     share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
-    for rate in np.geomspace(2.0 / span, max(0.5 / design.step, 4.0 / span), SMOOTH_STARTS):
+    for rate in np.geomspace(2.0 / span, max(0.5 / step, 4.0 / span), SMOOTH_STARTS):
         lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
         for left in shares:
             level = (1.0 - left) * power / np.sum(share / (2.0 * lam))
@@ -84,7 +85,7 @@ def second_start(problem: Problem, found: Estimate) -> Array | None:
     parts, slices = found.parametrisation.parts, found.parametrisation.slices
     dynamics = found.state_space.linear
     n = dynamics.n_modes - problem.design.n_nuisance
-    lost = dynamics.drift[:n] * problem.design.step > RUNAWAY_DECAY
+    lost = dynamics.drift[:n] * problem.observed.step > RUNAWAY_DECAY
     if parts["drift"].names[0].startswith("eigenvalue["):
         lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
     if not lost.any() or (~lost).sum() < 2:

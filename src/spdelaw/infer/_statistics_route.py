@@ -7,13 +7,13 @@ import time
 
 import numpy as np
 
+from spdelaw.data import Observed, check_change
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._design import grid_mixes
 from spdelaw.infer._estimate import Decision, Fit
 from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
-from spdelaw.infer._nuisance import SAMPLE, residual_correlation
-from spdelaw.infer._observed import Observed, check_change
+from spdelaw.infer._nuisance import residual_correlation
 from spdelaw.infer._statistics_problem import distance, pose_statistics
 from spdelaw.model import Statistics, collect, statistics_of_pieces, white_noise_z
 
@@ -81,9 +81,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     """
     if s.n_values < FEW_VALUES:
         return True
-    first = observed.first(SAMPLE)
-    times = observed.times[..., : first.shape[1]]
-    return residual_correlation(first, times, phi)[0] < CORRELATED
+    return residual_correlation(observed, phi)[0] < CORRELATED
 
 
 def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:

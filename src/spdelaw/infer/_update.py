@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spdelaw.checks import instance
+from spdelaw.data import observe
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._door import clear_errors
-from spdelaw.infer._known_mean import less, with_known_mean
+from spdelaw.infer._known_mean import with_known_mean
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import observe
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.law import Law
 
@@ -51,12 +51,8 @@ def update(
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"
         raise InputError("law", expected=expected, got=got, fix=TOGETHER)
-    if law.preparation is not None:
-        data, adapter = law.preparation.apply(data, law.domain.dims), {}
-    observed = observe(data, law.domain, **adapter)
-    raw, known = observed, law.known_mean
-    if known is not None:
-        observed = less(observed, known)
+    raw, known = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    observed = raw if known is None else raw.less(known)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)
     if new is None:

@@ -2,7 +2,6 @@
 
 from spdelaw.law._accessor import register_accessor
 from spdelaw.law._chaos import N_TIME, chaos_posterior
-from spdelaw.law._clock import own_clock, own_rows
 from spdelaw.law._divergence import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
@@ -11,10 +10,13 @@ from spdelaw.law._likelihood import Numbers, density_entries, log_density, stati
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
     VALUE_NOISE,
-    Observations,
+    modes_at,
     noise_at,
     noisy_state_space,
-    observe,
+    seen_by,
+    undriven,
+    variance_floor,
+    weights_of,
 )
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance, software
@@ -28,7 +30,6 @@ __all__ = [
     "VALUE_NOISE",
     "Law",
     "Numbers",
-    "Observations",
     "Provenance",
     "Quantity",
     "Rest",
@@ -42,20 +43,22 @@ __all__ = [
     "interval_table",
     "load",
     "log_density",
+    "modes_at",
     "next_times",
     "noise_at",
     "noisy_state_space",
-    "observe",
-    "own_clock",
-    "own_rows",
     "parameters_dataset",
     "register_accessor",
     "relative_l2",
     "rmse",
+    "seen_by",
     "smooth_fields",
     "smooth_rest",
     "software",
     "statistics_density",
     "to_user",
+    "undriven",
+    "variance_floor",
     "wanted_times",
+    "weights_of",
 ]

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Observed
+from spdelaw.domain import Places
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import DataError, InputError
 from spdelaw.law._law import Law
-from spdelaw.law._observations import Observations, noisy_state_space, observe
+from spdelaw.law._observations import modes_at, noisy_state_space, seen_by, target, weights_of
 from spdelaw.model import ChaosModel, Latents, StateSpace, chaos_latents, collapse
 
 Array = np.ndarray
@@ -48,10 +50,11 @@ def chaos_posterior(
         expected = "a law whose drift and noise do not change in time"
         got = "one with a forcing or with seasons"
         raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
-    own = observe(law, data)
+    own, places = target(law, seen_by(law, data), None)
     if own.times.ndim == 2:
         got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
         raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
+    weights = weights_of(law, own)
     space, factor = with_noise_factor(noisy_state_space(law, own))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", N_TIME),
@@ -59,11 +62,12 @@ def chaos_posterior(
         tail if tail is not None else law.info.get("tail", "modelled"),
         factor,
     )
-    collapsed = collapse(own.values, own.times, own.basis, own.weights)
-    found = _dataset(chaos_latents(collapsed, space, model), own, model)
+    collapsed = collapse(own.values, own.times, modes_at(law, own.places), weights)
+    basis = modes_at(law, places)
+    found = _dataset(chaos_latents(collapsed, space, model), own, places, basis, model)
     mean = law.linear.mean
     if mean is not None:
-        field = own.places.unflatten(own.basis @ mean)
+        field = places.unflatten(basis @ mean)
         found["reconstruct_truncated"] = found["reconstruct_truncated"] + field
     return found
 
@@ -91,12 +95,14 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
     return own, None if operators.is_diagonal(noise) else operators.root(noise)
 
 
-def _dataset(parts: list[Latents], own: Observations, model: ChaosModel) -> xr.Dataset:
-    fields, places, basis = own.fields, own.places, own.basis
+def _dataset(
+    parts: list[Latents], own: Observed, places: Places, basis: Array, model: ChaosModel
+) -> xr.Dataset:
+    fields = own.fields
     n_paths, n, k = fields.sizes["path"], basis.shape[1], model.n_time
     xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
     z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
-    field = np.empty(fields.shape)
+    field = np.empty((*own.values.shape[:2], len(basis)))
     for part in parts:
         xi[part.paths], xi_std[part.paths] = part.mean.transpose(2, 0, 1), part.std
         z0[part.paths], z0_std[part.paths] = part.initial_mean.T, part.initial_std

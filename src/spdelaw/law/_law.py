@@ -10,23 +10,29 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data import Prepared
+from spdelaw.data import Observed, Prepared
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import DataError, InputError
 from spdelaw.law import _derived, _parameters_table, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
-from spdelaw.law._lazy import blocks_of, in_paths
+from spdelaw.law._lazy import in_paths
 from spdelaw.law._likelihood import log_density
-from spdelaw.law._observations import observe
+from spdelaw.law._observations import (
+    entered,
+    modes_at,
+    started,
+    undriven,
+    variance_floor,
+    weights_of,
+)
 from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text, citation
-from spdelaw.law._user_units import to_law
 from spdelaw.model import StateSpace, Statistics
 
 Array = np.ndarray
@@ -151,9 +157,16 @@ class Law:
         """The same law with more, or other, entries in its provenance."""
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
+    def observe(self, data: Any) -> Observed:
+        """Data prepared for this law, once: pass the result wherever the law is asked about them.
+
+        Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
+        """
+        return entered(self, data)
+
     def prepared(self, data: Any) -> xr.DataArray:
-        """Data as the law sees them: prepared, on its clock, less its mean and its forcing."""
-        return to_law(self, data)
+        """Fields of `observe`, less the mean of the law and its response to a forcing."""
+        return undriven(self, data).labelled
 
     # -- new paths, and data under the law ----------------------------------------------
 
@@ -187,14 +200,16 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        if in_paths(data):
-            return _of_blocks([self.log_likelihood(block.compute()) for block in blocks_of(data)])
-        own = observe(self, data)
-        blocks = batches(own.values, own.times, own.basis, own.weights)
+        own = undriven(self, data)
+        if in_paths(own):
+            return _of_blocks([self.bare.log_likelihood(b.in_memory()) for b in own.blocks()])
+        own = started(self, own).at_seen_points()
+        weights, floor = weights_of(self, own), variance_floor(self, own)
         space, unresolved = self.bare.state_space, self.unresolved_variance
-        if own.weights is not None:  # they hold all the noise there is
-            space, unresolved = space.with_noise(1.0), 0.0
-        found, of = log_density(blocks, len(own.values), space, unresolved, own.variance_floor)
+        if weights is not None:  # they hold all the noise there is
+            space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
+        blocks = batches(own.values, own.times, modes_at(self, own.places), weights)
+        found, of = log_density(blocks, len(own.values), space, unresolved, floor)
         attrs = {"of": of.kind, "count": of.count}
         return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 
@@ -212,8 +227,9 @@ class Law:
         """
         if not whole("parameter_draws", parameter_draws, 0):
             return _predict.reconstruct(self, data, grid)
+        own = self.observe(data)
         return over_parameters(
-            self, parameter_draws, seed, 0, lambda law, _: _predict.reconstruct(law, data, grid)
+            self, parameter_draws, seed, 0, lambda law, _: _predict.reconstruct(law, own, grid)
         )
 
     def forecast(
@@ -241,9 +257,10 @@ class Law:
             parameter_draws: laws drawn around this one, so that bands and samples know how well its
                 parameters are known (20 are enough for a band); 0 takes them as known.
         """
+        own = self.observe(history)
 
         def predict(law: Law, n: int) -> xr.Dataset:
-            return _predict.forecast(law, history, times, steps, n, seed, grid)
+            return _predict.forecast(law, own, times, steps, n, seed, grid)
 
         if not whole("parameter_draws", parameter_draws, 0):
             return predict(self, n_samples)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Observed
+from spdelaw.domain import Places
 from spdelaw.equation import Linear
-from spdelaw.law._clock import shared_clock
-from spdelaw.law._observations import modes_at, moments_dataset, unseen_is_nan
+from spdelaw.law._observations import clock_coords, modes_at, moments_dataset, shown_places
 from spdelaw.law._states import field_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
@@ -35,23 +36,21 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def in_parts(law: Law, data: Any) -> bool:
+def in_parts(law: Law, own: Observed) -> bool:
     """Whether data are one lazy record in chunks of times, and the law one that can be stitched.
 
     Noise per point, a rest with memory, and laws without any noise need all times together.
     """
-    if not isinstance(data, xr.DataArray) or "time" not in data.dims or not data.chunks:
-        return False
     noise = law.observation_variance
     has_noise = noise.ndim == 0 and float(noise) + law.unresolved_variance > 0.0
-    one = data.sizes.get("path", 1) == 1 and "path_time" not in data.coords
+    one = own.is_lazy and own.n_paths == 1 and not own.has_own_clocks
     stitched = isinstance(law.dynamics, Linear) and law.rest is None and has_noise
-    return one and stitched and len(_parts_of(data)) > 1
+    return one and stitched and len(_parts_of(own)) > 1
 
 
-def _parts_of(data: xr.DataArray) -> list[slice]:
+def _parts_of(own: Observed) -> list[slice]:
     """Times of each part: stored chunks, small ones joined."""
-    ends = np.cumsum([0, *data.chunksizes.get("time", (data.sizes["time"],))]).tolist()
+    ends = np.cumsum([0, *own.fields.chunksizes["time"]]).tolist()
     chunks = [slice(a, b) for a, b in itertools.pairwise(ends)]
     found = part_slices(chunks, len(chunks))
     return [slice(chunks[part.start].start, chunks[part.stop - 1].stop) for part in found]
@@ -65,62 +64,50 @@ class Collapsed(NamedTuple):
     n_ahead: int
 
 
-def by_times(law: Law, data: xr.DataArray, grid: Any, whole: Any) -> xr.Dataset:
+def by_times(law: Law, own: Observed, grid: Any) -> xr.Dataset:
     """Smoothed fields of a record as lazy arrays, in parts of its times.
 
     Args:
         law: linear, with noise.
-        data: one lazy record.
+        own: one lazy record, less the mean of the law.
         grid: where results are wanted.
-        whole: reconstructs data in memory; two rows of it give names and coordinates.
     """
     import dask
     import dask.array as da
 
     noise = np.asarray(float(law.observation_variance) + law.unresolved_variance)
     space = law.bare.state_space._replace(observation_variance=noise)
-    slices = _parts_of(data)
-    call = {f: dask.delayed(f, pure=False) for f in (_collapsed, _link, _said, _result)}
-    own = dask.delayed(law, pure=False, traverse=False)
-    pieces = [data.isel(time=part) for part in slices]
-    before = [None, *[data.isel(time=[part.start - 1]) for part in slices[1:]]]
-    parts = [call[_collapsed](own, *pair) for pair in zip(pieces, before, strict=True)]
-    said = call[_said]([call[_link](part, space) for part in parts], parts)
-    template = whole(data.isel(time=slice(2)).compute())
-    names = list(template.data_vars)
-    results = [
-        (call[_result](own, space, part, said, k, piece, grid, names), piece.sizes["time"])
-        for k, (part, piece) in enumerate(zip(parts, pieces, strict=True))
+    places = own.places if grid is None else law.domain.places(grid)
+    call = {f: dask.delayed(f, pure=False) for f in (_collapsed, _link, _said, _moments)}
+    basis = dask.delayed(modes_at(law, own.places), pure=False)
+    shell = dask.delayed((law, places, grid is None), pure=False, traverse=False)
+    slices = _parts_of(own)
+    start, before = float(law.times[0]), [None, *(own.times[part.start - 1] for part in slices[1:])]
+    parts = [
+        call[_collapsed](own.values[:, part], own.times[part], last, basis, start)
+        for part, last in zip(slices, before, strict=True)
     ]
+    said = call[_said]([call[_link](part, space) for part in parts], parts)
+    found = [call[_moments](shell, space, part, said, k) for k, part in enumerate(parts)]
     out = {}
-    for name, variable in template.data_vars.items():
-        axis, shape = variable.dims.index("time"), variable.shape
-        arrays = [
-            da.from_delayed(part[name], (*shape[:axis], n, *shape[axis + 1 :]), variable.dtype)
-            for part, n in results
-        ]
-        out[name] = (variable.dims, da.concatenate(arrays, axis=axis), variable.attrs)
-    coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
-    return xr.Dataset(out, coords | {"time": _clock(template, data)}, template.attrs)
+    for name in ("mean", "std"):
+        shapes = [(1, part.stop - part.start, *places.shape) for part in slices]
+        arrays = [da.from_delayed(f[name], s, float) for f, s in zip(found, shapes, strict=True)]
+        out[name] = (("path", "time", *places.dims), da.concatenate(arrays, axis=1))
+    coords = {**clock_coords(own), **places.coords}
+    result = xr.Dataset(out, coords, {"observation_std": float(np.sqrt(law.observation_variance))})
+    return to_user(law, result, own.dated, own.fields if grid is None else None)
 
 
-def _clock(template: xr.Dataset, data: xr.DataArray) -> xr.Variable:
-    return xr.Variable("time", data["time"].values, template["time"].attrs)
-
-
-def _collapsed(law: Law, data: xr.DataArray, before: xr.DataArray | None) -> Collapsed:
+def _collapsed(
+    values: Array, times: Array, last: float | None, basis: Array, start: float
+) -> Collapsed:
     """One part on the modes; the first begins where the law does."""
-    labelled = law.prepared(data)
-    places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
-    values, times = np.asarray(fields.values), fields["time"].values
-    last = None
-    if before is None:
-        values, times = shared_clock(fields, float(law.times[0]))
-    else:
-        last = float(law.prepared(before)["time"].values[0])
-    block = collapse(values, times, modes_at(law, places)).blocks[0]
+    n_ahead = int(last is None and times[0] > start)
     seen = ~np.isnan(values).all((0, 1))
-    return Collapsed(Part(block, last), seen, len(times) - data.sizes["time"])
+    if n_ahead:
+        values, times = np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
+    return Collapsed(Part(collapse(values, times, basis).blocks[0], last), seen, n_ahead)
 
 
 def _link(found: Collapsed, space: StateSpace) -> Link:
@@ -132,22 +119,16 @@ def _said(links: list[Link], parts: list[Collapsed]) -> tuple[list, Array]:
     return stitch(links), np.any([part.seen for part in parts], axis=0)
 
 
-def _result(
-    law: Law, space: StateSpace, found: Collapsed, said: tuple, k: int, data: xr.DataArray,
-    grid: Any, names: list[str],
-) -> dict[str, Array]:  # fmt: skip
-    """Mean and deviation of one part in the units of the data."""
+def _moments(
+    shell: tuple[Law, Places, bool], space: StateSpace, found: Collapsed, said: tuple, k: int
+) -> dict[str, Array]:
+    """Mean and deviation of one part in the units of the law."""
+    law, places, as_data = shell
     messages, seen = said
-    labelled = law.prepared(data)
-    own = law.domain.places(labelled)
-    places = own if grid is None else law.domain.places(grid)
     states = smooth_part([found.part, messages[k]], space)
     ahead = found.n_ahead
     states = states._replace(mean=states.mean[ahead:], covariance=states.covariance[ahead:])
-    moments = field_moments(states, modes_at(law, places))
-    coords = {"path": [0], "time": labelled["time"].values}
-    result = moments_dataset(law, moments, places, coords)
-    if grid is None:
-        result = unseen_is_nan(law, own, seen, result)
-    result = to_user(law, result, data, law.domain.flatten(labelled) if grid is None else None)
-    return {name: result[name].values for name in names}
+    shown = shown_places(law, places, seen) if as_data else places
+    moments = field_moments(states, modes_at(law, shown))
+    result = moments_dataset(law, moments, shown, {})
+    return {name: result[name].values for name in ("mean", "std")}

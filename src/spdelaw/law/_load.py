@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from spdelaw.law._law import Law
 from spdelaw.law._parameters_table import STATISTICS
 from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
-
-if TYPE_CHECKING:
-    from spdelaw.law._law import Law
 
 #: Dims that a table may have.
 TABLE_DIMS = (
@@ -55,6 +52,9 @@ def load(path: str | Path) -> Law:
             raise
         got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
         raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error
+
+
+# -- what the methods of a law rely on ------------------------------------------------------------
 
 
 def check_law(law: Law) -> None:

@@ -1,17 +1,18 @@
-"""Observations under a law as arrays, and results as labelled fields."""
+"""Observed data under a law: what it sees of them, and results as labelled fields."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import value_noise
+from spdelaw.data import Observed, observe, on_clock
 from spdelaw.domain import Places
 from spdelaw.errors import DataError
-from spdelaw.law._clock import own_clock, shared_clock
+from spdelaw.law._rest import same_points
 from spdelaw.law._states import FieldMoments
+from spdelaw.law._user_units import response
 from spdelaw.model import StateSpace
 
 if TYPE_CHECKING:
@@ -28,61 +29,74 @@ VARIANCE_FLOOR = 1e-10
 FEW_POINTS = 100.0
 
 
-class Observations(NamedTuple):
-    """Data under a law as arrays, less the response to its forcing.
-
-    Attributes:
-        fields: labelled, (path, time, x), flat along ``point`` in several dimensions.
-        values: (P, T, M).
-        times: (T,) or (P, T).
-        basis: all modes at the points, (M, N).
-        places: points and labels of the data as they came.
-        weights: precision per point (M,) where the noise was learned point by point, or per value
-            (P, T, M) where it came with the data, else None.
-    """
-
-    fields: xr.DataArray
-    values: Array
-    times: Array
-    basis: Array
-    places: Places
-    weights: Array | None
-
-    @property
-    def variance_floor(self) -> float:
-        """Least observation variance with which the filter keeps its digits; weights have it."""
-        if self.weights is not None:
-            return 0.0
-        seen = (~np.isnan(self.values)).sum(-1)
-        few = ((seen > 0) & (seen < self.basis.shape[1])).any()
-        return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * float(np.nanmean(self.values**2))
+def entered(law: Law, data: Any) -> Observed:
+    """Data as a law takes them, canonical, prepared and on its clock; lazy ones stay so."""
+    own = observe(data, law.domain, law.preparation)
+    fields = on_clock(own.fields, law.info.get("time", {}))
+    return own if fields is own.fields else own.holding(fields)
 
 
-def observe(law: Law, data: Any) -> Observations:
-    """Data prepared, on the law's clock and from its first time on."""
-    labelled = law.prepared(data)
-    places, fields = law.domain.places(labelled), law.domain.flatten(labelled)
-    # The initial state belongs to the first time of the law, not to that of the data.
-    clock = own_clock if "path_time" in fields.coords else shared_clock
-    values, times = clock(fields, float(law.times[0]))
-    if times.shape[-1] < 2:
+def undriven(law: Law, data: Any) -> Observed:
+    """The same less the mean of the law and its response to a forcing."""
+    own = entered(law, data)
+    driven = response(law, own.times, own.points)
+    return own if driven is None else own.less(driven)
+
+
+def started(law: Law, own: Observed) -> Observed:
+    """The same in memory, from the law's first time on: its initial state belongs to that."""
+    own = own.in_memory().starting(float(law.times[0]))
+    n_times = own.times.shape[-1]
+    if n_times < 2:
         fix = "pass the history from its first time on"
-        raise DataError("time", expected="at least two times", got=f"{times.shape[-1]}", fix=fix)
-    precision = point_weights(law, len(places.points))
-    by_value = law.info.get("observation_noise") == VALUE_NOISE
-    if by_value and (noise := value_noise(labelled)) is not None:
-        std = clock(law.domain.flatten(noise), float(law.times[0]))[0]
-        variance = std**2 + law.unresolved_variance
-        precision = np.nan_to_num(1.0 / variance, nan=1.0)
-    return Observations(fields, values, times, modes_at(law, places), places, precision)
+        raise DataError("time", expected="at least two times", got=f"{n_times}", fix=fix)
+    return own
 
 
-def target(law: Law, data: Observations, grid: Any) -> tuple[Places, Array]:
-    """Where results are wanted, and the modes there; by default where the data are."""
-    if grid is None:
-        return data.places, data.basis
-    places = law.domain.places(grid)
-    return places, modes_at(law, places)
+def seen_by(law: Law, data: Any) -> Observed:
+    """Data as the state space of a law explains them."""
+    return started(law, undriven(law, data))
+
+
+def target(law: Law, own: Observed, grid: Any) -> tuple[Observed, Places]:
+    """The data at the points that they see, and the points at which results are wanted.
+
+    By default those that these data or the data of the law see: results are NaN at others, such as
+    land. A prediction there is asked for by ``grid=``.
+    """
+    seen = own.seen_points()
+    data = own if seen.all() or not seen.any() else own.at_points(seen)
+    if grid is not None:
+        return data, law.domain.places(grid)
+    return data, shown_places(law, own.places, seen)
+
+
+def shown_places(law: Law, places: Places, seen: Array) -> Places:
+    """Places that these data see, (M,), or those of the law."""
+    if seen.all():
+        return places
+    known = seen | (same_points(law.points, places.points) < len(law.points))
+    return places if known.all() else places.only(known)
+
+
+def weights_of(law: Law, own: Observed) -> Array | None:
+    """Precision per point (M,) where the noise was learned point by point, or of each value.
+
+    The latter, (P, T, M), where each came with its own standard deviation. None where there is one
+    noise for all.
+    """
+    if law.info.get("observation_noise") == VALUE_NOISE and own.std is not None:
+        return np.nan_to_num(1.0 / (own.std**2 + law.unresolved_variance), nan=1.0)
+    return point_weights(law, own.points)
+
+
+def variance_floor(law: Law, own: Observed) -> float:
+    """Least observation variance with which the filter keeps its digits; weights have it."""
+    known = ~np.isnan(own.values)
+    seen, filled = known.sum(-1), np.where(known, own.values, 0.0)
+    few = ((seen > 0) & (seen < law.dynamics.n_modes)).any()
+    square = float(np.vdot(filled, filled)) / max(int(seen.sum()), 1)
+    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * square
 
 
 def modes_at(law: Law, places: Places) -> Array:
@@ -90,11 +104,12 @@ def modes_at(law: Law, places: Places) -> Array:
     return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
 
 
-def noisy_state_space(law: Law, data: Observations) -> StateSpace:
+def noisy_state_space(law: Law, own: Observed) -> StateSpace:
     """The law without its forcing; all that the modes leave over is observation noise."""
     r: Any = 1.0
-    if data.weights is None:
-        r = max(float(law.observation_variance) + law.unresolved_variance, data.variance_floor)
+    if weights_of(law, own) is None:
+        noise = float(law.observation_variance) + law.unresolved_variance
+        r = max(noise, variance_floor(law, own))
         if r == 0.0:  # all that was seen is zero
             r = VARIANCE_FLOOR * _size(law)
     return law.bare.state_space._replace(observation_variance=np.asarray(r))
@@ -108,16 +123,17 @@ def _size(law: Law) -> float:
     return float(np.mean(later**2))
 
 
-def point_weights(law: Law, n_points: int) -> Array | None:
+def point_weights(law: Law, points: Array) -> Array | None:
     """Precision per point, where the noise was learned point by point."""
     r = law.observation_variance
     if r.ndim == 0:
         return None
-    if len(r) != n_points:
-        expected = f"the {len(r)} points the noise was learned at"
+    at = same_points(law.points, points)
+    if (at == len(r)).any():
+        expected = f"some of the {len(r)} points the noise was learned at"
         fix = "use the same grid, or fit one noise for all points"
-        raise DataError("points", expected=expected, got=f"{n_points} points", fix=fix)
-    return 1.0 / (r + law.unresolved_variance)
+        raise DataError("points", expected=expected, got=f"{len(points)} points", fix=fix)
+    return 1.0 / (r[at] + law.unresolved_variance)
 
 
 def noise_at(law: Law, points: Array) -> Array:
@@ -127,32 +143,13 @@ def noise_at(law: Law, points: Array) -> Array:
     return law.rest.at(law.points, points).white
 
 
-def clock_coords(fields: xr.DataArray) -> dict[str, Any]:
+def clock_coords(own: Observed) -> dict[str, Any]:
     """Paths and times of the data, as coordinates of a result."""
+    fields = own.fields
     coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
-    if "path_time" in fields.coords:
+    if own.has_own_clocks:
         coords["path_time"] = fields["path_time"]
     return coords
-
-
-def without_unseen(law: Law, data: Observations, result: xr.Dataset) -> xr.Dataset:
-    """NaN at points that neither the data of the law nor these ever see, such as land.
-
-    A prediction there is asked for by ``grid=``.
-    """
-    return unseen_is_nan(law, data.places, ~np.isnan(data.values).all((0, 1)), result)
-
-
-def unseen_is_nan(law: Law, places: Places, seen: Array, result: xr.Dataset) -> xr.Dataset:
-    """The same from which of the points (M,) the data see."""
-    unseen = ~seen
-    if not unseen.any():
-        return result
-    known = {np.asarray(point, float).tobytes() for point in law.points}
-    at = places.points
-    unseen &= np.array([np.asarray(point, float).tobytes() not in known for point in at])
-    kept = xr.DataArray(places.unflatten(~unseen), dims=places.dims)
-    return result.where(kept, drop=False) if unseen.any() else result
 
 
 def moments_dataset(

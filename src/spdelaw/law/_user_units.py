@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data import as_fields, from_dates, go_on, on_clock, restore_names, step_of, to_dates
+from spdelaw.data import from_dates, go_on, has_dates, restore_names, step_of, to_dates
 from spdelaw.domain import places_of_fields
 from spdelaw.equation import Linear
 from spdelaw.errors import InputError
@@ -18,35 +18,23 @@ if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 
-def to_law(law: Law, data: Any) -> xr.DataArray:
-    """Canonical fields in the units of the law, on its clock, less its mean and its response."""
-    if law.preparation is not None:
-        fields = law.preparation.apply(data, law.domain.dims)
-    else:
-        fields = on_clock(as_fields(data, dims=law.domain.dims), law.info.get("time", {}))
-    driven = _response(law, fields)
-    if driven is None:
-        return fields
-    return (fields - driven).transpose(*fields.dims).assign_attrs(fields.attrs)
-
-
 def to_user(
-    law: Law, result: xr.Dataset, like: Any = None, fields: xr.DataArray | None = None
+    law: Law, result: xr.Dataset, dated: bool = False, fields: xr.DataArray | None = None
 ) -> xr.Dataset:
     """Means, deviations and draws in the units and under the names of the data.
 
     ``X = offset + scale y`` for values, ``scale y`` for deviations; the mean of the law and the
-    response to a forcing are parts of y. Dates where ``like`` has them. ``fields`` are those that
+    response to a forcing are parts of y. Times are dates where ``dated``. ``fields`` are those that
     the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
         driven = None if name == "std" else _response(law, values)
         if driven is not None:
             result[name] = (values + driven).transpose(*values.dims)
-    return restore_names(_in_units(law, result, like), law.info.get("labels", {}), fields)
+    return restore_names(_in_units(law, result, dated), law.info.get("labels", {}), fields)
 
 
-def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
+def _in_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
     if "path_time" in result.coords:  # the dim time merely counts
         return result
     clock = law.info.get("time", {})
@@ -61,39 +49,36 @@ def _in_units(law: Law, result: xr.Dataset, like: Any) -> xr.Dataset:
             result[name] = values.transpose(*result[name].dims)
         if "observation_std" in result.attrs:
             result.attrs["observation_std"] *= float(np.nanmean(scale))
-    if has_dates(like):
+    if dated:
         dates = to_dates(time.values, clock)
         return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
     return result.assign_coords(time=("time", time.values, {**time.attrs, **clock}))
 
 
 def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
-    """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at the places of labelled fields.
+    """`response` at the places of labelled fields."""
+    places, time = law.domain.places(fields), fields.coords.get("path_time", fields["time"])
+    driven = response(law, time.values, places.points)
+    if driven is None:
+        return None
+    dims = (*time.dims, *places.dims)[-places.unflatten(driven).ndim :]
+    return xr.DataArray(places.unflatten(driven), dims=dims)
 
-    With the part of a known mean outside the modes; None where there is nothing of this.
+
+def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+    """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at times (T,) or (P, T) and points.
+
+    With the part of a known mean outside the modes, which is all there may be: (M,), else
+    (..., T, M). None where there is nothing of this.
     """
-    dynamics, places = law.dynamics, law.domain.places(fields)
-    offset = law.offset
+    dynamics, offset = law.dynamics, law.offset
     if offset is not None:  # zero where the data were not, so that the modes alone have it
-        offset = np.append(offset, 0.0)[same_points(law.points, places.points)]
+        offset = np.append(offset, 0.0)[same_points(law.points, points)]
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
-        return None if offset is None else xr.DataArray(places.unflatten(offset), dims=places.dims)
-    time = fields.coords.get("path_time", fields["time"])
-    when = np.where(np.isnan(time.values), dynamics.origin, time.values)  # padding of shorter paths
-    basis = law.domain.eigenfunctions(places.points, dynamics.n_modes)
-    driven = dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
-    return xr.DataArray(places.unflatten(driven), dims=(*time.dims, *places.dims))
-
-
-def has_dates(data: Any) -> bool:
-    """Whether the times of data, or times themselves, are dates, or text that says dates."""
-    if isinstance(data, xr.Dataset | xr.DataArray) and "time" in data.coords:
-        data = data["time"].values
-    values = np.asarray(data)
-    if values.dtype.kind in "MUT" and values.size:
-        return True
-    first = values.flat[0] if values.size and values.dtype.kind == "O" else None
-    return hasattr(first, "year") and hasattr(first, "month")
+        return offset
+    when = np.where(np.isnan(times), dynamics.origin, times)  # padding of shorter paths
+    basis = law.domain.eigenfunctions(points, dynamics.n_modes)
+    return dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
 
 
 def to_clock(law: Law, times: Any) -> Any:

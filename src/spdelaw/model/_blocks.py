@@ -193,6 +193,9 @@ def apply(a: Array, x: Array) -> Array:
     return np.einsum("ijb,...jb->...ib", a, x)
 
 
+# -- Gram matrices of all times -------------------------------------------------------------------
+
+
 def apply_gram(gram: Array, x: Array) -> Array:
     """``G x`` of one time, (N, P), or of all, (T, N, P)."""
     if gram.ndim == x.ndim:

@@ -210,6 +210,9 @@ def _shared_information(block: Block, part: Response, state_space: StateSpace) -
     return over_paths(carried, n_paths) + over_paths(seen, n_paths)
 
 
+# -- the mean given all else, and the volume of its prior -----------------------------------------
+
+
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
     """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
     scale = np.sqrt(np.maximum(np.diag(information), 1e-300))

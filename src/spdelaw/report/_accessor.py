@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import to_dates
+from spdelaw.data import Observed, to_dates
 from spdelaw.equation import SpectralSPDE
 from spdelaw.evaluation import check_model
-from spdelaw.law import Law, register_accessor, to_user, wanted_times
+from spdelaw.law import Law, register_accessor, to_user, undriven, wanted_times
 from spdelaw.report._energy_of_law import plot_law_energy
 from spdelaw.report._forecast import plot_forecast
 from spdelaw.report._innovations import plot_innovations
@@ -65,7 +65,7 @@ class LawPlots:
         sphere; the nearest one is drawn.
         """
         law, seen = self._in_units(history, path)
-        result = self._result(law, seen, wanted_times(law, seen, times, steps))
+        result = self._result(law, seen, wanted_times(law, seen.fields, times, steps))
         later = None if truth is None else self._shown(law, self._in_units(truth, path)[1])
         at = self._in_order(point, space_names(result["mean"].isel(path=0)))
         return plot_forecast(self._shown(law, seen), result, later, point=at, ax=ax).axes[0]
@@ -78,35 +78,34 @@ class LawPlots:
             return point
         return tuple(point[own.index(name)] for name in shown)
 
-    def _in_units(self, data: Any, path: int) -> tuple[Law, xr.DataArray]:
+    def _in_units(self, data: Any, path: int) -> tuple[Law, Observed]:
         """One path as the law sees it, and the law with the names that figures know."""
         law = self._law
         labels = dict(law.info.get("labels", {}))
         kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
         shown = law.with_info(labels=labels | {"coords": kept})
-        return shown, law.prepared(data).isel(path=[path])
+        return shown, undriven(law, data).paths([path]).in_memory()._replace(dated=False)
 
-    def _shown(self, law: Law, seen: xr.DataArray) -> xr.DataArray:
+    def _shown(self, law: Law, own: Observed) -> xr.DataArray:
         """What was seen, in the units and dates of the data."""
-        name = str(law.info.get("labels", {}).get("name", "field"))
+        name, seen = str(law.info.get("labels", {}).get("name", "field")), own.labelled
         shown = to_user(law, seen.drop_attrs(deep=False).to_dataset(name=name), _dates(law), seen)
         return shown[name]
 
-    def _result(self, law: Law, seen: xr.DataArray, times: Any = None) -> xr.Dataset:
+    def _result(self, law: Law, own: Observed, times: Any = None) -> xr.Dataset:
         bare = law.bare
-        made = bare.reconstruct(seen) if times is None else bare.forecast(seen, times)
-        return to_user(law, made, _dates(law), seen)
+        made = bare.reconstruct(own) if times is None else bare.forecast(own, times)
+        return to_user(law, made, _dates(law), own.fields)
 
     def innovations(self, data: Any) -> list[Axes]:
         """Probabilities of the innovations of data, and their correlation in time."""
-        fields = self._law.prepared(data)
-        return plot_innovations(check_model(self._law.bare, fields)).axes[:2]
+        own = undriven(self._law, data)
+        return plot_innovations(check_model(self._law.bare, own)).axes[:2]
 
 
-def _dates(law: Law) -> Any:
-    """Dates of the kind of the law's clock, where a figure can draw them."""
+def _dates(law: Law) -> bool:
+    """Whether the law's clock counts from a date that a figure can draw."""
     clock = law.info.get("time", {})
     if " since " not in str(clock.get("units", "")):
-        return None
-    dates = to_dates(law.times[:1], clock)
-    return dates if dates.dtype.kind == "M" else None
+        return False
+    return bool(to_dates(law.times[:1], clock).dtype.kind == "M")

@@ -169,6 +169,9 @@ def _interrupted(
     )
 
 
+# -- memory ---------------------------------------------------------------------------------------
+
+
 @contextmanager
 def reused_memory() -> Iterator[None]:
     """Within the block, freed memory stays with the process.

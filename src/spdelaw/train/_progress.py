@@ -98,6 +98,9 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{m:02d}:{s:02d}"
 
 
+# -- files for TensorBoard ------------------------------------------------------------------------
+
+
 def _table() -> tuple[int, ...]:
     """Castagnoli's cyclic redundancy check, byte by byte."""
     rows = []

@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.infer._observed import observe
+from spdelaw.data import observe
 from spdelaw.infer.amortized import make_config
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._job import Clock

@@ -7,7 +7,7 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.chaos import CosineBasis, propagate
-from spdelaw.infer._observed import observe
+from spdelaw.data import observe
 from spdelaw.infer.amortized._elbo import _SquaredResiduals, elbo
 from spdelaw.infer.amortized._gap import truncated_log_likelihood
 from spdelaw.infer.amortized._paths import Paths

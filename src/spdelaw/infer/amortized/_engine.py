@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spdelaw.checks import optional
+from spdelaw.data import Observed, observe
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig
 from spdelaw.infer.amortized._job import Job
 from spdelaw.infer.amortized._structured import fit_structured
@@ -53,7 +53,7 @@ def _hold_out(
 ) -> tuple[Observed, Observed]:
     """Training paths, and those that score the epochs."""
     if validation is not None:
-        given = observe(validation, observed.domain)
+        given = observe(validation, observed.domain).in_memory().where_seen()
         if not np.array_equal(given.points, observed.points):
             got = f"{len(given.points)} others"
             fix = "split one set of fields: train, validation, test = sl.split(fields)"
@@ -68,10 +68,4 @@ def _hold_out(
         raise DataError("data", expected=expected, got=str(n), fix=fix)
     order = np.random.default_rng(stream(seed, HOLD_OUT)).permutation(n)
     last = n - min(max(1, round(config.validation_fraction * n)), n - 1)
-    return _some(observed, np.sort(order[:last])), _some(observed, np.sort(order[last:]))
-
-
-def _some(observed: Observed, which: Array) -> Observed:
-    times = observed.times if observed.times.ndim == 1 else observed.times[which]
-    fields = observed.fields.isel(path=which)
-    return observed._replace(values=observed.values[which], times=times, fields=fields)
+    return observed.paths(np.sort(order[:last])), observed.paths(np.sort(order[last:]))

@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
+from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import InitialState
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._filter_route import NO_MISFIT, n_states, pose
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.model import ChaosModel, StateSpace, collapse, evaluate_chaos
 
 Array = np.ndarray
@@ -29,11 +29,7 @@ def zeros_of(basis: Array) -> Array:
 def without_zeros(observed: Observed, domain: AbstractDomain, n_modes: int) -> Observed:
     """The same fields without the points that are zeros of every mode."""
     kept = ~zeros_of(domain.eigenfunctions(observed.points, n_modes))
-    if kept.all():
-        return observed
-    fields = observed.fields.isel({observed.fields.dims[-1]: kept})
-    values, points = observed.values[..., kept], observed.points[kept]
-    return observed._replace(values=values, points=points, fields=fields)
+    return observed if kept.all() else observed.at_points(kept)
 
 
 def truncated_log_likelihood(

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.data import fingerprint
+from spdelaw.data import Observed, fingerprint
 from spdelaw.domain import AbstractDomain
 from spdelaw.infer._model import Model
-from spdelaw.infer._observed import Observed
 from spdelaw.train import Report, Snapshot
 
 Array = np.ndarray

@@ -10,16 +10,15 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from spdelaw.data import Observed, observe
 from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import DataError
-from spdelaw.infer._observed import Observed, observe
 from spdelaw.infer.amortized._assess import mean_errors, path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._paths import Paths, as_paths
-from spdelaw.law import own_rows
 from spdelaw.train import read_checkpoint
 from spdelaw.train.torch_run import load_weights
 
@@ -74,7 +73,7 @@ class _Trained(NamedTuple):
 def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained, Observed, Paths]:
     """The network, and paths on its points and within its times."""
     trained = _load(folder)
-    observed, points = observe(data, trained.domain, **adapter), trained.points
+    observed, points = observe(data, trained.domain, **adapter).in_memory(), trained.points
     if len(observed.points) != len(points) or not np.allclose(observed.points, points):
         expected = f"the {len(points)} points the encoder was trained on"
         fix = "use law.reconstruct, which takes any points"
@@ -85,7 +84,7 @@ def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained,
 def _labelled(trained: _Trained, observed: Observed, parts: dict[str, Tensor]) -> xr.Dataset:
     """Fields (P, T, M) with the coordinates of the data."""
     fields = observed.fields
-    rows = own_rows(fields, observed.times)[:, :, None]
+    rows = observed.rows[:, :, None]
     places = trained.domain.places(observed.points)
     shown = {
         name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))

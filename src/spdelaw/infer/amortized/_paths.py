@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spdelaw.data import Observed
 from spdelaw.errors import DataError
-from spdelaw.infer._observed import Observed
 from spdelaw.infer.amortized._job import Clock
 
 Array = np.ndarray

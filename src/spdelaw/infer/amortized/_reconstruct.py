@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import optional
-from spdelaw.data import as_fields
+from spdelaw.data import Observed, observe
 from spdelaw.errors import InputError
-from spdelaw.law import Law, own_clock, relative_l2, rmse
+from spdelaw.law import Law, relative_l2, rmse
 from spdelaw.model import collapse, project_on_decoder
 
 
@@ -30,8 +30,8 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
         adapter: as in `spdelaw.fit`.
     """
     if isinstance(source, Law) and source.info.get("preset") == "structured":
-        fields = as_fields(data, dims=source.domain.dims, **adapter)
-        return decode(source, fields, source.info["n_time"])
+        own = observe(data, source.domain, **adapter).in_memory()
+        return decode(source, own, source.info["n_time"])
     return _neural().neural_reconstruct(_folder(source), data, **adapter)
 
 
@@ -66,7 +66,7 @@ def _folder(source: Law | str | Path) -> Path:
     return Path(folder)
 
 
-def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
+def decode(law: Law, own: Observed, n_time: int) -> xr.Dataset:
     """Best field of the decoder in expectation: ``mean`` and ``std``, dims (path, time, x).
 
     ``E|f - X|^2 = |f - E[X | data]|^2 + const``, so among the fields ``f`` of N modes and K
@@ -74,16 +74,15 @@ def decode(law: Law, fields: xr.DataArray, n_time: int) -> xr.Dataset:
     no truncation. ``std`` is that of the field itself. Errors are in ``attrs`` as in
     `spdelaw.infer.amortized.amortized_reconstruct`.
     """
-    domain, smoothed = law.domain, law.reconstruct(fields)
-    places = domain.places(fields)
-    basis = domain.eigenfunctions(places.points, law.n_modes)
+    domain, smoothed, places = law.domain, law.reconstruct(own), own.places
+    basis = own.basis(law.n_modes)
     whole = np.asarray(domain.flatten(smoothed["mean"]).values)
-    times = own_clock(fields)[1] if "path_time" in fields.coords else fields["time"].values
+    times = own.times if own.times.ndim == 1 else np.take_along_axis(own.times, own.rows, axis=1)
     lam, horizon = law.linear.drift[: law.n_modes], float(np.ptp(law.times))
     mean = np.empty(whole.shape)
     for part in project_on_decoder(collapse(whole, times, basis), lam, n_time, horizon):
         mean[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
-    truth = np.array(domain.flatten(fields).values)
+    truth = np.array(own.fields.values)
     truth[:, 0] = np.nan  # not scored, as in the paper
     scored = np.where(np.isnan(truth), np.nan, mean)
     errors = {"relative_l2": relative_l2(scored, truth), "rmse": rmse(scored, truth)}

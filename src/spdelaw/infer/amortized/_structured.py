@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
 from spdelaw.infer._estimate import Estimate
@@ -87,7 +88,7 @@ def _batches(problem: Problem, size: int) -> list[Collapsed]:
     n = problem.collapsed.n_paths
     size = min(size, -(-n // FEWEST_STEPS))
     groups = np.array_split(np.arange(n), -(-n // size))
-    return [problem.design.collapsed(part) for part in groups]
+    return [problem.design.paths(part).collapsed() for part in groups]
 
 
 class _Scores:
@@ -96,10 +97,9 @@ class _Scores:
     def __init__(self, job: Job, problem: Problem) -> None:
         self.job, self.problem = job, problem
         held_out, design = job.held_out, problem.design
-        self.fields = held_out.fields.isel(path=slice(SCORED_PATHS)).load()
-        times = held_out.times if held_out.times.ndim == 1 else held_out.times[:SCORED_PATHS]
-        values = design.of(held_out.values[:SCORED_PATHS])
-        self.collapsed = collapse(values, times, design.basis, design.weights)
+        self.own = held_out.paths(slice(SCORED_PATHS))
+        values = design.of(self.own.values)
+        self.collapsed = collapse(values, self.own.times, design.basis, design.weights)
 
     def __call__(self, state_space: StateSpace, epoch: int) -> tuple[float, float] | None:
         config = self.job.config
@@ -107,7 +107,7 @@ class _Scores:
             return None
         use_misfit = self.problem.use_misfit
         found = evaluate_likelihood(self.collapsed, state_space, use_misfit=use_misfit)
-        decoded = decode(self._law(state_space), self.fields, config.n_time)
+        decoded = decode(self._law(state_space), self.own, config.n_time)
         return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
     def _law(self, state_space: StateSpace) -> Law:
@@ -134,12 +134,12 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def _errors(law: Law, job: Job) -> dict[str, float]:
-    return dict(decode(law, job.observed.fields, job.config.n_time).attrs)
+    return dict(decode(law, job.observed, job.config.n_time).attrs)
 
 
 def _facts(law: Law, job: Job) -> dict[str, Any]:
     """What every training reports: the bound, how tight it is, what the truncation costs."""
-    some = job.observed.fields.isel(path=slice(SCORED_PATHS))
+    some = job.observed.paths(slice(SCORED_PATHS))
     return {
         "elbo": law.info["log_likelihood"],
         "amortization_gap": 0.0,
@@ -149,6 +149,9 @@ def _facts(law: Law, job: Job) -> dict[str, Any]:
         "horizon": job.observed.span,
         "latent_use": latent_use(law, some, job.config.n_time),
     }
+
+
+# -- the training itself --------------------------------------------------------------------------
 
 
 class StructuredRun(Run):
@@ -242,15 +245,15 @@ def _per_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
     return dataclasses.replace(posterior, columns=columns, scale=scale)
 
 
-def latent_use(law: Law, fields: xr.DataArray, n_time: int) -> dict[str, Any] | None:
+def latent_use(law: Law, own: Observed, n_time: int) -> dict[str, Any] | None:
     """Posterior-collapse diagnostics; None for very many times, or clocks of each path's own.
 
     ``KL(N(m, s^2) || N(0, 1)) = (m^2 + s^2 - 1 - log s^2) / 2`` of each coordinate's marginal,
     summed over k, its mean over paths: a mode with KL near 0 carries nothing.
     """
-    if "path_time" in fields.coords or fields.sizes["time"] > MOST_TIMES:
+    if own.has_own_clocks or own.fields.sizes["time"] > MOST_TIMES:
         return None
-    found = chaos_posterior(law, fields, n_time=n_time, tail="modelled").sel(
+    found = chaos_posterior(law, own, n_time=n_time, tail="modelled").sel(
         mode=slice(1, law.n_modes)
     )
     m, s = found["xi_mean"], np.maximum(found["xi_std"], 1e-12)

@@ -92,7 +92,7 @@ def _coverage(material: Material) -> Figure:
          "line": {"color": "@muted", "dash": "dash", "width": 1.2}, "hoverinfo": "skip"}
     ]  # fmt: skip
     for tier in TIERS:
-        share = _shares(*predict_tier(material.law, material.fields, tier, material.seed))
+        share = _shares(*predict_tier(material.law, material.observed, tier, material.seed))
         traces.append({
             "type": "scatter", "mode": "lines+markers", "name": tier, "x": levels,
             "y": packed(100 * share), "marker": {"size": 5},

@@ -21,7 +21,7 @@ def section(material: Material) -> Section | None:
     """Table of the laws; None for one."""
     if len(material.laws) < 2:
         return None
-    likelihoods = {n: law.log_likelihood(material.fields) for n, law in material.laws.items()}
+    likelihoods = material.likelihoods
     kinds = [str(found.attrs["of"]) for found in likelihoods.values()]
     rows = [
         _row(material, name, law, likelihoods[name], len(set(kinds)) > 1)

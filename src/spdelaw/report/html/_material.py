@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import Prepared, describe
+from spdelaw.data import Observed, Prepared, describe
 from spdelaw.domain import AbstractDomain, Fields, Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
-from spdelaw.law import Law, noise_at
+from spdelaw.law import Law, noise_at, undriven
 from spdelaw.report._coast import is_geographic
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
@@ -36,22 +36,23 @@ class Material:
 
     Attributes:
         laws: by the names shown; the first is the one that the report is about.
-        fields: canonical fields, at most ``max_paths`` of them; (path, time, x), or
-            (path, time, point) in several dimensions, whatever labels they came with.
+        observed: the data less the mean of the first law, at most ``max_paths`` paths of them, flat
+            along their points whatever labels they came with.
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
         names: the same without the unit.
         globe: whether they are longitude and latitude.
         preparation: that of the first law, which forecasts undo; None where there is none.
         description: of all the fields.
-        cards: score of each law on the fields.
+        cards: score of each law on the data.
+        likelihoods: log-likelihood of the data under each of several laws.
         truth: equation behind simulated fields.
         source: where laws and data come from, in the reader's words.
         skill: of forecasts of the past, as plain data; None where none was given.
     """
 
     laws: dict[str, Law]
-    fields: xr.DataArray
+    observed: Observed
     places: Places
     axes: tuple[str, ...]
     names: tuple[str, ...]
@@ -62,6 +63,7 @@ class Material:
     truth: SpectralSPDE | None
     source: dict[str, str]
     seed: int
+    likelihoods: dict[str, xr.DataArray]
     skill: dict[str, Any] | None = None
 
     @property
@@ -75,9 +77,19 @@ class Material:
         return next(iter(self.cards.values()))
 
     @property
+    def fields(self) -> xr.DataArray:
+        """The data as (path, time, x), or (path, time, point) in several dimensions."""
+        return self.observed.fields
+
+    @property
     def points(self) -> Array:
         """The spatial points, (M,) or (M, d)."""
         return self.places.points
+
+    def alone(self, path: xr.DataArray) -> Observed:
+        """One path (time, point), or a part of it, or values in place of it, as data."""
+        whole = path if "path" in path.dims else path.expand_dims(path=[0])
+        return self.observed.holding(whole.transpose("path", "time", ...))
 
     @property
     def domain(self) -> AbstractDomain:
@@ -108,7 +120,7 @@ class Material:
     @property
     def own_times(self) -> bool:
         """Whether each path has times of its own."""
-        return "path_time" in self.fields.coords
+        return self.observed.has_own_clocks
 
     @functools.cached_property
     def shown(self) -> list[int]:
@@ -135,7 +147,7 @@ class Material:
 
     def clock(self, times: Array) -> Clock:
         """Times as the reader of these data knows them."""
-        return clock(times, self.fields["path_time" if self.own_times else "time"].attrs)
+        return clock(times, self.fields[self.observed.clock].attrs)
 
     def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
         """Draws of the law at the points of path i, observed alike: (n, time, point).
@@ -159,14 +171,14 @@ class Material:
 
     def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
         """Mean and standard deviation (path, time, M) of paths that share their times."""
-        result = self.law.reconstruct(self.fields.isel(path=paths))
+        result = self.law.reconstruct(self.observed.paths(paths))
         moments = [moments_of("reconstruction", result, i) for i in range(len(paths))]
         means, stds = zip(*moments, strict=True)
         return np.stack([m.values for m in means]), np.stack([s.values for s in stds])
 
     def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
         """Mean and standard deviation (T, M) of a path from its first n times."""
-        result = self.law.forecast(self.path(path).isel(time=slice(n)), times)
+        result = self.law.forecast(self.alone(self.path(path).isel(time=slice(n))), times)
         mean, std = moments_of("forecast", result, 0)
         return mean.values, std.values
 
@@ -224,7 +236,7 @@ class OneField(Material):
         own = np.flatnonzero(which == f)
         shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(Material)}
         shared |= {
-            "fields": whole.fields.isel(point=own), "places": both.domain.places(x[own]),
+            "observed": whole.observed.at_points(which == f), "places": both.domain.places(x[own]),
             "axes": whole.axes[1:], "names": whole.names[1:],
         }  # fmt: skip
         return cls(**shared, whole=whole, own=own, label=both.names[f])
@@ -284,23 +296,32 @@ def gather(
     named = {"law": laws} if isinstance(laws, Law) else dict(laws)
     _check_laws(named)
     first = next(iter(named.values()))
-    everything = first.prepared(data)
-    named = {name: law.bare for name, law in named.items()}
-    labelled = everything.isel(path=slice(max_paths)).load()
-    fields, places = first.domain.flatten(labelled), first.domain.places(labelled)
-    dims = first.domain.dims
-    names = tuple(_label(labelled[d]) for d in dims)
-    units = [labelled[d].attrs.get("units") for d in dims]
-    axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
+    entered = first.observe(data)
+    some = entered.paths(slice(max_paths)).in_memory()
+    own = {name: some if _alike(law, first) else law.observe(data) for name, law in named.items()}
     cards = {
-        name: evaluate(law, fields, _comparable(law, truth), tiers=TIERS, seed=seed)
+        name: evaluate(law, own[name], _comparable(law, truth), tiers=TIERS, max_paths=max_paths,
+                       seed=seed)
         for name, law in named.items()
-    }
-    summary = describe(everything)
+    }  # fmt: skip
+    likelihoods = {n: law.log_likelihood(own[n]) for n, law in named.items() if len(named) > 1}
+    fields, dims, observed = some.fields, first.domain.dims, undriven(first, some).flat
+    names = tuple(_label(fields[d]) for d in dims)
+    units = [fields[d].attrs.get("units") for d in dims]
+    axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
+    bare = {name: law.bare for name, law in named.items()}
     return Material(
-        named, fields, places, axes, names, _on_globe(labelled, dims), first.preparation, summary,
-        cards, truth, dict(source or {}), seed,
+        bare, observed._replace(dated=False), some.places, axes, names, _on_globe(fields, dims),
+        first.preparation, describe(entered.labelled), cards, truth, dict(source or {}), seed,
+        likelihoods,
     )  # fmt: skip
+
+
+def _alike(law: Law, first: Law) -> bool:
+    """Whether two laws prepare data in the same way."""
+    if law.preparation is None or first.preparation is None:
+        return law.preparation is first.preparation
+    return law.preparation.is_by(first.preparation)
 
 
 def _label(coordinate: xr.DataArray) -> str:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.law import Observations, noisy_state_space, observe, smooth_fields
+from spdelaw.law import modes_at, noisy_state_space, seen_by, smooth_fields, weights_of
 from spdelaw.report._estimates import spatial_weights
 from spdelaw.report.html._figure import thinned
 from spdelaw.report.html._material import Material
@@ -116,7 +116,7 @@ class _Energy:
     """``E c_n^2`` given the observations, over paths and some times: ``m_n^2 + P_nn``."""
 
     def __init__(self, material: Material) -> None:
-        self._law, self._places = material.law, material.places
+        self._material = material
         self._total = np.zeros((1 + DRAWS, material.law.n_modes))
         self._count = 0
         cost = material.fields.sizes["time"] * material.law.dynamics.n_modes**3
@@ -126,22 +126,16 @@ class _Energy:
         """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
         if not np.isfinite(values[0]).any():
             return
-        own = self._observations(values, path)
-        states = np.eye(own.basis.shape[1])[: self._law.n_modes]
-        space = noisy_state_space(self._law, own)
-        found = smooth_fields(own.values, own.times, own.basis, space, states, own.weights)
+        fields = path.expand_dims(path=np.arange(len(values))).copy(data=values)
+        law = self._material.law
+        own = seen_by(law, self._material.alone(fields)).at_seen_points()
+        basis, space = modes_at(law, own.places), noisy_state_space(law, own)
+        states = np.eye(basis.shape[1])[: law.n_modes]
+        found = smooth_fields(own.values, own.times, basis, space, states, weights_of(law, own))
         n = found.mean.shape[1]
         rows = n // 2 + thinned(n - n // 2, ROWS)  # the initial state has decayed by then
         self._total += (found.mean[:, rows] ** 2 + found.variance[:, rows]).sum(1)
         self._count += len(rows)
-
-    def _observations(self, values: Array, path: xr.DataArray) -> Observations:
-        """Data and draws as the law sees them: paths with one clock and one pattern of gaps."""
-        coords = {"path": np.arange(len(values)), "time": path["time"].values}
-        there = self._places.unflatten(values)
-        labelled = xr.DataArray(there, {**coords, **self._places.coords},
-                                ("path", "time", *self._places.dims))  # fmt: skip
-        return observe(self._law, labelled)
 
     def result(self) -> Array:
         """(1 + DRAWS, n_modes)."""

@@ -13,10 +13,10 @@ Array = np.ndarray
 SAME_TIME = 1e-10
 
 
-def shared_clock(fields: xr.DataArray, start: float) -> tuple[Array, Array]:
+def shared_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
     """Values (P, T, M) and times (T,) from ``start`` on, unobserved where the data come later."""
     times, values = fields["time"].values, np.asarray(fields.values)
-    if not times[0] > start:
+    if start is None or not times[0] > start:
         return values, times
     return np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
 
