@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import Observed, observe, observed_fields
+from spdelaw.data import Observed, Prepared, _contract, _observed, observe, observed_fields
 from spdelaw.errors import DomainError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
@@ -111,6 +111,35 @@ def test_lazy_data_are_not_read_at_the_door():
     assert len(list(own.blocks())) == 3
     xr.testing.assert_identical(own.labelled.compute(), on_a_grid())
     np.testing.assert_array_equal(own.in_memory().values, observe(on_a_grid(), BOX).values)
+
+
+def test_one_call_looks_at_the_values_and_prepares_them_once(monkeypatch):
+    """None of it where the data were observed before."""
+    calls = {"check_values": 0, "apply": 0}
+
+    def counted(name, function):
+        def call(*args, **words):
+            calls[name] += 1
+            return function(*args, **words)
+
+        return call
+
+    monkeypatch.setattr(_contract, "check_values", counted("check_values", _contract.check_values))
+    monkeypatch.setattr(_observed, "check_values", counted("check_values", _observed.check_values))
+    monkeypatch.setattr(Prepared, "apply", counted("apply", Prepared.apply))
+    raw = sl.datasets.equatorial_pacific().isel(longitude=slice(None, None, 16))
+    how = sl.Preparation(average="latitude", rename={"longitude": "x"}, anomalies="month")
+    domain = sl.Interval(float(raw.longitude[0]), float(raw.longitude[-1]), boundary="neumann")
+    law = sl.fit(raw, domain, 2, prepare=how)
+    assert calls == {"check_values": 1, "apply": 0}  # it is learned and applied at once
+    for ask in (law.reconstruct, lambda data: sl.evaluate(law, data)):
+        calls.update(check_values=0, apply=0)
+        ask(raw)
+        assert calls == {"check_values": 1, "apply": 1}
+        own = law.observe(raw)
+        calls.update(check_values=0, apply=0)
+        ask(own)
+        assert calls == {"check_values": 0, "apply": 0}
 
 
 def test_prepared_once_and_known_again():

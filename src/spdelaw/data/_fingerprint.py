@@ -92,13 +92,12 @@ def fingerprint(fields: xr.DataArray) -> str:
 
 
 def checksum(fields: xr.DataArray) -> str:
-    """Whether two fields in memory are the same data, at the price of one reading.
+    """Whether two canonical fields in memory are the same data, at the price of one reading.
 
     SHA-256 of dims, coordinates and two kinds of sums, of each run of `CACHED` values and of each
     place in a run, their bits taken for whole numbers modulo 2^64. No accident leaves all of these
     as they are; to leave them so on purpose is easy, and `fingerprint` is for that.
     """
-    fields = canonical(fields)
     flat = np.ascontiguousarray(fields.values, dtype="<f8").reshape(-1)
     if np.isnan(flat.sum()):
         flat = _plain(flat)
