@@ -71,8 +71,8 @@ class Design(NamedTuple):
 
     @property
     def n_beyond(self) -> float:
-        """Values, of the rows that are here, beyond those that determine their modes."""
-        seen = (~np.isnan(self.values)).sum(-1)
+        """Values of data in memory beyond those that determine the modes of their row."""
+        seen = (~np.isnan(self.observed.values)).sum(-1)
         return float(np.maximum(seen - self.basis.shape[1], 0).sum())
 
     @property

@@ -139,7 +139,7 @@ def pose(
         )
 
     known, is_open = design.known, model.noise_word == "auto"
-    beyond = design.n_beyond if design.observed is None else spare
+    beyond = spare if observed.in_pieces else design.n_beyond
     if is_open and known is None and 0 < beyond >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
