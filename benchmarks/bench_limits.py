@@ -56,6 +56,8 @@ NOTES = {
     "dense_quiet_40_zero": "information, factor, inverse and covariance of 2420 numbers are "
     "products of whole matrices, 50 billion operations. Tried: no search from a maximum, standard "
     "errors without Jacobians, products in one call",
+    "dense_gappy_20": "single gaps keep the chain from standing still, and the curvature is "
+    "differenced: two evaluations for each of 631 numbers, 36 ms each",
     "dense_noisy_40": "the curvature is differenced: two evaluations for each of 2421 numbers",
 }
 
@@ -301,6 +303,12 @@ def _markdown(d: dict[str, Any]) -> str:
         ]
         for row in d["rows"]
     ]  # fmt: skip
+    absent = [
+        name for name in (*ROWS, *SINGLE, "large") if name not in {r["name"] for r in d["rows"]}
+    ]
+    left = (
+        f"Rows without a number yet: {', '.join(absent)}." if absent else "Every row has a number."
+    )
     head = ["case", "beside", "ms (range)", "beside, ms (range)", "ratio", "limit", "", "note"]
     return "\n".join(
         [
@@ -310,6 +318,8 @@ def _markdown(d: dict[str, Any]) -> str:
             "the two that was set for it. Rows beside a number of seconds were run once.",
             "",
             table(head, rows),
+            "",
+            left,
             "",
             f"Command: `{d['command']}`. {d['repeats']} interleaved repeats, time of the process, "
             "one thread; `--only` runs single rows again, and the others stay as they were.",

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import spdelaw as sl
@@ -66,3 +67,36 @@ def test_a_scheduler_that_is_not_there_is_one_sentence(store, tmp_path, monkeypa
     assert result.exit_code != 0
     assert "a Dask scheduler at tcp://127.0.0.1:1" in result.output.replace("\n", " ")
     assert not (tmp_path / "a.law").exists()
+
+
+def test_a_long_record_in_a_store_is_never_whole(tmp_path, monkeypatch):
+    """Commands that take a law read a .zarr in parts, and say what they say of the file read."""
+    heat = sl.catalogue.heat(n_modes=1)
+    fields = sl.simulate(heat, 1, times=np.linspace(0.0, 6.0, 121), seed=0, observation_std=0.05)
+    data = sl.mask(fields, "random", 0.2, seed=1)
+    sl.fit(data, heat.domain, 1, mean="zero", nuisance=0).save(tmp_path / "a.law")
+    whole, parts = sl.write(data, tmp_path / "whole.nc"), tmp_path / "parts.zarr"
+    data.chunk(time=30).to_dataset(name="field").to_zarr(parts, consolidated=False)
+
+    load = xr.DataArray.load
+
+    def refuse(self, **words):
+        assert self.chunks is None or self.size < data.size / 2, "all values were read at once"
+        return load(self, **words)
+
+    found = []
+    for file, out in ((whole, "whole_out.nc"), (parts, "parts_out.zarr")):
+        if file is parts:
+            monkeypatch.setattr("xarray.DataArray.load", refuse)
+        words = (tmp_path / "a.law", file)
+        done = run("reconstruct", *words, "--out", tmp_path / out, "--json")
+        judged = run("evaluate", *words, "--json")
+        for result in (done, judged):
+            assert result.exit_code == 0, result.output
+        found.append((json.loads(done.stdout), json.loads(judged.stdout)["scorecard"]))
+    (one, card), (two, other) = found
+    assert two["missing"] == pytest.approx(one["missing"])
+    np.testing.assert_allclose(two["std"], one["std"])
+    for tier, scores in card["tiers"].items():
+        for name in ("relative_l2", "rmse", "crps", "coverage"):
+            assert other["tiers"][tier][name] == pytest.approx(scores[name], rel=1e-9)

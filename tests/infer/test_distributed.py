@@ -254,6 +254,27 @@ def test_any_number_of_workers_gives_the_same_law():
         same_law(fit(data, 1), fit(data.chunk(path=5, time=4), 1, executor=other))
 
 
+def test_what_a_law_does_with_lazy_data_runs_on_the_workers(client):
+    """Whoever has a client has its workers for lazy results as well; the numbers stay."""
+    record = sl.simulate(
+        sl.catalogue.heat(n_modes=2, initial="stationary"), 1, np.linspace(0.0, 6.0, 91),
+        np.linspace(0.1, 3.0, 9), seed=0, observation_std=0.1,
+    )  # fmt: skip
+    record = sl.mask(record, "random", 0.3, seed=1)
+    law = fit(record, 2)
+    client.register_plugin(Finished(), name="finished")
+    before, lazy = _tasks(client), record.chunk(time=30)
+    for one, two in ((law.reconstruct(lazy), law.reconstruct(record)),
+                     (law.forecast(lazy, steps=2), law.forecast(record, steps=2))):  # fmt: skip
+        xr.testing.assert_allclose(one.compute(), two, rtol=1e-9, atol=1e-11)
+    here, there = (sl.evaluate(law, d, tiers=("gaps",)).tiers["gaps"] for d in (record, lazy))
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+    words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
+    one, two = (sl.fill(d, INTERVAL, 2, **words)["std"] for d in (lazy, record))
+    xr.testing.assert_allclose(one.compute(), two, rtol=1e-9, atol=1e-11)
+    assert _settled(client, before + 20) > before + 20
+
+
 def noisy_rows(block_info=None):
     """Fields of one mode with noise and gaps, made where they are used."""
     shape, where = (block_info[None][name] for name in ("chunk-shape", "chunk-location"))

@@ -95,3 +95,19 @@ def test_a_sensor_that_the_law_knows_is_filled_though_these_data_lack_it():
     some = DATA.isel(path=[0]).copy(deep=True)
     some[..., 20:30] = np.nan
     assert np.isfinite(LAW.reconstruct(some)["mean"]).all()
+
+
+def test_a_path_that_is_missing_and_points_that_one_block_alone_sees():
+    """What is unseen is so in all data, whatever the chunks."""
+    law = sl.fit(DATA.isel(x=slice(0, None, 2)), INTERVAL, 2)
+    data = DATA.copy(deep=True)
+    data[3] = np.nan
+    data[5:, :, 7] = np.nan
+    data[..., 9] = np.nan
+    here = law.reconstruct(data)
+    assert np.isfinite(here["mean"].isel(x=7)).all()
+    for chunk in (1, 4):
+        lazy = law.reconstruct(data.chunk(path=chunk))
+        xr.testing.assert_allclose(lazy.compute(), here, rtol=1e-10, atol=1e-12)
+    gone = law.reconstruct(data.isel(path=slice(3, None)).chunk(path=1))  # the first is missing
+    assert gone["mean"].shape[0] == 7

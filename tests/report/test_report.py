@@ -49,6 +49,26 @@ def page(tmp_path_factory, law, gappy):
                         title="A </script><b>title</b>")  # fmt: skip
 
 
+# ------------------------------------------------------------------ one long lazy record
+
+
+def test_a_long_record_is_scored_whole_and_shown_in_part(tmp_path, law, monkeypatch):
+    """Scores, description and checks are those of the record in memory; figures are of its head."""
+    times = np.linspace(0.0, 6.0, 121)
+    data = sl.mask(simulated(1, times=times), "random", 0.3, seed=0)
+    monkeypatch.setattr("spdelaw.report.html._material.SHOWN_BYTES", 40 * 8 * data.sizes["x"])
+    laws = {"one": law, "two": law}
+    here = gather(laws, data, EQUATION, None, 100, 0)
+    there = gather(laws, data.chunk(time=30), EQUATION, None, 100, 0)
+    assert there.fields.sizes["time"] == 40
+    assert there.description == here.description
+    assert answers(there) == answers(here)
+    for tier, score in here.card.tiers.items():
+        np.testing.assert_allclose(there.card.tiers[tier], score, rtol=1e-9)
+    page = write_report(tmp_path / "long.html", laws, data.chunk(time=30), truth=EQUATION)
+    assert "the first 40 times; scores and checks are of all" in page.read_text(encoding="utf-8")
+
+
 # ------------------------------------------------------------------ the file
 
 

@@ -25,7 +25,8 @@ def read_for(
 ) -> xr.DataArray:
     """Data of a file for a law: raw where it prepares them, else fields on its domain.
 
-    Columns of a table are those that the law was learned from, where none are given.
+    Fields of a .zarr stay on disk: what works on them reads them, in parts where it can. Columns
+    of a table are those that the law was learned from, where none are given.
     """
     known = law.info.get("data", {})
     named = parse_columns(columns if columns is not None else known.get("columns", ""))
@@ -39,7 +40,7 @@ def read_for(
     domain = stored_domain(fields)
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
-    return fields.load()  # what commands say about results has them all in memory
+    return fields
 
 
 def with_std(fields: xr.DataArray, file: Path, std: str) -> xr.DataArray:

@@ -22,7 +22,7 @@ from spdelaw.data._observed import (
     observed_fields,
 )
 from spdelaw.data._own_clock import extended_clocks, own_clock
-from spdelaw.data._pieces import Pieces, pieces_of
+from spdelaw.data._pieces import Pieces, pieces_of, slices_of
 from spdelaw.data._prepare import Preparation, Prepared, learn_map
 from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
@@ -93,6 +93,7 @@ __all__ = [
     "replace_store",
     "restore_names",
     "scattered_places",
+    "slices_of",
     "split",
     "stack",
     "step_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import xarray as xr
 
 from spdelaw.data._contract import canonical
 from spdelaw.data._layout import PATH, PATH_TIME, TIME, infer_dims
+from spdelaw.data._pieces import slices_of
 from spdelaw.data._sweep import Index, sweep
 
 #: Values that stay in the processor's cache.
@@ -92,26 +94,37 @@ def fingerprint(fields: xr.DataArray) -> str:
 
 
 def checksum(fields: xr.DataArray) -> str:
-    """Whether two canonical fields in memory are the same data, at the price of one reading.
+    """Whether two canonical fields are the same data, at the price of one reading.
 
     SHA-256 of dims, coordinates and two kinds of sums, of each run of `CACHED` values and of each
     place in a run, their bits taken for whole numbers modulo 2^64. No accident leaves all of these
     as they are; to leave them so on purpose is easy, and `fingerprint` is for that.
     """
-    flat = np.ascontiguousarray(fields.values, dtype="<f8").reshape(-1)
-    if np.isnan(flat.sum()):
-        flat = _plain(flat)
-    bits = flat.view(np.uint64)
-    n_runs = len(bits) // CACHED
-    runs, places = np.empty(n_runs, np.uint64), np.zeros(CACHED, np.uint64)
-    for i in range(n_runs):
-        run = bits[i * CACHED : (i + 1) * CACHED]
-        runs[i] = run.sum()
-        np.add(places, run, out=places)
-    whole = np.concatenate([runs, places, bits[n_runs * CACHED :]])[None, None]
+    runs, places, left = list[np.uint64](), np.zeros(CACHED, np.uint64), np.zeros(0, np.uint64)
+    for values in _in_order(fields):
+        flat = np.ascontiguousarray(values, dtype="<f8").reshape(-1)
+        if np.isnan(flat.sum()):
+            flat = _plain(flat)
+        bits = flat.view(np.uint64)
+        bits = np.concatenate([left, bits]) if len(left) else bits
+        for start in range(0, len(bits) - CACHED + 1, CACHED):
+            run = bits[start : start + CACHED]
+            runs.append(run.sum())
+            np.add(places, run, out=places)
+        left = bits[len(bits) // CACHED * CACHED :]
+    whole = np.concatenate([np.array(runs, np.uint64), places, left])[None, None]
     observer = Digest(fields.shape, fields.dtype)
     observer.update((slice(0, 1), slice(0, fields.shape[1])), whole)
     return combine(fields, observer)
+
+
+def _in_order(fields: xr.DataArray) -> Iterator[np.ndarray]:
+    """Values in their order: all at once, or by the chunks of times of one lazy path."""
+    if fields.chunks is None or fields.sizes[PATH] > 1:
+        yield fields.values
+        return
+    for rows in slices_of(fields.chunksizes[TIME]):
+        yield fields.isel(time=rows).values
 
 
 def combine(fields: xr.DataArray, values: Digest) -> str:

@@ -149,8 +149,8 @@ class Observed(NamedTuple):
     @property
     def has_gaps(self) -> bool:
         """Whether a value is missing."""
-        if self.survey is not None:
-            return self.survey.missing > 0
+        if self.survey is not None:  # of the fields, without a row at the start
+            return self.survey.missing > 0 or self.values.shape[1] > self.fields.sizes["time"]
         return bool(np.isnan(self.values).any())
 
     @property
@@ -267,8 +267,11 @@ class Observed(NamedTuple):
     def holding(self, fields: xr.DataArray) -> Observed:
         """The same with other fields at these points, and the arrays that they make."""
         if fields.chunks is not None:  # clocks of their own are completed in memory
-            times = fields[self.clock].values
-            return self._replace(values=fields.variable._data, times=times, fields=fields)
+            values, times = fields.variable._data, fields[self.clock].values
+            if self.start is not None and times.ndim == 1 and times[0] > self.start:
+                empty = np.full((values.shape[0], 1, values.shape[2]), np.nan)
+                values, times = np.concatenate([empty, values], 1), np.insert(times, 0, self.start)
+            return self._replace(values=values, times=times, fields=fields)
         noise = value_noise(fields)
         clock = own_clock if "path_time" in fields.coords else shared_clock
         values, times = clock(fields, self.start)

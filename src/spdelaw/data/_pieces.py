@@ -63,7 +63,7 @@ def pieces_of(values: Any) -> Pieces:
     ]
     ends = np.cumsum([0, *values.chunks[0]])
     paths = [slice(int(ends[first]), int(ends[last])) for first, last in groups]
-    return Pieces(pieces, paths, _slices(values.chunks[1]))
+    return Pieces(pieces, paths, slices_of(values.chunks[1]))
 
 
 def _groups(sizes: Sequence[int], row: float) -> list[tuple[int, int]]:
@@ -77,7 +77,8 @@ def _groups(sizes: Sequence[int], row: float) -> list[tuple[int, int]]:
     return found
 
 
-def _slices(sizes: Sequence[int]) -> list[slice]:
+def slices_of(sizes: Sequence[int]) -> list[slice]:
+    """Chunks of these sizes, one after the other."""
     ends = np.cumsum([0, *sizes])
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,27 +16,38 @@ from spdelaw.data import (
     Preparation,
     check_plausible,
     check_times,
+    learn_map,
     observe,
 )
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
+from spdelaw.evaluation._complete_climate import completed
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, ready, tracks
 from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
-from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
+from spdelaw.evaluation._fill_predict import (
+    Grid,
+    Moments,
+    Settings,
+    law_fields,
+    law_moments,
+    with_rest,
+)
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
 from spdelaw.evaluation._hindcast import affine_part
 from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
-from spdelaw.law import Law, by_paths, in_paths, to_user
+from spdelaw.law import Law, Unread, by_paths, in_paths, is_record, joined, parts_of, to_user
 
 Array = np.ndarray
 
 RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
-#: Bytes of the first of lazy paths, by which the law that fills all of them is chosen.
-HEAD_BYTES = 256e6
+#: Bytes of the first of lazy data, by which the law that fills all of them is chosen, and rows.
+HEAD_BYTES, FEWEST_ROWS = 256e6, 200
+#: Neighbours of a part in time, in units of the memory of its rest: beyond, nothing is in common.
+REACH = 8.0
 #: Modes for every value that the middle row has.
 PER_VALUE = 1.0
 
@@ -70,8 +82,8 @@ def fill(
     and predicted from the rest by laws that have never seen them.
 
     Args:
-        data: fields or raw data; NaN is missing. Lazy paths come back lazy, filled by the law
-            that the first of them (256 MB) choose.
+        data: fields or raw data; NaN is missing. Lazy data come back lazy, filled by the law that
+            the first of them (256 MB of paths, or of the times of one record) choose.
         domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
         n_modes: a number, or "auto" for the one that predicts held-out values best.
         prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
@@ -134,8 +146,9 @@ def fill_record(
         domain, prepare = guess_source(data, prepare)
     own = _observed(data, domain, prepare)
     how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
-    if in_paths(own):
-        return _in_blocks(
+    if in_paths(own) or is_record(own):
+        lazily = _in_blocks if in_paths(own) else _in_parts
+        return lazily(
             own, domain, how, n_modes=n_modes, basis=basis, drift=drift, rest=rest, smooth=smooth,
             everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
         )  # fmt: skip
@@ -150,8 +163,58 @@ def fill_record(
     rests = ("white", "local", "shared") if rest == "auto" else (rest,)
     trials = choose(record, recipe, asked, rests, seconds, progress)
     law, moments, trials = _chosen(trials, own, grid, recipe)
-    shown = _shown(moments, trials[0], own, smooth, everywhere, seen.any((0, 1)))
+    values = own.fields.values
+    shown = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
     return Filled(_described(_labelled(*shown, law, own), trials, record), law, trials)
+
+
+class Learned(NamedTuple):
+    """What the first of lazy data say about how all of them are filled.
+
+    Attributes:
+        filled: those first data.
+        left_over: mean square of what the law leaves over at each point, (M,).
+        settings: of the rest.
+        known: points that they see, (M,).
+        how: whether observed values are smoothed, and unseen points filled.
+    """
+
+    filled: Filled
+    left_over: Array
+    settings: Settings
+    known: Array
+    how: tuple[bool, bool]
+
+    def shown(
+        self, values: Array, told: tuple[Array, Array], grid: Grid, known: Array, rows: slice
+    ) -> tuple[Array, Array]:
+        """Mean and deviation at some times of values (P, T, M), others of which are neighbours.
+
+        ``told`` are mean and variance by the law.
+        """
+        moments = Moments(*told, np.broadcast_to(self.left_over, values.shape))
+        moments = with_rest(moments, values, grid, self.settings)
+        moments = Moments(*(part[:, rows] for part in moments))
+        return _shown(moments, self.filled.trials[0], values[:, rows], *self.how, known)
+
+    def told(self, result: xr.Dataset) -> Filled:
+        """All data filled, with what the first of them say about the choice."""
+        own = self.filled.data
+        told = {name: v for name, v in own.data_vars.items() if name not in result}
+        return self.filled._replace(data=result.assign(told).assign_attrs(own.attrs))
+
+
+def _learned(
+    head: Observed, domain: AbstractDomain, how: Preparation | None, asked: dict[str, Any]
+) -> Learned:
+    """A law chosen and learned by data in memory, with all that fills others like them."""
+    found = fill_record(head, domain, prepare=how, **asked)
+    told_by, settings = law_moments(found.law, head), found.trials[0].settings
+    if settings.weight is not None:
+        rest, points = head.fields.values - told_by.mean, grid_of(head).points
+        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
+    shown = (asked["smooth"], asked["everywhere"])
+    return Learned(found, told_by.rest[0, 0], settings, head.seen_points(), shown)
 
 
 def _in_blocks(
@@ -159,28 +222,74 @@ def _in_blocks(
 ) -> Filled:
     """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
     head = own.paths(slice(max(2, int(HEAD_BYTES * own.n_paths / own.fields.nbytes)))).in_memory()
-    found = fill_record(head, domain, prepare=how, **asked)
-    known = head.seen_points()
-    told_by = law_moments(found.law, head)
-    left_over, best = told_by.rest[0, 0], found.trials[0]
-    how_shown, settings = (asked["smooth"], asked["everywhere"]), best.settings
-    if settings.weight is not None:
-        rest, points = head.fields.values - told_by.mean, grid_of(head).points
-        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
+    learned = _learned(head, domain, how, asked)
+    law = learned.filled.law
 
-    def filled(block: Observed) -> xr.Dataset:
-        grid, values = grid_of(block), block.fields.values
-        moments = law_moments(found.law, block)
-        moments = moments._replace(rest=np.broadcast_to(left_over, values.shape))
-        moments = with_rest(moments, values, grid, settings)
-        seen = known | np.isfinite(values).any((0, 1))
-        mean, std = _shown(moments, best, block, *how_shown, seen)
-        return _labelled(mean, std, found.law, block)
+    def filled(block: Observed, _: Any) -> xr.Dataset:
+        values, told = block.fields.values, law_moments(law, block)
+        known = learned.known | np.isfinite(values).any((0, 1))
+        found = learned.shown(values, told[:2], grid_of(block), known, slice(None))
+        return _labelled(*found, law, block)
 
-    result = by_paths(filled, own)
-    told = {name: v for name, v in found.data.data_vars.items() if name not in result}
-    result = result.assign(told).assign_attrs(found.data.attrs)
-    return found._replace(data=result)
+    return learned.told(by_paths(filled, own))
+
+
+def _in_parts(
+    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
+) -> Filled:
+    """One long lazy record: its beginning chooses and learns the law that fills all of it.
+
+    Climatology and scale are learned from all times. Each part of times is filled from the law's
+    moments given the whole record, and from neighbours that may lie in the parts beside it.
+    """
+    import dask
+
+    rows = max(FEWEST_ROWS, int(HEAD_BYTES * len(own.times) / own.fields.nbytes))
+    learned = _learned(own.at_times(slice(rows)).in_memory(), domain, how, asked)
+    law = learned.filled.law
+    if how is not None:
+        prepared = completed(learn_map(how, own.labelled, domain.dims))
+        law = dataclasses.replace(law, preparation=prepared)
+        learned = learned._replace(filled=learned.filled._replace(law=law))
+    found, grid = law_fields(law, own), grid_of(own.at_times(slice(2)))
+    look, any_of, call = (dask.delayed(f, pure=False) for f in (_points_of, np.any, _filled_part))
+    parts, slices, values = [], parts_of(own), own.values
+    known = any_of([look(Unread(values[:, part])) for part in slices], 0)
+    shared = dask.delayed(learned, traverse=False)
+    for part in slices:
+        wide = _with_neighbours(part, own.times, learned.settings)
+        told = [found[name].isel(time=wide).data for name in ("mean", "std")]
+        clock = grid._replace(times=own.times[None, wide])
+        at = slice(part.start - wide.start, part.stop - wide.start)
+        parts.append(call(shared, Unread(values[:, wide]), *told, known, clock, at, own.places))
+    dims, shape = ("path", "time", *own.places.dims), (1, 1, *own.places.shape)
+    template = xr.Dataset({name: (dims, np.zeros(shape)) for name in ("mean", "std")})
+    table = joined(parts, [part.stop - part.start for part in slices], template, "time", {})
+    return learned.told(_named(table, law, own))
+
+
+def _filled_part(
+    learned: Learned, values: Unread, mean: Array, std: Array, known: Array, grid: Grid,
+    rows: slice, places: Places,
+) -> dict[str, Array]:  # fmt: skip
+    """Some rows of a record, filled; the others are their neighbours in time."""
+    found = learned.shown(values.read(), (mean, std**2), grid, known, rows)
+    return dict(zip(("mean", "std"), map(places.unflatten, found), strict=True))
+
+
+def _points_of(values: Unread) -> Array:
+    """Points that are seen in a part, (M,)."""
+    return np.isfinite(values.read()).any((0, 1))
+
+
+def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
+    """Rows of a part, and those close enough in time to say something about its rest."""
+    if settings.kernel is None:
+        return part
+    reach = REACH * settings.kernel.time
+    first = int(np.searchsorted(times, times[part.start] - reach))
+    last = int(np.searchsorted(times, times[part.stop - 1] + reach, side="right"))
+    return slice(first, last)
 
 
 def _check(
@@ -260,11 +369,10 @@ def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> 
 
 
 def _shown(
-    moments: Moments, best: Trial, own: Observed, smooth: bool, everywhere: bool, known: Array
+    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool, known: Array
 ) -> tuple[Array, Array]:
     """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
     mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
-    values = own.fields.values
     seen = np.isfinite(values)
     if smooth:
         std[seen] = np.sqrt(moments.state)[seen]
@@ -277,12 +385,15 @@ def _shown(
 
 def _labelled(mean: Array, std: Array, law: Law, own: Observed) -> xr.Dataset:
     """Mean and deviation with the dates, names and attributes of the data."""
-    fields = own.labelled
-    named = {"mean": mean, "std": std}
-    table = xr.Dataset(
-        {name: (fields.dims, own.places.unflatten(values)) for name, values in named.items()},
-        coords={k: v for k, v in fields.coords.items() if k != OBSERVATION_STD},
-    )
+    dims, named = ("path", "time", *own.places.dims), {"mean": mean, "std": std}
+    table = {name: (dims, own.places.unflatten(values)) for name, values in named.items()}
+    return _named(xr.Dataset(table), law, own)
+
+
+def _named(table: xr.Dataset, law: Law, own: Observed) -> xr.Dataset:
+    """Results on the places of the data under their names."""
+    coords = {k: v for k, v in own.labelled.coords.items() if k != OBSERVATION_STD}
+    table = table.assign_coords(coords)
     labelled = law.bare.with_info(labels=law.info.get("labels", {}))
     result = to_user(labelled, table, own.dated, own.fields)
     result.attrs.pop("observation_std", None)

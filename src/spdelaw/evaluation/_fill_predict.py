@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
+import xarray as xr
 
 from spdelaw.data import Observed
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
@@ -77,13 +78,18 @@ class Moments(NamedTuple):
 
 def law_moments(law: Law, own: Observed) -> Moments:
     """What the law alone says given the data."""
-    plain = law.with_info(labels={})
-    if law.rest is None:  # else the law knows its points one by one
-        plain = dataclasses.replace(plain, points=own.points)  # unseen ones are asked for too
-    found = plain.reconstruct(own.flat)
+    found = law_fields(law, own)
     mean, std = found["mean"].values, found["std"].values
     rest = _left_over(own.fields.values - mean)
     return Moments(mean, std**2, np.broadcast_to(rest, mean.shape))
+
+
+def law_fields(law: Law, own: Observed) -> xr.Dataset:
+    """``mean`` and ``std`` of the law given the data, along their points; lazy where they are."""
+    plain = law.with_info(labels={})
+    if law.rest is None and not law.observation_variance.ndim:  # else it knows its points singly
+        plain = dataclasses.replace(plain, points=own.points)  # unseen ones are asked for too
+    return plain.reconstruct(own.flat)
 
 
 def _left_over(rest: Array) -> Array:

@@ -27,6 +27,8 @@ SAMPLE = 800
 AT_ONCE = 256
 #: Distance of two paths, at which nothing is in common.
 FAR = 1e3
+#: Shift by which equally far neighbours are told apart, whatever other values there are.
+TIE = 1e-9
 #: What to try: lengths and times in units of typical distances, ratios of lengths, noise.
 LENGTHS, TIMES = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0, 2.0, 4.0, 8.0)
 RATIOS, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.003, 0.02, 0.1, 0.3)
@@ -66,8 +68,10 @@ class Values(NamedTuple):
 def nearest(known: Values, wanted: Values, kernel: Kernel, neighbours: int) -> Array:
     """Which known values are closest to each wanted one in lengths of the kernel; (n, K)."""
     k = min(neighbours, len(known.time))
-    tree = scipy.spatial.KDTree(known.scaled(kernel))
-    return np.asarray(tree.query(wanted.scaled(kernel), k=k)[1]).reshape(-1, k)
+    at, asked = known.scaled(kernel), wanted.scaled(kernel)
+    # Equally far ones, before and after or left and right, are told apart by a tiny shift.
+    aside = TIE * np.arange(1, at.shape[1] + 1) * [1.0, 0.0, *[1.0] * (at.shape[1] - 2)]
+    return np.asarray(scipy.spatial.KDTree(at).query(asked - aside, k=k)[1]).reshape(-1, k)
 
 
 def krige(

@@ -16,7 +16,17 @@ import numpy as np
 from spdelaw.data import Observed
 from spdelaw.equation import Linear, operators
 from spdelaw.infer import principal_components
-from spdelaw.law import Law, batches, modes_at, seen_by, variance_floor, weights_of
+from spdelaw.law import (
+    Law,
+    blocks_of,
+    in_parts,
+    modes_at,
+    record_of,
+    seen_by,
+    undriven,
+    variance_floor,
+    weights_of,
+)
 from spdelaw.model import (
     Block,
     OneStep,
@@ -56,7 +66,9 @@ class Errors(NamedTuple):
 
 def one_step_errors(law: Law, data: Any) -> Errors:
     """Errors of data under a law, with their slopes."""
-    own, space = seen_by(law, data), law.bare.state_space
+    own = undriven(law, data)
+    own = record_of(law, own) if in_parts(law, own) else seen_by(law, own)
+    space = law.bare.state_space
     (z, state, size), unit = _errors(law, own, space)
     slopes, growth = [], []
     for near in _neighbours(law, space):
@@ -108,7 +120,7 @@ def _errors(law: Law, own: Observed, space: StateSpace) -> tuple[OneStep, str]:
     parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)
     noisy, weights = _noisy(law, own, space)
     one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
-    for block in batches(own.values, own.times, basis, weights):
+    for block in blocks_of(law, own, weights):
         parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
     parts[0, :, 0] = np.nan  # the start is no step
     return OneStep(*parts[..., : law.n_modes]), "mode"
@@ -133,7 +145,7 @@ def _transition_errors(space: StateSpace, own: Observed, basis: Array) -> OneSte
 
     For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
     """
-    c = own.values @ np.linalg.pinv(basis).T - space.linear.response(own.times)
+    c = np.asarray(own.values @ np.linalg.pinv(basis).T) - space.linear.response(own.times)
     step, which = space.linear.transitions(own.times)
     z, before, size = np.full((3, *c.shape), np.nan)
     before[:, 1:] = c[:, :-1]
@@ -153,7 +165,7 @@ def _component_errors(
     space: StateSpace, own: Observed, basis: Array, keep: Array, variance: float
 ) -> OneStep:
     """Errors of principal components of the fields; the state is the components before a step."""
-    values, basis = own.values @ keep, keep.T @ basis
+    values, basis = np.asarray(own.values @ keep), keep.T @ basis
     block = collapse(values, own.times, basis).blocks[0]
     z, size = component_innovations(block, space.with_noise(variance), values, basis)
     z[:, 0] = np.nan

@@ -47,7 +47,7 @@ def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
 def _left_over(own: Observed, basis: Array) -> tuple[Array, Array]:
     """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
     rows = own.values.reshape(-1, own.values.shape[-1])
-    rows = rows[:: max(1, len(rows) // MOST_ROWS)]
+    rows = np.asarray(rows[:: max(1, len(rows) // MOST_ROWS)])
     n_modes = basis.shape[1]
     squares, freedom = np.zeros((2, rows.shape[1]))
     known: dict[bytes, Array] = {}

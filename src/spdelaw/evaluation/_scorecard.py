@@ -15,7 +15,7 @@ from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
 from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
-from spdelaw.law import Law, undriven
+from spdelaw.law import Law, in_parts, undriven
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -130,7 +130,8 @@ def evaluate(
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
-    Where the law prepares its data, all scores are those of the prepared fields.
+    Where the law prepares its data, all scores are those of the prepared fields. One long lazy
+    record is scored in parts of its times; the model is checked on as much of it as memory bounds.
 
     Args:
         law: the law.
@@ -159,12 +160,13 @@ def evaluate(
     own = law.observe(data)
     if own.n_paths > max_paths:  # no more of them is read than is scored
         own = own.paths(slice(max_paths))
-    own = undriven(law, own.in_memory().where_seen())  # scores smooth whole paths, four times
+    own = undriven(law, _scored(law, own))
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
     whole, law = law, law.bare
-    scores = {tier: score_tier(law, own, tier, seed, level) for tier in tiers}
+    scale = float(np.sqrt(np.nanmean(own.values**2)))
+    scores = {tier: score_tier(law, own, tier, seed, level, scale) for tier in tiers}
     return Scorecard(
         scores,
         _limits(law, own, truth, tiers),
@@ -173,6 +175,11 @@ def evaluate(
         own.n_paths,
         level,
     )
+
+
+def _scored(law: Law, own: Observed) -> Observed:
+    """Data to score: paths are smoothed whole, four times; one long record stays where it is."""
+    return (own.surveyed() if in_parts(law, own) else own.in_memory()).where_seen()
 
 
 def _limits(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.data import checksum
+from spdelaw.data import Observed, checksum
 from spdelaw.equation import Linear, operators
 from spdelaw.evaluation import _departures as departures
 from spdelaw.evaluation._allowance import Uncertainty, uncertainty
@@ -18,12 +18,16 @@ from spdelaw.evaluation._one_step import Errors, one_step_errors
 from spdelaw.evaluation._periods import periods_of
 from spdelaw.evaluation._points import point_noise
 from spdelaw.evaluation._series import Series, make_series
-from spdelaw.law import Law, undriven
+from spdelaw.law import Law, in_parts, undriven
 
 Array = np.ndarray
 
-#: Errors that are tested at most; of more, the first paths.
+#: Errors that are tested at most; of more, the first paths, or the first times of a single one.
 MOST = 4_000_000
+#: Bytes of Gram matrices, one for each of these times, at most.
+MOST_BYTES = 400e6
+#: Values of fields that are powered at once.
+AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,12 +125,21 @@ class Suite:
 
     @functools.cached_property
     def _powers(self) -> tuple[Array, ...]:
-        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N)."""
-        basis = self.errors.own.basis(self.law.n_modes)
-        field = self.errors.state @ basis.T
-        size = np.sqrt(np.nanmean(field**2))
+        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N).
+
+        Some rows at a time: all fields would be as large as the data.
+        """
+        basis, state = self.errors.own.basis(self.law.n_modes), self.errors.state
+        rows = state.reshape(-1, state.shape[-1])
+        seen = rows[~np.isnan(rows).any(-1)]
+        size = np.sqrt(np.mean((seen @ (basis.T @ basis)) * seen) * basis.shape[1] / len(basis))
         back = np.linalg.pinv(basis).T / (self._step_deviations * size)
-        return tuple((field / size) ** k @ back for k in (2, 3))
+        out, step = np.empty((2, *rows.shape)), max(1, AT_ONCE // len(basis))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            field = rows[some] @ (basis / size).T
+            out[:, some] = field**2 @ back, field**3 @ back
+        return tuple(out.reshape(2, *state.shape))
 
     @functools.cached_property
     def _step_deviations(self) -> Array:
@@ -228,12 +241,22 @@ class Suite:
         return [departures.shared("observation noise", self.series, columns)]
 
 
+def _first_times(law: Law, own: Observed) -> Observed:
+    """As much of a single path as is tested."""
+    if own.n_paths > 1 or own.has_own_clocks:
+        return own
+    n = law.dynamics.n_modes
+    most = max(2, int(min(MOST / n, MOST_BYTES / (8.0 * n**2))))
+    return own.at_times(slice(most)) if most < len(own.times) else own
+
+
 def suite_of(law: Law, data: Any, whole: Law) -> Suite:
     """The suite of a bare law on its data; ``whole`` is the law with its preparation."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
-    own = undriven(law, data).in_memory().where_seen()
+    own = undriven(law, data)
+    own = (own if in_parts(law, own) else own.in_memory()).where_seen()
     seen = bool(named) and named == checksum(own.fields)
-    errors = one_step_errors(law, own)
+    errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):
         errors = errors._replace(

@@ -76,7 +76,8 @@ def principal_components(values: Array) -> tuple[Array, float] | None:
     None where the spectrum has no gap to rounding, that is, where there is noise.
     """
     step = every_row(*values.shape[:2])
-    return components_of(values.reshape(-1, values.shape[-1])[::step], values[:SAMPLE])
+    rows = values.reshape(-1, values.shape[-1])[::step]
+    return components_of(np.asarray(rows), values[:SAMPLE])
 
 
 def every_row(n_paths: int, n_times: int) -> int:
@@ -91,7 +92,7 @@ def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
     if share[int(0.7 * len(share))] > 1e-10:
         return None
     keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(first @ keep, axis=1).var((0, 1))
+    increments = np.diff(np.asarray(first @ keep), axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
 
 

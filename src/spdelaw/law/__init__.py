@@ -5,14 +5,17 @@ from spdelaw.law._chaos import N_TIME, chaos_posterior
 from spdelaw.law._divergence import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law
-from spdelaw.law._lazy import by_paths, in_paths
+from spdelaw.law._lazy import Unread, by_paths, in_paths, joined
+from spdelaw.law._lazy_times import in_parts, is_record, parts_of
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law._load import load
 from spdelaw.law._observations import (
     VALUE_NOISE,
+    blocks_of,
     modes_at,
     noise_at,
     noisy_state_space,
+    record_of,
     seen_by,
     undriven,
     variance_floor,
@@ -33,14 +36,19 @@ __all__ = [
     "Provenance",
     "Quantity",
     "Rest",
+    "Unread",
     "batches",
+    "blocks_of",
     "by_paths",
     "chaos_posterior",
     "check_replaceable",
     "coordinates_dataset",
     "density_entries",
+    "in_parts",
     "in_paths",
     "interval_table",
+    "is_record",
+    "joined",
     "load",
     "log_density",
     "modes_at",
@@ -48,6 +56,8 @@ __all__ = [
     "noise_at",
     "noisy_state_space",
     "parameters_dataset",
+    "parts_of",
+    "record_of",
     "register_accessor",
     "relative_l2",
     "rmse",

@@ -18,10 +18,12 @@ from spdelaw.law import _derived, _parameters_table, _predict
 from spdelaw.law._divergence import kl_divergence
 from spdelaw.law._document import to_document
 from spdelaw.law._lazy import in_paths
+from spdelaw.law._lazy_times import in_parts
 from spdelaw.law._likelihood import log_density
 from spdelaw.law._observations import (
+    blocks_of,
     entered,
-    modes_at,
+    record_of,
     started,
     undriven,
     variance_floor,
@@ -30,7 +32,6 @@ from spdelaw.law._observations import (
 from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
-from spdelaw.law._states import batches
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text, citation
 from spdelaw.model import StateSpace, Statistics
@@ -203,13 +204,13 @@ class Law:
         own = undriven(self, data)
         if in_paths(own):
             return _of_blocks([self.bare.log_likelihood(b.in_memory()) for b in own.blocks()])
-        own = started(self, own).at_seen_points()
+        own = record_of(self, own) if in_parts(self, own) else started(self, own).at_seen_points()
         weights, floor = weights_of(self, own), variance_floor(self, own)
         space, unresolved = self.bare.state_space, self.unresolved_variance
         if weights is not None:  # they hold all the noise there is
             space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
-        blocks = batches(own.values, own.times, modes_at(self, own.places), weights)
-        found, of = log_density(blocks, len(own.values), space, unresolved, floor)
+        blocks = blocks_of(self, own, weights)
+        found, of = log_density(blocks, own.n_paths, space, unresolved, floor)
         attrs = {"of": of.kind, "count": of.count}
         return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
 

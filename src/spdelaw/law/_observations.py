@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import Observed, observe, on_clock
+from spdelaw.data import Here, Observed, observe, on_clock
 from spdelaw.domain import Places
+from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._rest import same_points
-from spdelaw.law._states import FieldMoments
+from spdelaw.law._states import FieldMoments, batches
 from spdelaw.law._user_units import response
-from spdelaw.model import StateSpace
+from spdelaw.model import Block, StateSpace, collapse_pieces
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -39,13 +41,36 @@ def entered(law: Law, data: Any) -> Observed:
 def undriven(law: Law, data: Any) -> Observed:
     """The same less the mean of the law and its response to a forcing."""
     own = entered(law, data)
+    if own.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
+        return own._replace(survey=None).holding(_undriven_lazily(law, own))
     driven = response(law, own.times, own.points)
     return own if driven is None else own.less(driven)
 
 
+def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
+    """Lazy fields less mean and response, which are as large as they are, block by block."""
+    times, points = own.times, own.points
+
+    def less(block: Array, block_info: Any = None) -> Array:
+        _, rows, space = (slice(*where) for where in block_info[0]["array-location"])
+        return block - response(law, times[rows], points[space])
+
+    lazy = own.values.map_blocks(less, dtype=float, meta=np.zeros((0, 0, 0)))
+    return own.fields.copy(data=lazy)
+
+
 def started(law: Law, own: Observed) -> Observed:
     """The same in memory, from the law's first time on: its initial state belongs to that."""
-    own = own.in_memory().starting(float(law.times[0]))
+    return _started(law, own.in_memory())
+
+
+def record_of(law: Law, own: Observed) -> Observed:
+    """The same of one lazy record, whose values stay lazy: for passes that go chunk by chunk."""
+    return _started(law, own.surveyed())
+
+
+def _started(law: Law, own: Observed) -> Observed:
+    own = own.starting(float(law.times[0]))
     n_times = own.times.shape[-1]
     if n_times < 2:
         fix = "pass the history from its first time on"
@@ -58,17 +83,20 @@ def seen_by(law: Law, data: Any) -> Observed:
     return started(law, undriven(law, data))
 
 
-def target(law: Law, own: Observed, grid: Any) -> tuple[Observed, Places]:
+def target(
+    law: Law, own: Observed, grid: Any, by_any: Array | None = None
+) -> tuple[Observed, Places]:
     """The data at the points that they see, and the points at which results are wanted.
 
     By default those that these data or the data of the law see: results are NaN at others, such as
-    land. A prediction there is asked for by ``grid=``.
+    land. A prediction there is asked for by ``grid=``. ``by_any`` are the points (M,) that are seen
+    by data of which these are a part.
     """
     seen = own.seen_points()
     data = own if seen.all() or not seen.any() else own.at_points(seen)
     if grid is not None:
         return data, law.domain.places(grid)
-    return data, shown_places(law, own.places, seen)
+    return data, shown_places(law, own.places, seen if by_any is None else by_any)
 
 
 def shown_places(law: Law, places: Places, seen: Array) -> Places:
@@ -94,9 +122,25 @@ def variance_floor(law: Law, own: Observed) -> float:
     """Least observation variance with which the filter keeps its digits; weights have it."""
     known = ~np.isnan(own.values)
     seen, filled = known.sum(-1), np.where(known, own.values, 0.0)
-    few = ((seen > 0) & (seen < law.dynamics.n_modes)).any()
-    square = float(np.vdot(filled, filled)) / max(int(seen.sum()), 1)
-    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * square
+    few = bool(((seen > 0) & (seen < law.dynamics.n_modes)).any())
+    square = float((filled**2).sum() if own.is_lazy else np.vdot(filled, filled))
+    return floor_of(square, int(seen.sum()), few)
+
+
+def floor_of(square: float, n_values: int, few: bool) -> float:
+    """The same from the sum of squares of values.
+
+    ``few``: a row has fewer values than there are modes. Without any value all variances are alike.
+    """
+    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / n_values if n_values else 1.0)
+
+
+def blocks_of(law: Law, own: Observed, weights: Array | None) -> Iterable[Block]:
+    """Collapsed paths; a lazy record is collapsed chunk by chunk."""
+    basis = modes_at(law, own.places)
+    if not own.is_lazy:
+        return batches(own.values, own.times, basis, weights)
+    return collapse_pieces(own.pieces(), own.times, basis, Here(), weights).blocks
 
 
 def modes_at(law: Law, places: Places) -> Array:
@@ -137,10 +181,14 @@ def point_weights(law: Law, points: Array) -> Array | None:
 
 
 def noise_at(law: Law, points: Array) -> Array:
-    """Variance of a value about the field at some points: what ``std`` of results leaves out."""
-    if law.rest is None:
-        return law.observation_variance
-    return law.rest.at(law.points, points).white
+    """Variance of a value about the field at some points: what ``std`` of results leaves out.
+
+    One number, or one per point; NaN at points where a noise of each point was not learned.
+    """
+    if law.rest is not None:
+        return law.rest.at(law.points, points).white
+    r = law.observation_variance
+    return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
 
 
 def clock_coords(own: Observed) -> dict[str, Any]:
@@ -161,7 +209,7 @@ def moments_dataset(
     """
     dims = ("path", "time", *places.dims)
     std = np.sqrt(moments.variance + (law.unresolved_variance if law.rest is None else 0.0))
-    noise = noise_at(law, places.points)
+    noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
     return xr.Dataset(
         {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},

@@ -14,8 +14,8 @@ from spdelaw.data import Observed, extended_clocks, has_dates
 from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.law._lazy import by_paths, in_paths
-from spdelaw.law._lazy_times import by_times, in_parts
+from spdelaw.law._lazy import by_paths, in_paths, seen_by_any
+from spdelaw.law._lazy_times import forecast_record, in_parts, smoothed_record
 from spdelaw.law._observations import (
     clock_coords,
     modes_at,
@@ -96,15 +96,18 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
     """Smoothed fields; see `spdelaw.Law.reconstruct`."""
     own = undriven(law, data)
     if in_paths(own):
-        return by_paths(functools.partial(_reconstructed, law, grid), own)
+        return by_paths(
+            functools.partial(_reconstructed, law, grid), own, seen_by_any(law, own, grid)
+        )
     if in_parts(law, own):
-        return by_times(law, own, grid)
+        return smoothed_record(law, own, grid)
     return _reconstructed(law, grid, own)
 
 
-def _reconstructed(law: Law, grid: Any, data: Observed) -> xr.Dataset:
+def _reconstructed(law: Law, grid: Any, data: Observed, by_any: Array | None = None) -> xr.Dataset:
+    """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
     own = started(law, data)
-    seen, places = target(law, own, grid)
+    seen, places = target(law, own, grid, by_any)
     space = noisy_state_space(law, seen)
     moments = _moments(law, seen, space, places, _modes(law, seen, places))
     if own.values.shape[1] != own.fields.sizes["time"]:
@@ -121,18 +124,26 @@ def forecast(
     own = undriven(law, history)
     asked = (law, times, steps, n_samples, seed, grid)
     if in_paths(own) and not n_samples:
-        return by_paths(functools.partial(_forecast, *asked), own)
+        shared = seen_by_any(law, own, grid)
+        return by_paths(functools.partial(_forecast, *asked), own, shared)
+    if in_parts(law, own) and not n_samples:
+        wanted = check_times(wanted_times(law, own.fields, times, steps))
+        if wanted[0] > own.times[-1]:
+            dated = own.dated if times is None else has_dates(times)
+            return forecast_record(law, own, wanted, grid, dated)
     return _forecast(*asked, own)
 
 
 def _forecast(
-    law: Law, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any, data: Observed
-) -> xr.Dataset:
+    law: Law, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any, data: Observed,
+    by_any: Array | None = None,
+) -> xr.Dataset:  # fmt: skip
+    """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
     own = started(law, data)
     wanted = check_times(wanted_times(law, own.fields, times, steps))
     _check_not_before(law, wanted, float(own.times.min()))
     n_samples = whole("n_samples", n_samples, 0)
-    seen, places = target(law, own, grid)
+    seen, places = target(law, own, grid, by_any)
     space, generator = noisy_state_space(law, seen), np.random.default_rng(seed)
     modes = _modes(law, seen, places)
     means, variances, draws = [], [], []

@@ -15,7 +15,7 @@ from spdelaw.domain import AbstractDomain, Fields, Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
-from spdelaw.law import Law, noise_at, undriven
+from spdelaw.law import Law, is_record, noise_at, undriven
 from spdelaw.report._coast import is_geographic
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
@@ -26,6 +26,8 @@ Array = np.ndarray
 
 #: Most paths that a figure shows.
 SHOWN = 3
+#: Bytes of one long lazy record that figures show.
+SHOWN_BYTES = 64e6
 #: Tasks that the report scores: the two that hold values out.
 TIERS = ("forecast", "gaps")
 
@@ -37,7 +39,8 @@ class Material:
     Attributes:
         laws: by the names shown; the first is the one that the report is about.
         observed: the data less the mean of the first law, at most ``max_paths`` paths of them, flat
-            along their points whatever labels they came with.
+            along their points whatever labels they came with. Of one long lazy record its
+            beginning, which the figures show.
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
         names: the same without the unit.
@@ -297,8 +300,10 @@ def gather(
     _check_laws(named)
     first = next(iter(named.values()))
     entered = first.observe(data)
-    some = entered.paths(slice(max_paths)).in_memory()
-    own = {name: some if _alike(law, first) else law.observe(data) for name, law in named.items()}
+    used = entered.paths(slice(max_paths))
+    some = _shown_times(used).in_memory()
+    judged = used if is_record(used) else some
+    own = {name: judged if _alike(law, first) else law.observe(data) for name, law in named.items()}
     cards = {
         name: evaluate(law, own[name], _comparable(law, truth), tiers=TIERS, max_paths=max_paths,
                        seed=seed)
@@ -315,6 +320,14 @@ def gather(
         first.preparation, describe(entered.labelled), cards, truth, dict(source or {}), seed,
         likelihoods,
     )  # fmt: skip
+
+
+def _shown_times(data: Observed) -> Observed:
+    """As much of one long lazy record as figures show; other data as they are."""
+    if not is_record(data):
+        return data
+    rows = int(SHOWN_BYTES * data.fields.sizes["time"] / data.fields.nbytes)
+    return data.at_times(slice(max(2, rows)))
 
 
 def _alike(law: Law, first: Law) -> bool:

@@ -41,6 +41,9 @@ def _data(material: Material) -> list[list[str]]:
     used = material.fields.sizes["path"]
     if used < d["sizes"]["path"]:
         rows.insert(2, ["used here", f"the first {used} paths"])
+    shown = material.fields.sizes["time"]
+    if shown < d["sizes"]["time"]:
+        rows.insert(2, ["figures", f"the first {shown} times; scores and checks are of all"])
     return rows
 
 
