@@ -17,6 +17,7 @@ from spdelaw.evaluation._fill_predict import (
     Settings,
     calibrated,
     choose_weight,
+    in_space,
     kernel_for,
     law_moments,
     with_rest,
@@ -76,12 +77,7 @@ class Record(NamedTuple):
 
 def grid_of(own: Observed) -> Grid:
     """Times of each path and places of each point, on a sphere as points in space."""
-    points = np.reshape(own.points, (len(own.points), -1)).astype(float)
-    if own.domain.dims == ("lat", "lon"):
-        lat, lon = np.radians(points).T
-        points = np.column_stack(
-            [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-        )
+    points = in_space(own.points, own.domain.dims)
     times = np.broadcast_to(own.fields[own.clock].values, own.fields.shape[:2]).astype(float)
     return Grid(np.nan_to_num(times), points)
 
@@ -110,7 +106,8 @@ def choose(
     laws: dict[Candidate, Law] = {}
     later = len(rests) > 1 and SHARED in rests
     rests = tuple(rest for rest in rests if not (later and rest == SHARED))
-    best_rough, data = np.inf, ready(record.own, recipe)
+    best_rough = np.inf
+    data, strength = ready(record.own, recipe, record.truth)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
@@ -136,6 +133,7 @@ def choose(
             last, least = best, min(least, _order(best))
     if later and affordable(np.isfinite(record.values)):
         found += _with_shared(record, laws, sorted(found, key=_order), start, seconds)
+    found = [t._replace(settings=t.settings._replace(climate=strength)) for t in found]
     return sorted(found, key=_order)
 
 
