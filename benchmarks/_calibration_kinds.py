@@ -36,6 +36,7 @@ class Kind:
         make: data sets that no linear equation makes, from paths, times and a seed.
         scale: unit of the values.
         ladder: words of models each of which holds the one before it.
+        draws: laws drawn around the one that was found, so that bands know how well it is known.
         turns: data sets in one round.
     """
 
@@ -52,7 +53,15 @@ class Kind:
     make: Callable[[int, int, int], xr.DataArray] | None = None
     scale: float = 1.0
     ladder: tuple[Mapping[str, Any], ...] = ()
+    draws: int = 0
     turns: int = 4
+
+    @property
+    def couples(self) -> bool:
+        """Whether a law of coupled modes is fitted."""
+        words = [self.words, *self.ladder]
+        rich = ("dense", "normal", "low_rank")
+        return any(own.get(key) in rich for own in words for key in ("drift", "noise"))
 
     def data(self, seed: int, test: bool = False) -> xr.DataArray:
         """A data set; those of training and test have seeds of their own."""
@@ -153,14 +162,17 @@ def uneven(paths: int, times: int, seed: int) -> xr.DataArray:
 
 STATIONARY = {"initial": "stationary"}
 KNOWN = {"initial": "deterministic"}
+#: Laws drawn where one or a few short paths leave the law poorly known.
+DRAWS = 12
 NOISY = {"observation_noise": "estimate", "nuisance": 0}
 
 RIGHT = (
-    Kind("1 path of 100 against 1 of 2,000", heat(), 1, 100, (1, 2000), words=STATIONARY),
+    Kind("1 path of 100 against 1 of 2,000", heat(), 1, 100, (1, 2000), words=STATIONARY,
+         draws=DRAWS),
     Kind("1 path of 2,000 against 1 of 100", heat(), 1, 2000, (1, 100), words=STATIONARY),
     Kind("200 paths against 5 of 11", heat(), 200, 11, (5, 11), words=STATIONARY),
-    Kind("5 paths of 11 against 200", heat(), 5, 11, (200, 11), words=STATIONARY),
-    Kind("1 path against 1", heat(), 1, 200, words=STATIONARY),
+    Kind("5 paths of 11 against 200", heat(), 5, 11, (200, 11), words=STATIONARY, draws=DRAWS),
+    Kind("1 path against 1", heat(), 1, 200, words=STATIONARY, draws=DRAWS),
     Kind("20 paths, default options", heat()),
     Kind("known start", heat(initial=[1.0, 0.5, 0.2]), words=KNOWN),
     Kind("Gaussian start", heat(), words={"initial": "gaussian"}),

@@ -5,11 +5,12 @@
     python -m benchmarks.calibration_intervals --kinds slow   # kinds whose names hold a word
 
 Two modes on (0, pi), made here without the package's simulator, start in their stationary law and
-are fitted with default options but for the mean, which is zero. Slow kinds have ``lambda T`` from
-0.05 to 5, fast ones ``lambda dt`` from 3 to 20; one path or 20; complete, noisy, or noisy with half
-of the values missing. Every reported number and the stationary variance count. A kind holds if the
-share of intervals with the truth inside lies within 95 +- 1 % and three Monte-Carlo errors of it;
-more is allowed, as a boundary makes intervals cautious.
+are fitted with default options but for the mean, which is zero, or, in kinds of their own,
+estimated together with a stationary start: ends are then those of the restricted profile. Slow
+kinds have ``lambda T`` from 0.05 to 5, fast ones ``lambda dt`` from 3 to 20; one path or 20;
+complete, noisy, or noisy with half of the values missing. Every reported number and the stationary
+variance count. A kind holds if the share of intervals with the truth inside lies within 95 +- 1 %
+and three Monte-Carlo errors of it; more is allowed, as a boundary makes intervals cautious.
 
 Runs are resumed: each kind is kept in ``results/calibration_intervals.json`` as it grows.
 """
@@ -41,6 +42,8 @@ MARGIN = 0.01
 #: Rates of the two modes, relative to the rate of a kind, and their noise variances.
 RATES, NOISE = np.array([1.0, 1.5]), np.array([1.0, 0.6])
 N_TIMES, POINTS = 60, np.linspace(0.0, np.pi, 12)
+#: Means, in deviations of the modes.
+MEAN = np.array([2.0, 1.0])
 #: Observation noise, relative to the deviation of a step of the first mode.
 NOISE_SHARE = 0.5
 
@@ -52,11 +55,13 @@ class Kind(NamedTuple):
     number: float
     n_paths: int
     seen: str
+    mean: str = "zero"
 
     @property
     def name(self) -> str:
         """Such as ``slow 0.05, 1 path, noisy``."""
-        return f"{self.speed} {self.number:g}, {self.n_paths} paths, {self.seen}"
+        own = "" if self.mean == "zero" else ", mean estimated"
+        return f"{self.speed} {self.number:g}, {self.n_paths} paths, {self.seen}{own}"
 
 
 def kinds() -> Iterator[Kind]:
@@ -65,6 +70,8 @@ def kinds() -> Iterator[Kind]:
     for seen in ("complete", "noisy", "half missing"):
         for n_paths in (1, 20):
             yield from (Kind(speed, number, n_paths, seen) for speed, number in speeds)
+    for seen in ("complete", "half missing"):
+        yield from (Kind(speed, number, 1, seen, "constant") for speed, number in speeds[:5])
 
 
 def truth_of(kind: Kind) -> dict[str, Array]:
@@ -73,7 +80,8 @@ def truth_of(kind: Kind) -> dict[str, Array]:
     spread = NOISE / (2.0 * rates)
     step = float(np.sqrt(-np.expm1(-2.0 * rates[0]) * spread[0]))
     std = 0.0 if kind.seen == "complete" else NOISE_SHARE * step
-    return {
+    own = {"mean": MEAN * np.sqrt(spread)} if kind.mean == "constant" else {}
+    return own | {
         "eigenvalue": rates,
         "noise_variance": NOISE,
         "stationary_variance": spread,
@@ -92,7 +100,7 @@ def fields_of(kind: Kind, seed: int) -> Array:
         new = draw.standard_normal((kind.n_paths, 2))
         modes[:, t] = factor * modes[:, t - 1] + np.sqrt((1.0 - factor**2) * spread) * new
     basis = np.sqrt(2.0 / np.pi) * np.sin(np.outer([1, 2], POINTS))
-    values = modes @ basis
+    values = (modes + truth.get("mean", 0.0)) @ basis
     values += truth["observation_std"][0] * draw.standard_normal(values.shape)
     if kind.seen == "half missing":
         values[draw.random(values.shape) < 0.5] = np.nan
@@ -110,7 +118,8 @@ def outcome(kind: Kind, seed: int) -> dict[str, Any]:
             times=np.arange(float(N_TIMES)),
             points=POINTS,
             level=LEVEL,
-            mean="zero",
+            mean=kind.mean,
+            **({"initial": "stationary"} if kind.mean == "constant" else {}),
         )
     except SpdeLawError as error:
         return {"error": type(error).__name__}
@@ -121,6 +130,8 @@ def outcome(kind: Kind, seed: int) -> dict[str, Any]:
         "stationary_variance": law.stationary_covariance().values[diagonal, diagonal],
         "observation_std": law.parameters["observation_std"].values[None],
     }
+    if "mean" in truth:
+        own["mean"] = law.parameters["mean"].values
     found = {name: _misses(rows, truth[name]) for name, rows in own.items() if truth[name].all()}
     counts = law.info["convergence"]
     spent = {"search": counts["evaluations"], "intervals": counts["evaluations_for_intervals"]}

@@ -12,10 +12,12 @@ import spdelaw as sl
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer import _watch
+from spdelaw.infer._coordinates import OperatorTied
 from spdelaw.infer._covariance_coordinates import Covariance
 from spdelaw.infer._door import clear_errors
 from spdelaw.infer._drift_coordinates import Stable
 from spdelaw.infer._optimise import maximise
+from spdelaw.infer._posterior import _root_of_inverse
 
 HEAT = sl.catalogue.heat(n_modes=3)
 
@@ -161,3 +163,64 @@ def test_three_points_of_a_sphere_at_a_time_without_noise():
     initial = law.initial._replace(mean=start)
     true = dataclasses.replace(law, dynamics=Linear(lam, q), initial=initial)
     assert float((law.log_likelihood(fields) - true.log_likelihood(fields)).sum()) > -0.5
+
+
+# ------------------------------------------------------------------ errors supposed too large
+
+
+def test_a_coordinate_known_far_better_than_supposed_hides_no_other():
+    """``-(x - y)^2 / 2 - 1e-3 y^2 / 2 - (1e3 z)^2 / 2`` with errors of 1, 1 and 10 supposed.
+
+    Beside 1e8 for the third, the least information, 5e-4, was taken for none, and the standard
+    errors of the first two for a thousand times what they are.
+    """
+    information = np.array([[1.0, -1.0, 0.0], [-1.0, 1.001, 0.0], [0.0, 0.0, 1e6]])
+
+    def objective(x):
+        return -0.5 * float(x @ information @ x), -information @ x
+
+    scale = np.array([1.0, 1.0, 10.0])
+    found = maximise(objective, scale, 3, lambda x: np.zeros((0, 0)))
+    np.testing.assert_allclose(found.information, information, atol=1e-6 * 1e6)
+    root = _root_of_inverse(found.information, scale)
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(information), rtol=1e-6, atol=1e-12)
+
+
+def test_differences_are_over_standard_errors_not_over_what_was_supposed():
+    """``-cosh(100 x)``, curvature 1e4 at its maximum, with an error of 10 supposed, not of 0.01."""
+
+    def objective(x):
+        return -float(np.cosh(100.0 * x[0])), -100.0 * np.sinh(100.0 * x)
+
+    found = maximise(objective, np.array([10.0]), 1, lambda x: np.zeros((0, 0)))
+    np.testing.assert_allclose(found.information, [[1e4]], rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_standard_errors_beside_nuisance_modes():
+    """Intervals of reported modes are those of the differenced likelihood around its maximum.
+
+    Six modes at scattered points with gaps, two of them reported: the diffusivity of the others is
+    known 300 times better than supposed at the start, and errors of the reported ones came out as
+    hundreds of units of their logarithm.
+    """
+    rng = np.random.default_rng(0)
+    points, heat = np.sort(rng.uniform(0.1, 3.0, 15)), sl.catalogue.heat(n_modes=6)
+    heat = dataclasses.replace(heat, initial="stationary")
+    fields = sl.simulate(heat, 4, np.linspace(0, 3, 121), points, seed=0, observation_std=0.02)
+    law = sl.fit(
+        sl.mask(fields, "random", 0.1, seed=0), heat.domain, 2, nuisance=4, initial="stationary",
+        mean="zero",
+    )  # fmt: skip
+    relative = law.parameters["eigenvalue"].sel(statistic="stderr") / heat.eigenvalues[:2]
+    # That of paths that are seen throughout is sqrt(2 / (lambda T P)).
+    seen = np.sqrt(2.0 / (heat.eigenvalues[:2] * 3.0 * 4))
+    assert (relative > 0.5 * seen).all()
+    assert (relative < 2.0 * seen).all()
+
+
+def test_a_start_from_a_diagonal_that_is_not_positive():
+    """The diagonal of a stable matrix need not be: nuisance modes started from NaN."""
+    tied = OperatorTied((1.0, 4.0, 9.0))
+    assert np.isfinite(tied.start(np.array([1.0, -0.5, 2.0]))).all()
+    assert (tied.values(tied.start(np.array([1.0, -0.5, 2.0]))) > 0).all()

@@ -342,7 +342,7 @@ def _chosen(
     Where that cannot be learned from all values, the next best one; the trials come back with the
     one that was taken first.
     """
-    data = ready(own, recipe)
+    data, _ = ready(own, recipe, trials[0].settings.climate)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:

@@ -17,6 +17,8 @@ from spdelaw.data import Observed, Preparation, learn_map, observe
 from spdelaw.domain import AbstractDomain, Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation._complete_climate import completed
+from spdelaw.evaluation._fill_predict import in_space
+from spdelaw.evaluation._shared_climate import Strength, affordable, choose_strength, shared
 from spdelaw.infer import Exact, fit
 from spdelaw.law import Law
 
@@ -93,12 +95,26 @@ def tracks(
     return out
 
 
-def ready(own: Observed, recipe: Recipe) -> Observed:
-    """Data prepared by what they tell themselves, once for all candidates."""
+def ready(own: Observed, recipe: Recipe, by: Strength | Array) -> tuple[Observed, Strength]:
+    """Data prepared by what they tell themselves, once for all candidates.
+
+    ``by`` is how strongly points share a climatology, or held-out values (P, T, M) to choose it by;
+    it comes back beside the data.
+    """
     if recipe.prepare is None:
-        return own
-    found = completed(learn_map(recipe.prepare, own.labelled, recipe.domain.dims))
-    return observe(own, recipe.domain, found)
+        return own, Strength()
+    dims, fields, strength = recipe.domain.dims, own.labelled, Strength()
+    prepared = learn_map(recipe.prepare, fields, dims)
+    if affordable(prepared):
+        shape = (*fields.shape[:2], len(prepared.points))
+        values = np.asarray(fields.values).reshape(shape)
+        known = (fields["time"].values, values, in_space(prepared.points, dims))
+        if isinstance(by, Strength):
+            strength = by
+        else:
+            strength = choose_strength(prepared, *known, own.places.unflatten(by).reshape(shape))
+        prepared = shared(prepared, *known, strength)
+    return observe(own, recipe.domain, completed(prepared)), strength
 
 
 def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:

@@ -17,12 +17,13 @@ from spdelaw.evaluation._fill_predict import (
     Settings,
     calibrated,
     choose_weight,
+    in_space,
     kernel_for,
     law_moments,
     with_rest,
 )
 from spdelaw.evaluation._local_rest import Kernel
-from spdelaw.evaluation._shared_rest import affordable
+from spdelaw.evaluation._shared_rest import USUAL, affordable
 from spdelaw.evaluation._trajectory import coverage, gaussian_crps
 from spdelaw.law import Law
 
@@ -40,6 +41,8 @@ MANY = 64
 GROWTH = 2.0
 #: The rest that all points share, and how many of the best laws are tried with it.
 SHARED, BEST = "shared", 2
+#: How much larger the CRPS of a shared rest may be at first sight, to be looked at further.
+HOPELESS = 1.05
 
 
 class Trial(NamedTuple):
@@ -76,12 +79,7 @@ class Record(NamedTuple):
 
 def grid_of(own: Observed) -> Grid:
     """Times of each path and places of each point, on a sphere as points in space."""
-    points = np.reshape(own.points, (len(own.points), -1)).astype(float)
-    if own.domain.dims == ("lat", "lon"):
-        lat, lon = np.radians(points).T
-        points = np.column_stack(
-            [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-        )
+    points = in_space(own.points, own.domain.dims)
     times = np.broadcast_to(own.fields[own.clock].values, own.fields.shape[:2]).astype(float)
     return Grid(np.nan_to_num(times), points)
 
@@ -110,7 +108,8 @@ def choose(
     laws: dict[Candidate, Law] = {}
     later = len(rests) > 1 and SHARED in rests
     rests = tuple(rest for rest in rests if not (later and rest == SHARED))
-    best_rough, data = np.inf, ready(record.own, recipe)
+    best_rough = np.inf
+    data, strength = ready(record.own, recipe, record.truth)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
@@ -136,6 +135,7 @@ def choose(
             last, least = best, min(least, _order(best))
     if later and affordable(np.isfinite(record.values)):
         found += _with_shared(record, laws, sorted(found, key=_order), start, seconds)
+    found = [t._replace(settings=t.settings._replace(climate=strength)) for t in found]
     return sorted(found, key=_order)
 
 
@@ -143,18 +143,30 @@ def _with_shared(
     record: Record, laws: dict[Candidate, Law], ranked: list[Trial], start: float,
     seconds: float | None,
 ) -> list[Trial]:  # fmt: skip
-    """Trials of the best laws and of the smallest one with a rest that all points share."""
+    """Trials of the smallest law and of the best ones with a rest that all points share.
+
+    The smallest law is looked at first with the usual weight: where the rest does much worse than
+    the best trial so far, no weight is chosen.
+    """
     ordered = list(dict.fromkeys(t.candidate for t in ranked if t.candidate in laws))
-    asked = ordered[:BEST] + sorted(ordered[BEST:], key=lambda c: c.n_modes)[:1]
-    out: list[Trial] = []
-    for candidate in asked:
+    if not ordered:
+        return []
+
+    def tried(candidate: Candidate, weight: float | None) -> Trial:
         begun = time.perf_counter()
-        if out and seconds is not None and begun - start > seconds:
-            break
-        weight = out[0].settings.weight if out else None
         told = law_moments(laws[candidate], record.own)
         trial = _scored(told, record, candidate, SHARED, None, weight)
-        out.append(trial._replace(seconds=time.perf_counter() - begun))
+        return trial._replace(seconds=time.perf_counter() - begun)
+
+    smallest = min(ordered, key=lambda c: c.n_modes)
+    look = tried(smallest, USUAL)
+    if not look.crps <= HOPELESS * _order(ranked[0]):
+        return [look]
+    out: list[Trial] = []
+    for candidate in dict.fromkeys([smallest, *ordered[:BEST]]):
+        if out and seconds is not None and time.perf_counter() - start > seconds:
+            break
+        out.append(tried(candidate, out[0].settings.weight if out else None))
     return out
 
 

@@ -18,6 +18,7 @@ import xarray as xr
 
 from spdelaw.data import Observed
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
+from spdelaw.evaluation._shared_climate import Strength
 from spdelaw.evaluation._shared_rest import WEIGHTS, conditional, shared_covariance
 from spdelaw.law import Law
 
@@ -51,14 +52,24 @@ class Grid(NamedTuple):
         return space, float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
 
 
+def in_space(points: Array, dims: tuple[str, ...]) -> Array:
+    """Points (M, d) in lengths that are alike, those of a sphere in space."""
+    table = np.reshape(points, (len(points), -1)).astype(float)
+    if dims != ("lat", "lon"):
+        return table
+    lat, lon = np.radians(table).T
+    return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+
+
 class Settings(NamedTuple):
-    """What held-out values say beside the law: kernel or weight of the rest, and a and c.
+    """What held-out values say beside the law: kernel or weight of the rest, climate, and a and c.
 
     ``covariance`` is that of a shared rest where it was learned from other paths already.
     """
 
     kernel: Kernel | None = None
     weight: float | None = None
+    climate: Strength = Strength()
     covariance: Array | None = None
     of_state: float = 1.0
     of_rest: float = 1.0

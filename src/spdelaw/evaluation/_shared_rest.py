@@ -23,7 +23,7 @@ Array = np.ndarray
 #: Rounds of expectation and maximisation, and the share of noise that keeps systems solvable.
 ROUNDS, NOISE = 4, 1e-3
 #: Weights of the data against distance to choose from.
-WEIGHTS = (0.5, 0.8, 0.95)
+WEIGHTS, USUAL = (0.5, 0.8, 0.95), 0.8
 #: Most points, and most products of rows and cubed points, that a covariance is learned for.
 MOST_POINTS, MOST_WORK = 1500, 3e10
 #: What to try for the correlation of distance: lengths as quantiles of distances, noise, powers.
@@ -52,12 +52,11 @@ def shared_covariance(rest: Array, points: Array, weight: float) -> Array:
     near = _correlation_of_distance(y, points)
     found = near + NOISE * np.eye(len(near))
     for _ in range(ROUNDS):
-        square = np.zeros_like(near)
-        for row in y:
-            full, left, gaps = _expected(row, found)
-            square += np.outer(full, full)
+        square, filled = np.zeros_like(near), np.empty_like(y)
+        for i, row in enumerate(y):
+            filled[i], left, gaps = _expected(row, found)
             square[np.ix_(gaps, gaps)] += left
-        square /= len(y)
+        square = (square + filled.T @ filled) / len(y)
         d = np.sqrt(np.diag(square))
         found = weight * square + (1.0 - weight) * near * np.outer(d, d)
     return found * np.outer(scale, scale)

@@ -66,12 +66,16 @@ class Predicted(NamedTuple):
     truth: Array
 
 
-def predict_tier(law: Law, data: Any, tier: str, seed: int) -> Predicted:
-    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere."""
+def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int = 0) -> Predicted:
+    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere.
+
+    ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+    """
     own = undriven(law, data).flat
     values = own.fields.values
     seen, scored = tier_masks(values, tier, seed)
-    result = law.reconstruct(own if tier == "reconstruct" else own.masked(seen))
+    shown = own if tier == "reconstruct" else own.masked(seen)
+    result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
     mean, std = result["mean"].values, result["std"].values
     noise = np.broadcast_to(noise_at(law, own.points), values.shape[-1:])
     mean, truth = (np.where(scored, part, np.nan) for part in (mean, values))

@@ -17,6 +17,9 @@ from spdelaw.equation import operators
 
 Array = np.ndarray
 
+#: Decay rate of a start in place of one that is not positive, relative to the largest.
+LEAST_RATE = 1e-3
+
 
 class AbstractCoordinates(abc.ABC):
     """Map from unconstrained coordinates to an operator, (N,) or (N, N)."""
@@ -124,6 +127,8 @@ class OperatorTied(AbstractCoordinates):
     def start(self, operator: Array) -> Array:
         """Least squares of the diagonal on ``1, mu`` with s = 1, kept positive."""
         spectrum, mu = operators.diagonal(operator), np.asarray(self.mu)
+        # The diagonal of a stable matrix need not be positive.
+        spectrum = np.where(spectrum > 0, spectrum, LEAST_RATE * np.abs(spectrum).max())
         nu = max(float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 1.0, 1e-3)
         kappa = float(np.median(spectrum - nu * mu))
         floor = 0.05 * float(spectrum.min())

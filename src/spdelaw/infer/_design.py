@@ -70,6 +70,12 @@ class Design(NamedTuple):
         return self.observed.least_seen >= self.basis.shape[1] + 2
 
     @property
+    def n_beyond(self) -> float:
+        """Values of data in memory beyond those that determine the modes of their row."""
+        seen = (~np.isnan(self.observed.values)).sum(-1)
+        return float(np.maximum(seen - self.basis.shape[1], 0).sum())
+
+    @property
     def has_few_points(self) -> bool:
         """Whether some row observes fewer points than there are modes."""
         return self.observed.least_seen < self.basis.shape[1]

@@ -82,11 +82,12 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
         threads = 1  # the workers are the threads
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
+    quiet: Fit | None = None
     if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
-        found = by_statistics(observed, n_modes, model)
-        if found is not None:
-            return found
-    return by_filter(observed, n_modes, model, threads=threads)
+        quiet, is_all = by_statistics(observed, n_modes, model)
+        if quiet is not None and is_all:
+            return quiet
+    return by_filter(observed, n_modes, model, threads=threads, quiet=quiet)
 
 
 # -- one observation variance per point -----------------------------------------------------------

@@ -45,19 +45,43 @@ DECOUPLED = (
 
 
 def by_filter(
-    observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
+    observed: Observed,
+    n_modes: int,
+    model: Model,
+    *,
+    threads: int = 1,
+    polish: bool = True,
+    quiet: Fit | None = None,
 ) -> Fit:
-    """Estimate through the collapsed filter; ``polish=False`` leaves out standard errors."""
+    """Estimate through the collapsed filter.
+
+    Args:
+        observed: the data.
+        n_modes: reported modes.
+        model: what is assumed.
+        threads: of the likelihood.
+        polish: False leaves out standard errors.
+        quiet: a fit without noise, which stands where there is none.
+    """
     clock, read = time.perf_counter(), [0.0]
+    known: dict[tuple[str, str], Problem] = {}
     if observed.in_pieces:
         observed = observed.surveyed().at_seen_times()
 
     def posed(own: Model) -> Problem:
-        begin = time.perf_counter()
-        problem = pose(observed, n_modes, own, threads=threads, polish=polish)
+        begin, key = time.perf_counter(), (str(own.mean), own.initial)
+        if key not in known:
+            known[key] = pose(observed, n_modes, own, threads=threads, polish=polish)
         read[0] += time.perf_counter() - begin
-        return problem
+        return known[key]
 
+    if quiet is not None:
+        mean = str(quiet.decisions["mean"].answer)
+        decisions = posed(dataclasses.replace(model, mean=mean)).decisions
+        noise = decisions.get("observation_noise")
+        if noise is not None and noise.answer == NONE:
+            own = {"observation_noise": noise, "nuisance": decisions["nuisance"]}
+            return dataclasses.replace(quiet, decisions=quiet.decisions | own)
     away = distance_of_fields(observed, n_modes) if model.mean == "auto" else 0.0
     problem, found = solve(posed, model, away)
     seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
@@ -109,12 +133,14 @@ def pose(
             decisions={"initial_state": kind, "nuisance": design.nuisance},
             notes=tuple(notes),
             centre=centre,
+            working=working,
             threads=threads,
             polish=polish,
         )
 
     known, is_open = design.known, model.noise_word == "auto"
-    if is_open and known is None and 0 < spare >= collapsed.misfit / (NO_MISFIT * energy):
+    beyond = spare if observed.in_pieces else design.n_beyond
+    if is_open and known is None and 0 < beyond >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         known = 0.0
     if known is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:

@@ -19,7 +19,7 @@ import scipy
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._joint_profile import JointProfile
-from spdelaw.infer._optimise import Counted
+from spdelaw.infer._optimise import Counted, balanced
 from spdelaw.infer._profile import Profile, Target
 
 Array = np.ndarray
@@ -146,7 +146,8 @@ def _root(found: Estimate) -> Array:
     """Root of the covariance, with a limit to how unknown a logarithm is."""
     posterior = found.posterior
     logs = posterior.columns[found.parametrisation.is_log] / UNKNOWN
-    scale, information = posterior.scale, found.optimum.information + logs.T @ logs
+    information = found.optimum.information + logs.T @ logs
+    scale = balanced(information, posterior.scale)
     values, vectors = np.linalg.eigh(scale[:, None] * information * scale)
     values = np.maximum(values, 1e-10 * values.max(initial=1e-300))
     return scale[:, None] * (vectors / np.sqrt(values))

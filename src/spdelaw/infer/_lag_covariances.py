@@ -59,9 +59,12 @@ def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) 
 
 
 def from_coefficient_pairs(
-    collapsed: Collapsed, moments: MomentEstimates, drift: bool = True
+    collapsed: Collapsed, moments: MomentEstimates, drift: bool = True, *, apart: bool = False
 ) -> MomentEstimates:
-    """Estimates from least-squares coefficients of rows that determine them all."""
+    """Estimates from least-squares coefficients of rows that determine them all.
+
+    With ``apart`` each mode has its own, as if there were no others.
+    """
     enough = PAIRS * collapsed.n_modes
     steps = np.concatenate(collapsed.over(_steps))
     if steps.size < enough:
@@ -74,7 +77,12 @@ def from_coefficient_pairs(
         return moments
     error = np.diag(np.minimum(moments.error, 0.8 * np.diag(before) / count))
     products = (before / count - error, cross / count, after / count - error)
-    return _from_products(moments, products, common, moments.span, drift)
+    if not apart:
+        return _from_products(moments, products, common, moments.span, drift)
+    alone = tuple(np.diag(np.diag(m)) for m in products)
+    found = _from_products(moments, alone, common, moments.span, drift)
+    rates, noise = operators.diagonal(found.drift), operators.diagonal(found.noise)
+    return found._replace(drift=rates, noise=noise)
 
 
 def _steps(block: Block) -> Array:

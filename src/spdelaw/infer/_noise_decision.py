@@ -50,10 +50,17 @@ def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
     free = candidate(None)
     probe = _probes(candidate, free, outside)
     found = _all_noise(free, outside, probe, is_open)
-    if found.answer == ALL or not is_open:
+    if found.answer == ALL:
         return found
-    inside = _noise_inside(probe)
-    return inside._replace(compared={**found.compared, **inside.compared})
+    inside = _noise_inside(probe) if is_open else found
+    compared = found.compared | inside.compared
+    own = probe("estimated") if inside.answer == INSIDE and outside > 0.0 else None
+    if own is not None:
+        # Noise is everywhere: there cannot be more of it in the modes than outside them.
+        variance = float(own.state_space.observation_variance)
+        compared |= {"variance_outside": outside, "variance_estimated": variance}
+        return Decision(ALL if variance > outside else INSIDE, compared)
+    return inside._replace(compared=compared)
 
 
 def _probes(candidate: Candidate, free: Problem, outside: float) -> Probe:

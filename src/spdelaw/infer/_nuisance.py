@@ -37,17 +37,26 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     """Number of nuisance modes, by the lag-one correlation of what is still left over.
 
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
-    correlated over one step, there are modes in it.
+    correlated over one step, there are modes in it. Modes that hold the fields to rounding are
+    the fewest that do: the law of one more, without energy, has no maximum.
     """
     sample, t = _sample(observed)
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
     most = observed.domain.available(most)
-    total, correlation, limit = n_modes, 0.0, WHITE
+
+    def holds(total: int) -> bool:
+        return _residual(sample, t, observed.basis(total))[1] <= NEGLIGIBLE * energy
+
+    total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
     for total in _ladder(n_modes, max(most, n_modes)):
         residual, left = _residual(sample, t, observed.basis(total))
-        correlation = _lag_one(residual) if left > NEGLIGIBLE * energy else 0.0
+        if left <= NEGLIGIBLE * energy:
+            between = (n for n in range(below, total) if holds(n))
+            total, correlation = next(between, total), 0.0
+            break
+        correlation, below = _lag_one(residual), total + 1
         limit = max(WHITE, CHANCE / np.sqrt(_free_pairs(residual, total)))
         if correlation < limit:
             break

@@ -31,6 +31,8 @@ UPHILL_TOLERANCE = 0.1
 SADDLE_GAIN, ROUNDS = 1.0, 3
 #: Coordinates from which on a search remembers its last steps in place of a matrix; how many steps.
 MANY, MEMORY = 150, 60
+#: Standard errors, relative to the rough ones, below which those are too large for differences.
+COARSE = 0.2
 #: Slopes, in log-likelihood per rough standard error, at which a search and a rough one may end.
 STEEP, ROUGH = 1e-4, 0.01
 #: Stands for minus a log-likelihood that cannot be computed.
@@ -125,6 +127,12 @@ def maximise(
         found = None if exact is None else exact(x)
         if found is not None:
             return found
+        found = differences(x, scale)
+        finer = balanced(found, scale)
+        # Differences over many standard errors are no curvature.
+        return differences(x, finer) if (finer < COARSE * scale).any() else found
+
+    def differences(x: Array, scale: Array) -> Array:
         found = difference_information(counted, x, scale, n_plain, known_block, owners)
         # Beside the edge of what can be computed there is no difference, and none is used.
         return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
@@ -263,6 +271,7 @@ class Bend(NamedTuple):
     @classmethod
     def of(cls, information: Array, scale: Array) -> Bend:
         """Taken apart by the cheaper way that holds."""
+        scale = balanced(information, scale)
         scaled = scale[:, None] * information * scale
         factor = well_conditioned_factor(scaled)
         if factor is not None:
@@ -294,6 +303,15 @@ class Bend(NamedTuple):
         """Slope in the directions that a Newton step leaves out, where nothing bends it down."""
         flat = self.vectors[:, self.values <= 1e-6 * max(self.values.max(initial=0.0), 1e-12)]
         return float(np.linalg.norm(flat.T @ (self.scale * gradient)))
+
+
+def balanced(information: Array, scale: Array) -> Array:
+    """Rough standard errors, smaller where the information says so.
+
+    Beside a coordinate whose error was supposed to be hundreds of times too large, every other
+    direction looks as if it had no information.
+    """
+    return scale / np.sqrt(np.maximum(scale**2 * np.diag(information), 1.0))
 
 
 def well_conditioned_factor(matrix: Array) -> Array | None:

@@ -21,7 +21,7 @@ from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._metric import PARTS, Metric
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
-from spdelaw.infer._optimise import NEAR, Optimum, maximise, well_conditioned_factor
+from spdelaw.infer._optimise import NEAR, Optimum, balanced, maximise, well_conditioned_factor
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms
@@ -99,7 +99,10 @@ class LogPosterior:
 
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
-        value = self.at(np.zeros(self.columns.shape[1]))[0]
+        try:
+            value = self.at(np.zeros(self.columns.shape[1]))[0]
+        except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
+            return -np.inf
         return value if np.isfinite(value) else -np.inf
 
     def moved(self, x: Array) -> LogPosterior:
@@ -333,6 +336,7 @@ def _root_of_inverse(information: Array, scale: Array) -> Array:
     Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
     still move the last coordinates only.
     """
+    scale = balanced(information, scale)
     scaled = scale[:, None] * information * scale
     if well_conditioned_factor(scaled) is not None:
         return scale[:, None] * lower_root(scaled)

@@ -42,6 +42,9 @@ Array = np.ndarray
 #: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
 #: little and lands close.
 WARM_PATHS, WARM_TIMES = 100, 600
+#: Share of a working variance that is added to one which is estimated: where that runs off to zero
+#: the likelihood keeps its digits.
+FLOOR = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +58,7 @@ class Problem(Posed):
         use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
         outside: mean square outside the modes where it is not part, else None.
+        working: observation variance that stands for none.
         notes: reasons in words.
     """
 
@@ -64,6 +68,7 @@ class Problem(Posed):
     use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
+    working: float = 0.0
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
@@ -99,7 +104,7 @@ class Problem(Posed):
             return self.likelihood(data, p)
 
         def information(p: StateSpace) -> Array | None:
-            return observed_information(data, p, self.use_misfit)
+            return observed_information(data, self._floored(p), self.use_misfit)
 
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         how = (self.parametrisation, evaluate, own, self.model)
@@ -161,6 +166,7 @@ class Problem(Posed):
 
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        by = np.pad(by, (0, self.collapsed.n_modes - len(by)))  # nuisance modes have none
         around = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, around)
         moments = from_coefficients(data, self.moments.observation_variance)
@@ -180,7 +186,7 @@ class Problem(Posed):
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        misfit, threads = self.use_misfit, self.threads
+        misfit, threads, state_space = self.use_misfit, self.threads, self._floored(state_space)
         if not self.has_mean:
             return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
         return evaluate_restricted(
@@ -189,7 +195,14 @@ class Problem(Posed):
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
-        return mean_given(self.data, state_space, anchored=self.anchored)
+        return mean_given(self.data, self._floored(state_space), anchored=self.anchored)
+
+    def _floored(self, state_space: StateSpace) -> StateSpace:
+        if "observation" not in self.parametrisation.parts:
+            return state_space
+        return state_space.with_noise(
+            float(state_space.observation_variance) + FLOOR * self.working
+        )
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -224,9 +237,10 @@ class Problem(Posed):
         if self.design.keep is not None:
             return found.log_likelihood, Numbers("components", int(self.collapsed.n_values))
         space, floor = found.state_space, 0.0
-        if "observation" not in self.parametrisation.parts and not self.design.known:
+        variance, is_free = space.observation_variance, "observation" in self.parametrisation.parts
+        if variance < self.working if is_free else not self.design.known:
             # The variance that the filter worked with is no noise.
-            space, floor = space.with_noise(0.0), float(space.observation_variance)
+            space, floor = space.with_noise(0.0), max(float(variance), self.working)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
             own = space.linear.with_mean(self.off_centre(found.mean.value))

@@ -28,11 +28,11 @@ from spdelaw.infer._coordinates import (
 )
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._lag_covariances import from_coefficient_pairs
-from spdelaw.infer._moment_estimates import from_coefficients
+from spdelaw.infer._moment_estimates import MomentEstimates, from_coefficients
 from spdelaw.infer._parametrise import starting_vector
 from spdelaw.infer._posterior import LogPosterior, estimate
 from spdelaw.infer._spectrum_starts import quiet_starts, second_start, smooth_starts
-from spdelaw.model import Block, StateSpace, sample_states
+from spdelaw.model import Block, Collapsed, PathNormals, StateSpace, sample_states
 
 if TYPE_CHECKING:
     from spdelaw.infer._problem import Problem
@@ -45,22 +45,29 @@ FORMULA_MODES = 3
 DRAWN_ROUNDS, DRAWN_SEED = 4, 0
 #: Working variances, relative to the last, that a search without noise goes through.
 NOISIER = (1e8, 1e5, 1e2)
+#: Share of the mean square that is as good as no noise.
+HARDLY_ANY = 1e-8
 #: What a start may meet that leads nowhere.
 NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
 
 
 def highest(problem: Problem) -> Estimate:
     """The highest of the maxima that the starts lead to."""
-    first = problem.posterior()
+    first = _usable(problem, [problem.start])
     cheap = _usable(problem, smooth_starts(problem))
     single = _usable(problem, single_starts(problem))
-    coupled = [first, *single] if single or not problem.is_diagonal else []
+    coupled = [*first, *single] if single or not problem.is_diagonal else []
     drawn = [one for start in coupled for one in _drawn(problem, start)]
-    tried = ([first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
+    tried = ([*first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
     posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
+    if not posteriors:
+        return estimate(problem.posterior(), polish=problem.polish)  # which says what is wrong
     posteriors += _usable(problem, formula_starts(problem))
     posteriors += _usable(problem, annealed_starts(problem, posteriors[0]))
     found = _highest(posteriors, problem.polish)
+    for quiet in _usable(problem, without_noise(problem)):
+        if quiet.start_value() > found.optimum.value:  # what was found was no maximum
+            found = _highest([quiet], problem.polish, found)
     again = second_start(problem, found) if problem.polish else None
     if again is None:
         return found
@@ -131,7 +138,7 @@ def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
     no search climbs from afar.
     """
     known, r = problem.parametrisation, problem.parametrisation.observation_variance
-    held = "observation" in known.parts or problem.design.known != 0.0
+    held = "observation" in known.parts or bool(problem.design.known)
     if held or problem.design.rows_determine:
         return
     start = first.base
@@ -143,6 +150,19 @@ def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
         except NOWHERE:
             continue
     yield start
+
+
+def without_noise(problem: Problem) -> Iterator[Array]:
+    """The best law of coefficients that are known, and hardly any noise.
+
+    With equal steps and complete rows that is the maximum of the law without noise itself, beside
+    which there may be a lower one with noise.
+    """
+    parts = problem.parametrisation.parts
+    if "observation" in parts and problem.design.rows_determine:
+        plain = from_coefficients(problem.collapsed, HARDLY_ANY * problem.mean_square)
+        own = problem.start.copy()
+        yield _with_pairs(problem, problem.collapsed, plain, own, ("drift", "noise", "observation"))
 
 
 def single_starts(problem: Problem) -> Iterator[Array]:
@@ -206,18 +226,25 @@ def _redrawn(
 ) -> Array:
     """Full vector with drift and noise of drawn states, all else as it was."""
     data = problem.collapsed.changed(_with_draw, space, int(generator.integers(2**31)))
-    n, parts = space.n_modes, problem.parametrisation
-    plain = from_coefficients(data, 0.0)._replace(error=np.zeros(n))
-    moments = from_coefficient_pairs(data, plain, problem.model.couples_drift)
+    return _with_pairs(problem, data, from_coefficients(data, 0.0), full, ("drift", "noise"))
+
+
+def _with_pairs(
+    problem: Problem, data: Collapsed, plain: MomentEstimates, full: Array, which: tuple[str, ...]
+) -> Array:
+    """Full vector with some parts of the lag covariances of known coefficients."""
+    parts, model = problem.parametrisation, problem.model
+    plain = plain._replace(error=np.zeros(data.n_modes))
+    apart = problem.is_diagonal
+    moments = from_coefficient_pairs(data, plain, model.couples_drift or apart, apart=apart)
     near, out = starting_vector(parts, moments), full.copy()
-    for part in ("drift", "noise"):
+    for part in which:
         out[parts.slices[part]] = near[parts.slices[part]]
     return out
 
 
 def _with_draw(block: Block, space: StateSpace, seed: int) -> Block:
     """A block whose estimates are one draw of the states, every row of which determines them."""
-    generator = np.random.default_rng([seed, int(block.paths[0])])
-    drawn = sample_states(block, space, 1, generator)[0]
+    drawn = sample_states(block, space, 1, PathNormals(seed, block.paths))[0]
     ones = np.ones((*block.gram.shape[:2], 1))
     return block._replace(estimate=drawn, gram=ones, log_gram=np.zeros(1))

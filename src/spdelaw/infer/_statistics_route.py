@@ -47,27 +47,30 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
-def by_statistics(observed: Observed, n_modes: int, model: Model) -> Fit | None:
-    """Estimate from sufficient statistics, or None where they are not enough."""
+def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit | None, bool]:
+    """Estimate from sufficient statistics, None where they are not enough; whether that is all.
+
+    It is not where there may be noise.
+    """
     clock = time.perf_counter()
     s = statistics_of(observed, n_modes, pairs=model.couples)
     if s is None:
-        return None
+        return None, False
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
     has_more = s.outside > OUTSIDE_TOLERANCE * s.energy
     if model.nuisance != 0:
         mixes = has_more and grid_mixes(observed, n_modes)
         if mixes or model.nuisance != "auto":
-            return None
+            return None, False
     read = time.perf_counter() - clock
     found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
     noise = noise_by_score(s, found, phi.T @ phi)
-    if model.noise_word == "auto" and (
+    may_be_noise = model.noise_word == "auto" and (
         noise.answer != "none" or (has_more and _may_be_noise(observed, s, phi))
-    ):
-        return None
+    )
     decisions = {**found.decisions, "observation_noise": noise}
-    return dataclasses.replace(found, decisions=decisions, seconds={"read": read, **found.seconds})
+    seconds = {"read": read, **found.seconds}
+    return dataclasses.replace(found, decisions=decisions, seconds=seconds), not may_be_noise
 
 
 def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:

@@ -37,6 +37,7 @@ from spdelaw.model._semilinear_likelihood import (
 from spdelaw.model._semilinear_segments import in_segments
 from spdelaw.model._smoother import (
     OneStep,
+    PathNormals,
     Smoothed,
     component_innovations,
     innovations,
@@ -60,6 +61,7 @@ __all__ = [
     "OneStep",
     "PairSums",
     "Part",
+    "PathNormals",
     "Prior",
     "Scores",
     "Smoothed",

@@ -69,8 +69,23 @@ def _with_start(free: Smoothed, prior: Prior, block: Block, state_space: StateSp
     return Smoothed(mean + _response(block, state_space), covariance)
 
 
+class PathNormals:
+    """Normal numbers of each path from a generator of its own, whatever block it is in."""
+
+    def __init__(self, seed: int, paths: Array) -> None:
+        self.generators = [np.random.default_rng([seed, int(path)]) for path in paths]
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Numbers of that shape, paths last."""
+        own = [generator.standard_normal(size[:-1]) for generator in self.generators]
+        return np.stack(own, axis=-1)
+
+
 def sample_states(
-    block: Block, state_space: StateSpace, n_samples: int, generator: np.random.Generator
+    block: Block,
+    state_space: StateSpace,
+    n_samples: int,
+    generator: np.random.Generator | PathNormals,
 ) -> Array:
     """Draws from the joint posterior of all states; (n_samples, T, N, P).
 
@@ -93,7 +108,7 @@ def sample_states(
     return draws + _response(block, state_space)
 
 
-def _draw_shared(found: Sweep, draws: Array, generator: np.random.Generator) -> None:
+def _draw_shared(found: Sweep, draws: Array, generator: np.random.Generator | PathNormals) -> None:
     """The same in place, where all paths share their matrices: roots of all times at once."""
     inverse, which = found.inverse[..., 0], found.prior.free[:, 0]
     turned = np.ascontiguousarray(np.moveaxis(found.prior.coupling, -1, 0).swapaxes(1, 2))
