@@ -108,6 +108,8 @@ def _at_all_times(z: Array, own: Observed) -> Array:
         return z
     seen = np.isin(own.times, own.at_seen_times().times)
     ahead = z.shape[1] - int(seen.sum())  # a row where the law starts
+    if ahead < 0:  # of a very long record some stretches alone are tested
+        return z
     out = np.full((len(z), ahead + len(seen), z.shape[2]), np.nan)
     out[:, np.append(np.ones(ahead, bool), seen)] = z
     return out
