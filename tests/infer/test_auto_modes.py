@@ -33,11 +33,11 @@ def test_criteria_of_rough_searches_are_those_of_full_ones(monkeypatch):
     observed = observe(fields, sl.Interval(0, np.pi))
     rough, known = {}, {}
 
-    def both(collapsed, times, laws):
-        rough[collapsed.n_modes] = bic(collapsed, times, laws)
+    def both(observed, collapsed, laws):
+        rough[collapsed.n_modes] = bic(observed, collapsed, laws)
         with monkeypatch.context() as patch:
             patch.setattr(auto_modes, "estimate", lambda posterior, rough: full(posterior))
-            known[collapsed.n_modes] = bic(collapsed, times, {})
+            known[collapsed.n_modes] = bic(observed, collapsed, {})
         return rough[collapsed.n_modes]
 
     bic, full = auto_modes._bic, auto_modes.estimate

@@ -169,10 +169,10 @@ def test_a_search_that_ends_short_says_by_how_much(monkeypatch, short):
     polish = _optimise._polish
 
     def moved(objective, x, *how):
-        x, start, _, information, _ = polish(objective, x, *how)
+        x, start, _, information, _, bend = polish(objective, x, *how)
         x = x + short * np.eye(len(x))[0] / np.sqrt(information[0, 0])
         value, gradient = objective(x)
-        return x, start, gradient, information, value
+        return x, start, gradient, information, value, bend
 
     monkeypatch.setattr(_optimise, "_polish", moved)
     law = sl.fit(fields, INTERVAL, 2, mean="zero")

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from spdelaw.train import _memory, reused_memory
+from spdelaw.train import _loop, reused_memory
 
 resource = pytest.importorskip("resource", reason="page faults are counted on Unix")
 
@@ -23,7 +23,7 @@ def faults(n_bytes):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
 def test_pages_are_touched_once():
-    if _memory._glibc() is None:
+    if _loop._glibc() is None:
         pytest.skip("not glibc")
     size = 64 * 2**20  # more than glibc keeps of its own accord
     outside = faults(size)
@@ -38,6 +38,6 @@ def test_pages_are_touched_once():
 
 def test_other_systems_are_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _memory._glibc() is None
+    assert _loop._glibc() is None
     with reused_memory():
         np.ones(10)

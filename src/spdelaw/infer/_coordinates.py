@@ -17,6 +17,8 @@ from spdelaw.equation import operators
 
 Array = np.ndarray
 
+#: Least nu of a start, relative to the rates by the largest eigenvalue of the domain.
+LEAST_SLOPE = 1e-3
 #: Decay rate of a start in place of one that is not positive, relative to the largest.
 LEAST_RATE = 1e-3
 
@@ -129,7 +131,10 @@ class OperatorTied(AbstractCoordinates):
         spectrum, mu = operators.diagonal(operator), np.asarray(self.mu)
         # The diagonal of a stable matrix need not be positive.
         spectrum = np.where(spectrum > 0, spectrum, LEAST_RATE * np.abs(spectrum).max())
-        nu = max(float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 1.0, 1e-3)
+        # Rates have the unit of the data's clock: what is small is so beside the rates alone.
+        ratio = float(np.median(spectrum)) / (float(mu.max()) or 1.0)
+        slope = float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 0.5 * ratio
+        nu = max(slope, LEAST_SLOPE * ratio)
         kappa = float(np.median(spectrum - nu * mu))
         floor = 0.05 * float(spectrum.min())
         return np.log([max(kappa, floor), nu, 1.0])
