@@ -133,7 +133,7 @@ def pose(
             decisions={"initial_state": kind, "nuisance": design.nuisance},
             notes=tuple(notes),
             centre=centre,
-            working=working,
+            working=0.0 if design.rows_determine else working,
             threads=threads,
             polish=polish,
         )

@@ -58,7 +58,7 @@ class Problem(Posed):
         use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
         outside: mean square outside the modes where it is not part, else None.
-        working: observation variance that stands for none.
+        working: observation variance that stands for none; zero where rows determine the modes.
         notes: reasons in words.
     """
 
