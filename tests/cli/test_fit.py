@@ -79,7 +79,10 @@ def test_zarr_gives_the_same_law(run, data):
     write(data, "data.zarr")
     for suffix in ("nc", "zarr"):
         run("fit", f"data.{suffix}", *MODES, "--out", f"{suffix}.law")
-    assert sl.load("zarr.law").parameters.equals(sl.load("nc.law").parameters)
+    # A Zarr directory is read piece by piece: its sums are taken in another order.
+    xr.testing.assert_allclose(
+        sl.load("zarr.law").parameters, sl.load("nc.law").parameters, rtol=1e-9
+    )
 
 
 def test_options_reach_the_fit(run_json, data):
