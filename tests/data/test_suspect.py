@@ -112,7 +112,7 @@ def test_radians_and_one_meridian_twice_are_named():
     (note,) = hints(globe(np.radians(lat), np.radians(lon)))
     assert "look like radians" in note
     assert hints(globe(lat / 90, lon / 90, units="degrees")) == []
-    with pytest.raises(DataError, match="np.degrees"):
+    with pytest.raises(DataError, match=r"np\.degrees"):
         globe(lat, lon, units="radians")
     (note,) = hints(globe(lat, np.append(lon, 360.0)))
     assert "0 and 360 are one meridian" in note
