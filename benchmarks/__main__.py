@@ -22,6 +22,7 @@ BY_HAND = {
     "bench_distributed": "python -m benchmarks.bench_distributed --gigabytes 30 --folder big",
     "bench_fields": "python -m benchmarks.bench_fields run CASE, then report",
     "bench_fill": "python -m benchmarks.bench_fill --data FOLDER, with real records",
+    "bench_local": "python -m benchmarks.bench_local COMMIT, beside an earlier commit",
     "bench_semilinear": "python -m benchmarks.bench_semilinear run CASE, then report",
     "bench_semilinear_recipes": "python -m benchmarks.bench_semilinear_recipes 100 8",
     "bench_semilinear_start": "python -m benchmarks.bench_semilinear_start 300",

@@ -163,3 +163,11 @@ def test_deviations_that_do_not_belong_to_the_data_are_refused():
         sl.fit(fields, DOMAIN, 2, observation_noise=std, engine="chaos")
     with pytest.raises(InputError, match="bootstrap"):
         sl.fit(fields, DOMAIN, 2, observation_noise=std, bootstrap=3)
+
+
+@pytest.mark.parametrize(("truth", "word"), [(True, "estimate"), (False, "none")])
+def test_yes_and_no_are_no_standard_deviations(truth, word):
+    with pytest.raises(InputError, match=f"pass observation_noise='{word}'"):
+        sl.Model(observation_noise=truth)
+    with pytest.raises(InputError, match="observation_noise"):
+        sl.Model(observation_noise=[truth, truth])

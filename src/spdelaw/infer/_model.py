@@ -174,8 +174,10 @@ def _check_known_noise(value: Any) -> None:
         std = np.array(np.nan)
     known = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
     is_bad = not known.size or not np.isfinite(known).all() or (known < 0).any()
-    if is_bad or (std.ndim and (known == 0).any()):
+    is_truth = np.asarray(value).dtype == bool
+    if is_bad or is_truth or (std.ndim and (known == 0).any()):
         words = ", ".join(map(repr, OBSERVATION_NOISES))
         expected = f"{words}, a standard deviation, or one per point or value"
-        fix = "pass observation_noise='auto'"
+        word = {True: "estimate", False: "none"}[value] if isinstance(value, bool) else "auto"
+        fix = f"pass observation_noise={word!r}"
         raise InputError("observation_noise", expected=expected, got=repr(value), fix=fix)
