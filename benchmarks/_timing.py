@@ -18,6 +18,8 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results")
+#: Exit code of a benchmark that misses a limit; one that fails has the code 1 of Python.
+MISSED = 3
 
 
 def interleaved_medians(

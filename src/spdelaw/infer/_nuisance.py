@@ -27,8 +27,8 @@ WHITE = 0.05
 CHANCE = 2.6
 #: Residual energy below this share of the field's is left to the noise.
 NEGLIGIBLE = 1e-8
-#: Paths looked at.
-SAMPLE = 24
+#: Paths looked at, and how many of them where they have more values than these together.
+SAMPLE, FEW, MANY_VALUES = 24, 4, 2_000_000
 #: Most modes in all: with one pattern for all paths, and with one per path.
 MOST_SHARED, MOST_OWN = 64, 20
 
@@ -122,8 +122,10 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
 
 def _sample(observed: Observed) -> tuple[Array, Array]:
     """Values of some paths, and their times."""
-    values, times = observed.first(SAMPLE), observed.times
-    times = times if times.ndim == 1 else times[:SAMPLE]
+    of_one = int(np.prod(observed.values.shape[1:]))
+    n_paths = min(SAMPLE, max(FEW, MANY_VALUES // of_one))
+    values, times = observed.first(n_paths), observed.times
+    times = times if times.ndim == 1 else times[:n_paths]
     return values, times[..., : values.shape[1]]
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import operators
-from spdelaw.model._blocks import apply, apply_gram, as_matrix, in_full, multiply, transpose
+from spdelaw.model._blocks import add, apply, apply_gram, as_matrix, in_full, multiply, transpose
 from spdelaw.model._chain import Prior, Sweep, chain_mean, chain_prior, sweep
 from spdelaw.model._collapse import Block
 from spdelaw.model._forced import without_response
@@ -50,9 +50,9 @@ class Response(NamedTuple):
 
     @property
     def first(self) -> Array:
-        """``K`` of the first free state, less what its prior follows; (N, N, B)."""
-        own = in_full(self.slope[self.prior.n_fixed :][:1])[0]
-        return own if self.carry is None else own - as_matrix(self.carry)
+        """``K`` of the first free state, less what its prior follows; a block."""
+        own = self.slope[self.prior.n_fixed]
+        return own if self.carry is None else add(own, -self.carry)
 
 
 def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Response:
@@ -166,7 +166,7 @@ def _fixed_slope(slope: Array, anchored: bool) -> Array:
 def _start_information(first: Array, carry: Array, prior: Prior, n_paths: int) -> Array:
     """``A' W (A - K)`` of the first free state, with A what its prior follows; (N, N)."""
     pull = multiply(transpose(carry), prior.precision)
-    found = over_paths(multiply(as_matrix(pull), -first), n_paths)
+    found = operators.as_matrix(over_paths(multiply(pull, -first), n_paths))
     return 0.5 * (found + found.T)
 
 

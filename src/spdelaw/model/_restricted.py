@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.equation import Linear, operators
-from spdelaw.model._blocks import as_matrix, in_full, transpose
+from spdelaw.model._blocks import multiply, sandwich, transpose
 from spdelaw.model._collapse import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._mean_response import (
@@ -143,15 +143,18 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[
     block = block.block if isinstance(block, Part) else block
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
+    if part.slope.ndim == 3:  # modes apart: each sees its own variance alone
+        covariance = np.diag(covariance)
     sums = _spread_sums(part, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(sums, prior.transition))
-    left = np.eye(len(covariance))[..., None] - in_full(part.slope[-len(block.gram) :])
+    rows = part.slope[-len(block.gram) :]
+    left = 1.0 - rows if rows.ndim == 3 else np.eye(len(covariance))[..., None] - rows
     trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
-        w, first = as_matrix(prior.precision)[..., 0], part.first
-        grown = over_paths(np.einsum("ijb,jk,lkb->ilb", first, covariance, first), n_paths)
-        by_initial = by_initial + operators.like(by_initial, 0.5 * w @ grown @ w)
+        grown = over_paths(sandwich(part.first, covariance[..., None]), n_paths)
+        own = sandwich(prior.precision, grown[..., None])[..., 0]
+        by_initial = by_initial + operators.like(by_initial, 0.5 * own)
     return (
         operators.like(dynamics.drift, pull[0]),
         operators.like(dynamics.noise, pull[1]),
@@ -165,6 +168,8 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[
 def _trace(gram: Array, left: Array, root: Array) -> Array:
     """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
     turned = _times(left, root)
+    if turned.ndim == 3:
+        return (gram * turned**2).sum((0, 1))
     if gram.ndim == 3:
         return (gram[:, :, None] * turned**2).sum((0, 1, 2))
     if gram.shape[-1] == turned.shape[-1] == 1:
@@ -174,7 +179,9 @@ def _trace(gram: Array, left: Array, root: Array) -> Array:
 
 
 def _times(stack: Array, matrix: Array) -> Array:
-    """``stack_t matrix`` for a stack (T, N, N, B)."""
+    """``stack_t matrix`` for a stack (T, N, N, B); both may be diagonal."""
+    if stack.ndim == 3:
+        return stack * matrix[:, None]
     if stack.shape[-1] == 1:
         return (stack[..., 0] @ matrix)[..., None]
     return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
@@ -182,32 +189,31 @@ def _times(stack: Array, matrix: Array) -> Array:
 
 def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
     """``K C K'`` over the steps of each transition, and no steps of their own."""
-    turned, prior = _times(in_full(part.slope), operators.root(covariance)), part.prior
+    turned, prior = _times(part.slope, operators.root(covariance)), part.prior
     count, n_lengths = n_paths if turned.shape[-1] == 1 else 1, prior.factor.shape[-1]
     apart = prior.precision.ndim == 2
     if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
         columns = turned.reshape(*turned.shape[:2], -1)
         sums = squares_of(columns, prior.which, n_lengths, apart)
         return StepSums(sums.n_steps, *(count * x for x in sums[1:]))
-    each = (squares_of(x, prior.which, n_lengths, apart) for x in np.moveaxis(turned, 2, 0))
+    directions = turned[None] if turned.ndim == 3 else np.moveaxis(turned, 2, 0)
+    each = (squares_of(x, prior.which, n_lengths, apart) for x in directions)
     parts = zip(*(one[1:] for one in each), strict=True)
     return StepSums(np.zeros(n_lengths), *(np.sum(x, axis=0) for x in parts))
 
 
 def _shared_information(block: Block, part: Response, state_space: StateSpace) -> Array:
     """``-d2 log p / d m0 d m'``; (N, N)."""
-    prior, n_paths, first = part.prior, len(block.paths), part.first
-    w, batch = as_matrix(prior.precision), first.shape[-1]
-    w = np.broadcast_to(w, (*w.shape[:2], max(batch, w.shape[-1])))
-    pulled = np.einsum("ijb,jkb->ikb", *np.broadcast_arrays(w, first))
+    prior, n_paths = part.prior, len(block.paths)
+    pulled = multiply(prior.precision, part.first)
     if not prior.n_fixed:
-        return over_paths(pulled, n_paths)
-    f = as_matrix(transpose(prior.factor[..., prior.which[0]]))
-    carried = np.einsum("ijb,jkb->ikb", *np.broadcast_arrays(f, pulled))
+        return operators.as_matrix(over_paths(pulled, n_paths))
+    carried = multiply(transpose(prior.factor[..., prior.which[0]]), pulled)
+    total = operators.as_matrix(over_paths(carried, n_paths))
     if part.carry is not None:
-        return over_paths(carried, n_paths)
-    seen = as_matrix(block.gram[0]) / float(state_space.observation_variance)
-    return over_paths(carried, n_paths) + over_paths(seen, n_paths)
+        return total
+    seen = over_paths(block.gram[0], n_paths) / float(state_space.observation_variance)
+    return total + operators.as_matrix(seen)
 
 
 # -- the mean given all else, and the volume of its prior -----------------------------------------
