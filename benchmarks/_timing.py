@@ -26,15 +26,18 @@ def interleaved_medians(
     tasks: Mapping[str, Callable[[], object]],
     repeats: int,
     clock: Callable[[], float] = time.perf_counter,
+    settle: float = 0.0,
 ) -> dict[str, dict[str, float]]:
     """Median, smallest and largest wall time of each task in seconds.
 
     The tasks take turns, so that a busy neighbour slows all of them alike; a first, untimed
-    turn loads caches and memory. ``time.process_time`` counts the time of this process alone.
+    turn loads caches and memory. ``time.process_time`` counts the time of this process alone, and
+    of all its threads: after some seconds to settle, those of the task before are asleep.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(repeats + 1):
         for name, task in tasks.items():
+            time.sleep(settle)
             start = clock()
             task()
             if turn:

@@ -142,7 +142,7 @@ def _scores(mean: Array, std: Array, truth: Array) -> dict[str, Any]:
     return {
         "rmse": float(np.sqrt(np.nanmean((mean - truth) ** 2))),
         "crps": float(np.nanmean(gaussian_crps(mean, std, truth))),
-        "coverage": [coverage(mean, std, truth, level) for level in LEVELS],
+        "coverage": [coverage(mean[None], std[None], truth[None], level) for level in LEVELS],
         "left_empty": int((known & ~np.isfinite(mean)).sum()),
     }
 

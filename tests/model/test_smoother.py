@@ -15,6 +15,7 @@ from tests.model.test_likelihood import FORCING, SEASON
 
 from spdelaw.model._blocks import diagonal
 from spdelaw.model._chain import chain_prior, covariances_backward, sweep
+from spdelaw.model._collapse import some_paths
 
 EXACT = 1e-10
 #: The oracle takes differences of large matrices where modes are coupled, and an ODE solver makes
@@ -96,8 +97,25 @@ def test_innovations(structure, kind, pattern, extra):
             )
             tolerance = 1e-9 if structure == "diagonal" and not extra else 1e-6
             np.testing.assert_allclose(found[..., j], expected, atol=tolerance)
+            alone = innovations(
+                some_paths(block, np.arange(len(block.paths)) == j), case.parameters
+            )
+            np.testing.assert_allclose(alone[..., 0], expected, atol=tolerance)
             some += np.isfinite(expected).sum()
     assert some > 0
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("n_bytes", [1.0, 300.0, 4e6])
+def test_innovations_of_one_path_in_batches_of_times(structure, n_bytes, monkeypatch):
+    case = make("gaussian", "random", structure=structure)
+    one = some_paths(case.collapsed.blocks[0], np.arange(len(case.collapsed.blocks[0].paths)) == 0)
+    monkeypatch.setattr("spdelaw.model._smoother.BATCH_BYTES", n_bytes)
+    found = innovations(one, case.parameters)
+    expected = oracle.innovations(
+        case.parameters, case.values[one.paths[0]], case.clock(0), case.phi
+    )
+    np.testing.assert_allclose(found[..., 0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

@@ -226,11 +226,21 @@ def predicted(found: Sweep, t: int) -> tuple[Array, Array]:
     prior = found.prior
     if t == 0:
         return prior.mean, invert(prior.precision)[0]
-    which = prior.free[t - 1]
-    precision = add(invert(found.inverse[t - 1])[0], -prior.pull[..., which])
+    return _ahead(prior, prior.free[t - 1], found.inverse[t - 1], found.vector[t - 1])
+
+
+def predicted_from(found: Sweep, times: slice) -> tuple[Array, Array]:
+    """The same for the free states after some ``times`` of one path, which are the batch."""
+    inverse = np.moveaxis(found.inverse[times, ..., 0], 0, -1)
+    return _ahead(found.prior, found.prior.free[times, 0], inverse, found.vector[times, :, 0].T)
+
+
+def _ahead(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Array, Array]:
+    """One step on from eliminated states: without what the next one pulls, then moved."""
+    precision = add(invert(inverse)[0], -prior.pull[..., which])
     filtered = invert(precision)[0]
     f = prior.factor[..., which]
-    state = apply(f, apply(filtered, found.vector[t - 1]))
+    state = apply(f, apply(filtered, vector))
     omega = _blocks_of(prior.transition.covariance[which], f.ndim == 2)
     return state, add(sandwich(f, filtered), omega)
 

@@ -15,6 +15,7 @@ from spdelaw.model._chain import (
     chain_prior,
     full_covariance,
     predicted,
+    predicted_from,
     sweep,
 )
 from spdelaw.model._collapse import Block
@@ -24,6 +25,9 @@ from spdelaw.model._state_space import StateSpace
 from spdelaw.model._stitch import chain_of, informed
 
 Array = np.ndarray
+
+#: Blocks of one path that are predicted at once.
+BATCH_BYTES = 4e6
 
 
 class Smoothed(NamedTuple):
@@ -144,14 +148,34 @@ def innovations(block: Block, state_space: StateSpace) -> OneStep:
     modes, and at a fixed initial state. Predictions are those of the deviation from the mean.
     """
     found, r = _sweep(block, state_space), float(state_space.observation_variance)
-    start, bare = found.prior.n_fixed, without_response(block, state_space.linear)
-    out, before, size = np.full((3, *block.estimate.shape), np.nan)
-    for t in range(start, len(block.gram)):
-        mean, covariance = predicted(found, t - start)
-        before[t] = mean
-        whiten = _whiten_diagonal if covariance.ndim == block.gram[t].ndim == 2 else _whiten
-        out[t], size[t] = whiten(bare.estimate[t] - mean, covariance, block.gram[t], r)
-    return OneStep(out, before, size)
+    free, bare = slice(found.prior.n_fixed, None), without_response(block, state_space.linear)
+    of = _steps_of_one if block.estimate.shape[-1] == 1 else _steps_of_all
+    out = np.full((3, *block.estimate.shape), np.nan)
+    out[:, free] = of(found, bare.estimate[free], block.gram[free], r)
+    return OneStep(*out)
+
+
+def _steps_of_all(found: Sweep, estimate: Array, gram: Array, r: float) -> Array:
+    """Errors, predictions and deviations of free states, time by time; (3, T, N, P)."""
+    out = np.empty((3, *estimate.shape))
+    for t in range(len(gram)):
+        out[1, t], covariance = predicted(found, t)
+        out[::2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
+    return out
+
+
+def _steps_of_one(found: Sweep, estimate: Array, gram: Array, r: float) -> Array:
+    """The same of one path, whose times are the batch; many at once."""
+    out = np.empty((3, *estimate.shape))
+    out[:, :1] = _steps_of_all(found, estimate[:1], gram[:1], r)
+    many = max(1, int(BATCH_BYTES / found.inverse[0].nbytes))
+    for first in range(1, len(gram), many):
+        rows = slice(first, min(first + many, len(gram)))
+        mean, covariance = predicted_from(found, slice(rows.start - 1, rows.stop - 1))
+        own = np.moveaxis(gram[rows, ..., 0], 0, -1)
+        error, size = _standardised(estimate[rows, :, 0].T - mean, covariance, own, r)
+        out[:, rows, :, 0] = error.T, mean.T, size.T
+    return out
 
 
 def component_innovations(
@@ -187,6 +211,12 @@ def _inputs(block: Block, state_space: StateSpace) -> tuple[Array, Array, Prior]
 def _response(block: Block, state_space: StateSpace) -> Array:
     """Mean that a forcing drives, (T, N, 1 or P)."""
     return np.moveaxis(state_space.linear.response(block.times), -1, 1)
+
+
+def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
+    """``L^-1 e`` and ``diag L`` of errors (N, P)."""
+    whiten = _whiten_diagonal if covariance.ndim == gram.ndim == 2 else _whiten
+    return whiten(error, covariance, gram, r)
 
 
 def _whiten_diagonal(error: Array, variance: Array, gram: Array, r: float) -> tuple[Array, Array]:
