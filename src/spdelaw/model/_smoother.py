@@ -160,7 +160,7 @@ def _steps_of_all(found: Sweep, estimate: Array, gram: Array, r: float) -> Array
     out = np.empty((3, *estimate.shape))
     for t in range(len(gram)):
         out[1, t], covariance = predicted(found, t)
-        out[::2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
+        out[0, t], out[2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
     return out
 
 
