@@ -12,7 +12,7 @@ import json  # noqa: E402
 import platform  # noqa: E402
 import statistics  # noqa: E402
 import time  # noqa: E402
-from collections.abc import Callable, Mapping  # noqa: E402
+from collections.abc import Callable, Collection, Mapping  # noqa: E402
 from importlib import metadata  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -26,22 +26,22 @@ def interleaved_medians(
     tasks: Mapping[str, Callable[[], object]],
     repeats: int,
     clock: Callable[[], float] = time.perf_counter,
-    settle: float = 0.0,
+    of_one_thread: Collection[str] = (),
 ) -> dict[str, dict[str, float]]:
     """Median, smallest and largest wall time of each task in seconds.
 
     The tasks take turns, so that a busy neighbour slows all of them alike; a first, untimed
     turn loads caches and memory. ``time.process_time`` counts the time of this process alone, and
-    of all its threads: after some seconds to settle, those of the task before are asleep.
+    of all its threads; tasks ``of_one_thread`` are not charged for those that others left awake.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for turn in range(repeats + 1):
         for name, task in tasks.items():
-            time.sleep(settle)
-            start = clock()
+            now = time.thread_time if name in of_one_thread else clock
+            start = now()
             task()
             if turn:
-                seconds[name].append(clock() - start)
+                seconds[name].append(now() - start)
     return {
         name: {"median": statistics.median(s), "min": min(s), "max": max(s)}
         for name, s in seconds.items()

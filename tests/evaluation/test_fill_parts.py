@@ -6,6 +6,8 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.evaluation._complete_climate import completed
+from spdelaw.evaluation._fill_candidates import Candidate
+from spdelaw.evaluation._fill_choice import Trial, ranked
 from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
 from spdelaw.evaluation._shared_rest import NOISE, conditional, shared_covariance
 
@@ -93,3 +95,22 @@ def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
     spread = np.diag(cov[np.ix_(~seen, ~seen)] - cov[np.ix_(~seen, seen)] @ weights)
     np.testing.assert_allclose(got.variance[0, 0, ~seen], spread, atol=1e-10)
     np.testing.assert_allclose(got.mean[0, 0, seen], row[0, seen])
+
+
+def test_fewest_modes_that_are_not_clearly_worse():
+    generator = np.random.default_rng(3)
+    base = generator.uniform(1.0, 2.0, 60)
+    noise = generator.standard_normal(60)
+
+    def trial(n_modes, by_time):
+        candidate = Candidate("domain", "diagonal", n_modes)
+        return Trial(candidate, "white", crps=float(by_time.mean()), by_time=by_time)
+
+    best = trial(32, base)
+    by_chance = trial(4, base + 0.2 * noise - 0.2 * noise.mean() + 0.001)
+    clearly = trial(2, base + 0.05 + 0.01 * noise)
+    failed = Trial(Candidate("domain", "diagonal", 1), "white")
+    found = ranked([clearly, failed, best, by_chance])
+    assert [t.candidate.n_modes for t in found] == [4, 32, 2, 1]
+    assert ranked([clearly, best])[0] is best
+    assert ranked([failed])[0] is failed

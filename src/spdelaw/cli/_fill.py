@@ -159,7 +159,7 @@ def _show(output: Output, found: Filled) -> None:
         rows.append(
             [f"{trial.candidate}, {trial.rest}", *shown, f"{trial.seconds:.1f}", trial.note]
         )
-    output.table("Candidates on held-out clouds, best first", header, rows)
+    output.table("Candidates on held-out clouds, the chosen one first, then by CRPS", header, rows)
 
 
 def _rows(found: Filled) -> list[dict[str, Any]]:

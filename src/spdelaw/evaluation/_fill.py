@@ -85,7 +85,8 @@ def fill(
         data: fields or raw data; NaN is missing. Lazy data come back lazy, filled by the law that
             the first of them (256 MB of paths, or of the times of one record) choose.
         domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
-        n_modes: a number, or "auto" for the one that predicts held-out values best.
+        n_modes: a number, or "auto" for the fewest that predict held-out values as well as any, to
+            within a standard error.
         prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
             completed from neighbours where a point never saw a month.
         basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
@@ -415,9 +416,11 @@ def _described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Da
 
 def _attrs(trials: list[Trial], record: Record) -> dict[str, Any]:
     best, held = trials[0], int(np.isfinite(record.truth).sum())
-    tried = sum(1 for t in trials if np.isfinite(t.crps))
+    crps = [t.crps for t in trials if np.isfinite(t.crps)]
+    tried, least = len(crps), min(crps, default=np.inf)
+    why = "least CRPS" if best.crps <= least else f"fewest modes near the least CRPS ({least:.4g})"
     sentence = (
-        f"{best.candidate}, rest {best.rest}: least CRPS of {tried} candidates on {held} values "
+        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values "
         f"held out as gaps lie (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
     )
     late = sum(1 for t in trials if t.note.startswith("not tried"))

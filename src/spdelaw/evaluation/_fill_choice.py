@@ -41,6 +41,8 @@ MANY = 64
 GROWTH = 2.0
 #: The rest that all points share, and how many of the best laws are tried with it.
 SHARED, BEST = "shared", 2
+#: Spans of time whose scores say how sure a difference is, and standard errors that make it clear.
+SPANS, CLEAR = 10, 1.0
 #: How much larger the CRPS of a shared rest may be at first sight, to be looked at further.
 HOPELESS = 1.05
 
@@ -56,6 +58,7 @@ class Trial(NamedTuple):
     seconds: float = 0.0
     note: str = ""
     settings: Settings = Settings()
+    by_time: Array = np.zeros(0)  # sums of the CRPS
 
 
 class Record(NamedTuple):
@@ -100,7 +103,7 @@ def choose(
     seconds: float | None,
     progress: Callable[[str], Any] | None = None,
 ) -> list[Trial]:
-    """All trials, the best one first; what there was no time for comes last.
+    """All trials, the one to take first (`ranked`); what there was no time for comes last.
 
     A rest that all points share is learned for the best laws alone, and for the smallest one.
     """
@@ -136,7 +139,24 @@ def choose(
     if later and affordable(np.isfinite(record.values)):
         found += _with_shared(record, laws, sorted(found, key=_order), start, seconds)
     found = [t._replace(settings=t.settings._replace(climate=strength)) for t in found]
-    return sorted(found, key=_order)
+    return ranked(found)
+
+
+def ranked(found: list[Trial]) -> list[Trial]:
+    """The fewest modes that are not clearly worse than the best first, then all by their CRPS."""
+    ordered = sorted(found, key=_order)
+    close = [trial for trial in ordered if not _clearly_worse(trial, ordered[0])]
+    first = min(close, key=lambda trial: trial.candidate.n_modes)  # the best of as many
+    return [first, *(trial for trial in ordered if trial is not first)]
+
+
+def _clearly_worse(trial: Trial, best: Trial) -> bool:
+    """Whether the scores differ by more than one standard error, counted by spans of time."""
+    if trial is best or not np.isfinite(trial.crps):
+        return trial is not best
+    spans = np.array_split(trial.by_time - best.by_time, SPANS)
+    gains = np.array([span.sum() for span in spans])
+    return bool(gains.sum() > CLEAR * np.sqrt(len(gains)) * gains.std(ddof=1))
 
 
 def _with_shared(
@@ -232,13 +252,15 @@ def _scored(
         deviation[mine] = np.sqrt(moments.variance(part))[mine]
     truth = record.truth
     error = np.where(np.isfinite(moments.mean), moments.mean - truth, np.nan)
+    crps = gaussian_crps(moments.mean, deviation, truth)
     return Trial(
         candidate,
         rest,
         rmse=float(np.sqrt(np.nanmean(error**2))),
-        crps=float(np.nanmean(gaussian_crps(moments.mean, deviation, truth))),
+        crps=float(np.nanmean(crps)),
         coverage=tuple(coverage(moments.mean, deviation, truth, q) for q in LEVELS),
         settings=calibrated(moments, truth, settings),
+        by_time=np.nansum(crps, axis=(0, 2)),
     )
 
 

@@ -29,21 +29,31 @@ OUT_OF_SIGHT = 1e3
 
 def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
     """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
-    values, phi, survey = observed.values, observed.basis(n_modes), observed.survey
-    if survey is not None:
-        rough = survey.total / np.maximum(survey.times_seen, 1)
+    phi = observed.basis(n_modes)
+    centre = _centre(observed, phi)
+    return observed._replace(values=observed.values - phi @ centre), centre
+
+
+def _centre(observed: Observed, phi: Array) -> Array:
+    """Coefficients of the mean of all values at each point, (n,)."""
+    if observed.survey is not None:
+        total, seen = observed.survey.total, observed.survey.times_seen
     else:
-        seen = np.maximum((~np.isnan(values)).sum((0, 1)), 1)
-        rough = np.nansum(values, axis=(0, 1)) / seen
-    centre = np.asarray(np.linalg.lstsq(phi, rough, rcond=None)[0])
-    return observed._replace(values=values - phi @ centre), centre
+        parts = [(np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))) for x in observed.chunks()]
+        total, seen = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
+    return np.asarray(np.linalg.lstsq(phi, total / np.maximum(seen, 1), rcond=None)[0])
 
 
 def distance_of_fields(observed: Observed, n_modes: int) -> float:
     """Mean of the fields in the modes, relative to their deviations from it."""
-    less, centre = centred_fields(observed, n_modes)
-    mean = observed.basis(n_modes) @ centre
-    return float(np.sqrt(np.mean(mean**2) / max(np.nanmean(less.values**2), 1e-300)))
+    phi = observed.basis(n_modes)
+    mean = phi @ _centre(observed, phi)
+    if observed.is_lazy:
+        square = float(np.nanmean((observed.values - mean) ** 2))
+    else:
+        parts = [(np.nansum((x - mean) ** 2), (~np.isnan(x)).sum()) for x in observed.chunks()]
+        square = float(np.divide(*np.sum(parts, axis=0)))
+    return float(np.sqrt(np.mean(mean**2) / max(square, 1e-300)))
 
 
 def around_mean(found: Estimate, problem: Posed) -> Estimate:
