@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -172,7 +173,7 @@ def _info(
         "noise": fit.layout.noise,
         "log_likelihood": fit.log_likelihood,
         "convergence": {
-            "evaluations": round(float(d["n_evaluations"]), 1),
+            "evaluations": math.ceil(d["n_evaluations"]),
             "remaining_gain": float(d["remaining_gain"]),
         },
         "closure": {key: d[key] for key in kept if key in d},
