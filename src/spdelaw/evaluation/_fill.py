@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data import (
-    OBSERVATION_STD,
     Observed,
     Preparation,
     check_plausible,
     check_times,
-    learn_map,
     observe,
 )
-from spdelaw.domain import AbstractDomain, Places
+from spdelaw.domain import AbstractDomain
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
-from spdelaw.evaluation._complete_climate import completed
 from spdelaw.evaluation._fill_candidates import BASES, Recipe, learn, ready, tracks
-from spdelaw.evaluation._fill_choice import LEVELS, Record, Trial, choose, grid_of, without
-from spdelaw.evaluation._fill_predict import (
-    Grid,
-    Moments,
-    Settings,
-    law_fields,
-    law_moments,
-    with_rest,
-)
+from spdelaw.evaluation._fill_choice import Record, Trial, choose, grid_of, without
+from spdelaw.evaluation._fill_lazy import fill_in_blocks, fill_in_parts
+from spdelaw.evaluation._fill_predict import Grid, Moments, law_moments, with_rest
+from spdelaw.evaluation._fill_result import Filled, described, labelled, shown
 from spdelaw.evaluation._guessed_source import guess_source
 from spdelaw.evaluation._held_out import hold_out
 from spdelaw.evaluation._hindcast import affine_part
-from spdelaw.evaluation._shared_rest import shared_covariance
 from spdelaw.infer import DRIFTS, WORDS
-from spdelaw.law import Law, Unread, by_paths, in_paths, is_record, joined, parts_of, to_user
+from spdelaw.law import Law, in_paths, is_record
 
 Array = np.ndarray
 
 RESTS = ("auto", "white", "memory", "local", "shared")
 #: Held-out values from which a choice can be made.
 ENOUGH = 10
-#: Bytes of the first of lazy data, by which the law that fills all of them is chosen, and rows.
-HEAD_BYTES, FEWEST_ROWS = 256e6, 200
-#: Neighbours of a part in time, in units of the memory of its rest: beyond, nothing is in common.
-REACH = 8.0
 #: Modes for every value that the middle row has.
 PER_VALUE = 1.0
-
-
-class Filled(NamedTuple):
-    """A filled record, the law that filled it, and how it was chosen."""
-
-    data: xr.Dataset
-    law: Law
-    trials: list[Trial]
 
 
 def fill(
@@ -148,11 +127,14 @@ def fill_record(
     own = _observed(data, domain, prepare)
     how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
     if in_paths(own) or is_record(own):
-        lazily = _in_blocks if in_paths(own) else _in_parts
-        return lazily(
-            own, domain, how, n_modes=n_modes, basis=basis, drift=drift, rest=rest, smooth=smooth,
-            everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
+        fill_first = functools.partial(
+            fill_record, domain=domain, n_modes=n_modes, prepare=how, basis=basis, drift=drift,
+            rest=rest, smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed,
+            progress=progress, **words,
         )  # fmt: skip
+        if in_paths(own):
+            return fill_in_blocks(own, fill_first, (smooth, everywhere))
+        return fill_in_parts(own, fill_first, (smooth, everywhere), how)
     own = own.in_memory()
     check_plausible(own.fields)
     recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
@@ -165,132 +147,8 @@ def fill_record(
     trials = choose(record, recipe, asked, rests, seconds, progress)
     law, moments, trials = _chosen(trials, own, grid, recipe)
     values = own.fields.values
-    shown = _shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
-    return Filled(_described(_labelled(*shown, law, own), trials, record), law, trials)
-
-
-class Learned(NamedTuple):
-    """What the first of lazy data say about how all of them are filled.
-
-    Attributes:
-        filled: those first data.
-        left_over: mean square of what the law leaves over at each point, (M,).
-        settings: of the rest.
-        known: points that they see, (M,).
-        how: whether observed values are smoothed, and unseen points filled.
-    """
-
-    filled: Filled
-    left_over: Array
-    settings: Settings
-    known: Array
-    how: tuple[bool, bool]
-
-    def shown(
-        self, values: Array, told: tuple[Array, Array], grid: Grid, known: Array, rows: slice
-    ) -> tuple[Array, Array]:
-        """Mean and deviation at some times of values (P, T, M), others of which are neighbours.
-
-        ``told`` are mean and variance by the law.
-        """
-        moments = Moments(*told, np.broadcast_to(self.left_over, values.shape))
-        moments = with_rest(moments, values, grid, self.settings)
-        moments = Moments(*(part[:, rows] for part in moments))
-        return _shown(moments, self.filled.trials[0], values[:, rows], *self.how, known)
-
-    def told(self, result: xr.Dataset) -> Filled:
-        """All data filled, with what the first of them say about the choice."""
-        own = self.filled.data
-        told = {name: v for name, v in own.data_vars.items() if name not in result}
-        return self.filled._replace(data=result.assign(told).assign_attrs(own.attrs))
-
-
-def _learned(
-    head: Observed, domain: AbstractDomain, how: Preparation | None, asked: dict[str, Any]
-) -> Learned:
-    """A law chosen and learned by data in memory, with all that fills others like them."""
-    found = fill_record(head, domain, prepare=how, **asked)
-    told_by, settings = law_moments(found.law, head), found.trials[0].settings
-    if settings.weight is not None:
-        rest, points = head.fields.values - told_by.mean, grid_of(head).points
-        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
-    shown = (asked["smooth"], asked["everywhere"])
-    return Learned(found, told_by.rest[0, 0], settings, head.seen_points(), shown)
-
-
-def _in_blocks(
-    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
-) -> Filled:
-    """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
-    head = own.paths(slice(max(2, int(HEAD_BYTES * own.n_paths / own.fields.nbytes)))).in_memory()
-    learned = _learned(head, domain, how, asked)
-    law = learned.filled.law
-
-    def filled(block: Observed, _: Any) -> xr.Dataset:
-        values, told = block.fields.values, law_moments(law, block)
-        known = learned.known | np.isfinite(values).any((0, 1))
-        found = learned.shown(values, told[:2], grid_of(block), known, slice(None))
-        return _labelled(*found, law, block)
-
-    return learned.told(by_paths(filled, own))
-
-
-def _in_parts(
-    own: Observed, domain: AbstractDomain, how: Preparation | None, **asked: Any
-) -> Filled:
-    """One long lazy record: its beginning chooses and learns the law that fills all of it.
-
-    Climatology and scale are learned from all times. Each part of times is filled from the law's
-    moments given the whole record, and from neighbours that may lie in the parts beside it.
-    """
-    import dask
-
-    rows = max(FEWEST_ROWS, int(HEAD_BYTES * len(own.times) / own.fields.nbytes))
-    learned = _learned(own.at_times(slice(rows)).in_memory(), domain, how, asked)
-    law = learned.filled.law
-    if how is not None:
-        prepared = completed(learn_map(how, own.labelled, domain.dims))
-        law = dataclasses.replace(law, preparation=prepared)
-        learned = learned._replace(filled=learned.filled._replace(law=law))
-    found, grid = law_fields(law, own), grid_of(own.at_times(slice(2)))
-    look, any_of, call = (dask.delayed(f, pure=False) for f in (_points_of, np.any, _filled_part))
-    parts, slices, values = [], parts_of(own), own.values
-    known = any_of([look(Unread(values[:, part])) for part in slices], 0)
-    shared = dask.delayed(learned, traverse=False)
-    for part in slices:
-        wide = _with_neighbours(part, own.times, learned.settings)
-        told = [found[name].isel(time=wide).data for name in ("mean", "std")]
-        clock = grid._replace(times=own.times[None, wide])
-        at = slice(part.start - wide.start, part.stop - wide.start)
-        parts.append(call(shared, Unread(values[:, wide]), *told, known, clock, at, own.places))
-    dims, shape = ("path", "time", *own.places.dims), (1, 1, *own.places.shape)
-    template = xr.Dataset({name: (dims, np.zeros(shape)) for name in ("mean", "std")})
-    table = joined(parts, [part.stop - part.start for part in slices], template, "time", {})
-    return learned.told(_named(table, law, own))
-
-
-def _filled_part(
-    learned: Learned, values: Unread, mean: Array, std: Array, known: Array, grid: Grid,
-    rows: slice, places: Places,
-) -> dict[str, Array]:  # fmt: skip
-    """Some rows of a record, filled; the others are their neighbours in time."""
-    found = learned.shown(values.read(), (mean, std**2), grid, known, rows)
-    return dict(zip(("mean", "std"), map(places.unflatten, found), strict=True))
-
-
-def _points_of(values: Unread) -> Array:
-    """Points that are seen in a part, (M,)."""
-    return np.isfinite(values.read()).any((0, 1))
-
-
-def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
-    """Rows of a part, and those close enough in time to say something about its rest."""
-    if settings.kernel is None:
-        return part
-    reach = REACH * settings.kernel.time
-    first = int(np.searchsorted(times, times[part.start] - reach))
-    last = int(np.searchsorted(times, times[part.stop - 1] + reach, side="right"))
-    return slice(first, last)
+    found = shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
+    return Filled(described(labelled(*found, law, own), trials, record), law, trials)
 
 
 def _check(
@@ -367,63 +225,3 @@ def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> 
     if best.candidate.basis != "patterns" or not plain:
         return None
     return learn(data, recipe, plain[0].candidate)
-
-
-def _shown(
-    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool, known: Array
-) -> tuple[Array, Array]:
-    """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
-    mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
-    seen = np.isfinite(values)
-    if smooth:
-        std[seen] = np.sqrt(moments.state)[seen]
-    else:
-        mean[seen], std[seen] = values[seen], 0.0
-    if not everywhere:
-        mean[..., ~known], std[..., ~known] = np.nan, np.nan
-    return mean, std
-
-
-def _labelled(mean: Array, std: Array, law: Law, own: Observed) -> xr.Dataset:
-    """Mean and deviation with the dates, names and attributes of the data."""
-    dims, named = ("path", "time", *own.places.dims), {"mean": mean, "std": std}
-    table = {name: (dims, own.places.unflatten(values)) for name, values in named.items()}
-    return _named(xr.Dataset(table), law, own)
-
-
-def _named(table: xr.Dataset, law: Law, own: Observed) -> xr.Dataset:
-    """Results on the places of the data under their names."""
-    coords = {k: v for k, v in own.labelled.coords.items() if k != OBSERVATION_STD}
-    table = table.assign_coords(coords)
-    labelled = law.bare.with_info(labels=law.info.get("labels", {}))
-    result = to_user(labelled, table, own.dated, own.fields)
-    result.attrs.pop("observation_std", None)
-    return result
-
-
-def _described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:
-    """The result with the trials, and a sentence about them."""
-    names = [f"{t.candidate}, rest {t.rest}" for t in trials]
-    result = result.assign(
-        held_out_rmse=("candidate", [t.rmse for t in trials]),
-        held_out_crps=("candidate", [t.crps for t in trials]),
-        held_out_coverage=(("candidate", "level"), [list(t.coverage) for t in trials]),
-        candidate_seconds=("candidate", [t.seconds for t in trials]),
-        candidate_note=("candidate", np.array([t.note for t in trials])),
-    ).assign_coords(candidate=np.array(names), level=list(LEVELS))
-    return result.assign_attrs(_attrs(trials, record))
-
-
-def _attrs(trials: list[Trial], record: Record) -> dict[str, Any]:
-    best, held = trials[0], int(np.isfinite(record.truth).sum())
-    crps = [t.crps for t in trials if np.isfinite(t.crps)]
-    tried, least = len(crps), min(crps, default=np.inf)
-    why = "least CRPS" if best.crps <= least else f"fewest modes near the least CRPS ({least:.4g})"
-    sentence = (
-        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values "
-        f"held out as gaps lie (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
-    )
-    late = sum(1 for t in trials if t.note.startswith("not tried"))
-    if late:
-        sentence += f"; {late} larger ones were not tried for want of time"
-    return {"title": "Gaps filled by a learned law", "chosen_by": sentence, "held_out": held}

@@ -94,7 +94,7 @@ def _all_noise(free: Problem, outside: float, probe: Probe, is_open: bool) -> De
     test at three standard deviations.
     """
     design = free.design
-    correlation, error = residual_correlation(design.observed, design.basis)
+    correlation, error = residual_correlation(design.observed, design.basis, design.products)
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > WHITE_RESIDUAL:
         return Decision(INSIDE, compared)

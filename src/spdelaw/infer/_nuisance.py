@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spdelaw.data import Observed
+from spdelaw.domain import Products
 from spdelaw.infer._estimate import Decision
 from spdelaw.model import collapse
 
@@ -46,12 +47,15 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
     most = observed.domain.available(most)
 
+    def left_by(total: int) -> tuple[Array, float]:
+        return _residual(sample, t, observed.basis(total), observed.products(total))
+
     def holds(total: int) -> bool:
-        return _residual(sample, t, observed.basis(total))[1] <= NEGLIGIBLE * energy
+        return left_by(total)[1] <= NEGLIGIBLE * energy
 
     total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
     for total in _ladder(n_modes, max(most, n_modes)):
-        residual, left = _residual(sample, t, observed.basis(total))
+        residual, left = left_by(total)
         if left <= NEGLIGIBLE * energy:
             between = (n for n in range(below, total) if holds(n))
             total, correlation = next(between, total), 0.0
@@ -129,9 +133,11 @@ def _sample(observed: Observed) -> tuple[Array, Array]:
     return values, times[..., : values.shape[1]]
 
 
-def residual_correlation(observed: Observed, basis: Array) -> tuple[float, float]:
+def residual_correlation(
+    observed: Observed, basis: Array, products: Products | None = None
+) -> tuple[float, float]:
     """Lag-one correlation over time of what least squares leaves over, and its standard error."""
-    residual, _ = _residual(*_sample(observed), basis)
+    residual, _ = _residual(*_sample(observed), basis, products)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
 
@@ -151,8 +157,10 @@ def _ladder(n_modes: int, most: int) -> list[int]:
     return steps
 
 
-def _residual(values: Array, times: Array, phi: Array) -> tuple[Array, float]:
-    collapsed = collapse(values, times, phi)
+def _residual(
+    values: Array, times: Array, phi: Array, products: Products | None = None
+) -> tuple[Array, float]:
+    collapsed = collapse(values, times, phi, None, products)
     estimate = np.empty((len(values), values.shape[1], phi.shape[1]))
     for block in collapsed.blocks:
         estimate[block.paths] = block.estimate.transpose(2, 0, 1)
