@@ -200,7 +200,7 @@ def _markdown(d: dict[str, Any]) -> str:
             table(["", "median [ms]", "min", "max", "ratio", "difference"], rows),
             "",
             f"Command: `{d['command']}`. {d['repeats']} interleaved repeats after compilation, "
-            "time of all processors together, so that threads gain nothing; one BLAS thread here."
+            "time of all threads of a package together, so that more of them gain nothing; one here."
             + absent,
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
