@@ -200,8 +200,8 @@ def _markdown(d: dict[str, Any]) -> str:
             table(["", "median [ms]", "min", "max", "ratio", "difference"], rows),
             "",
             f"Command: `{d['command']}`. {d['repeats']} interleaved repeats after compilation, "
-            "time of all threads of a package together, so that more of them gain nothing; one here."
-            + absent,
+            "time of all threads of a package together, so that more of them gain nothing; one "
+            "here." + absent,
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",
             "",
         ]

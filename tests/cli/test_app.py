@@ -246,6 +246,18 @@ def test_a_reader_that_leaves_is_no_error(run, folder, args):
     assert done.stderr == b""
 
 
+def test_a_terminal_without_the_letters_of_a_unit(run, folder):
+    run("simulate", "heat", "--paths", 3, "--modes", 2, "--out", "a.nc")
+    fields = sl.read("a.nc").assign_attrs(units="°C")
+    sl.write(fields, "warm.nc")
+    command = [sys.executable, "-m", "spdelaw", "info", "warm.nc"]
+    here = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, cwd=folder, env=here, timeout=120)
+    assert done.returncode == 0
+    assert b"?C" in done.stdout
+    assert done.stderr == b""
+
+
 SLOW_LIBRARY = """
 import time
 print("loading", flush=True)

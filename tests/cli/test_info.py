@@ -24,7 +24,7 @@ def test_table_and_json_describe_the_fields(run, run_json, fields, name):
     assert document["fields"]["missing"]["count"] == 20
     text = run("info", name).stdout
     for words in (
-        f"{name} (", "field", "4 path x 5 time x 101 x", "0 to 1, step 0.25", "20 (0.99 %)",
+        f"{name} (", "field", "4 path × 5 time × 101 x", "0 to 1, step 0.25", "20 (0.99 %)",
         f"{float(fields.max()):.4g}", "stochastic heat equation, dirichlet, 4 modes", "exact",
         document["fields"]["fingerprint"],
     ):  # fmt: skip

@@ -31,7 +31,7 @@ def test_file_holds_the_paths_of_the_library(run_json, folder, name):
 def test_table_says_what_was_made(run):
     text = run("simulate", "heat", *SMALL, "--out", "a.nc").stdout
     assert "stochastic heat equation" in text
-    assert "5 path x 11 time x 9 x" in text
+    assert "5 path × 11 time × 9 x" in text
     assert "a.nc (" in text
 
 

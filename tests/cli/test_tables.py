@@ -69,7 +69,7 @@ def test_info_and_fit_agree(run, fails, stations):
     assert "--time date --value tmax --station id --lon lon --lat lat" in told
     assert told == fails("fit", "stations.csv.gz", "--out", "a.law")
     text = run("info", "stations.csv.gz", *COLUMNS).stdout
-    for words in ("1 path x 120 time x 9 point", "1990-01-01 to 1990-04-30, steps of 1 day",
+    for words in ("1 path × 120 time × 9 point", "1990-01-01 to 1990-04-30, steps of 1 day",
                   "a fit would take: box in degrees", "note: the field has a mean"):  # fmt: skip
         assert words in text
     assert "did you mean tmax" in fails("info", "stations.csv.gz", *COLUMNS[:3], "tmx",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli._output import Output
+from spdelaw.cli._output import Output, shape
 from spdelaw.domain import AbstractDomain, Interval, Line
 from spdelaw.equation import Linear
 from spdelaw.errors import FileError
@@ -124,7 +124,7 @@ def fit_facts(law: Law) -> dict[str, str]:
     return {
         "domain": domain_name(law.domain),
         "engine": f"{info.engine}, route {info.route}",
-        "data": f"{info.n_paths} paths x {info.n_times} times x {info.n_points} points",
+        "data": shape({"path": info.n_paths, "time": info.n_times, "point": info.n_points}),
         "initial state": law.initial.kind,
         **_mean(law),
         "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",

@@ -106,8 +106,8 @@ def plain(value: Any) -> Any:
 
 
 def shape(sizes: Mapping[Any, int]) -> str:
-    """Sizes with the names of their dims, such as ``5 path x 11 time x 9 x``."""
-    return " x ".join(f"{n} {dim}" for dim, n in sizes.items())
+    """Sizes with the names of their dims, such as ``5 path × 11 time × 9 x``."""
+    return " × ".join(f"{n} {dim}" for dim, n in sizes.items())
 
 
 def file_size(path: Path) -> int:
