@@ -4,9 +4,9 @@ Run it with ``python -m benchmarks.bench_fill --data FOLDER``, where the folder 
 and daily maxima of stations (names in ``benchmarks/_fill_cases.py``). Every method gets the same
 anomalies against the mean and three harmonics of the year, learned from what was not hidden and
 shared by neighbouring points as `spdelaw.fill` does; DINEOF also runs on the record less its mean,
-as its authors do. Rows of earlier runs say so in the last column: there each point had a
-climatology of its own. Seconds are CPU time of one thread, empty where it was not taken.
-Results are kept method by method, so that a run that was ended goes on where it was.
+as its authors do. `spdelaw.fill of two modes` is told to take two, diagonal, of the domain; the
+other row is what it chooses by itself. Seconds are CPU time of one thread. Results are kept method
+by method, so that a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
