@@ -9,6 +9,8 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, assert_recovers, heat,
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
+from spdelaw.infer._statistics_problem import pose_statistics
+from spdelaw.model import collect
 
 #: The optimiser stops where 1e-4 of log-likelihood is left: 1 % of a standard error.
 OF_A_STANDARD_ERROR = 0.02
@@ -46,6 +48,21 @@ def test_regular_grid_in_closed_form():
     n = now.shape[0] * now.shape[1]
     expected = q * np.sqrt(2 / n + (slope * error) ** 2)
     np.testing.assert_allclose(table.noise_variance.sel(STDERR), expected, rtol=2e-2)
+
+
+@pytest.mark.parametrize("mean", ["zero", "constant"])
+def test_even_steps_are_searched_from_the_maximum(mean):
+    """Given where paths start: of a law with a mean up to what integrating it out changes."""
+    data = sl.simulate(sl.catalogue.heat(3), 30, np.linspace(0, 2, 81), INTERVAL.grid(40), seed=0)
+    c = data.values @ np.linalg.pinv(INTERVAL.eigenfunctions(INTERVAL.grid(40), 3)).T + 0.3
+    s = collect([c], data.time.values, np.eye(3), np.eye(3))
+    problem = pose_statistics(s, INTERVAL, sl.Model(mean=mean, initial="deterministic"))
+    posterior = problem.posterior()
+    slope = posterior.scale * posterior.at(np.zeros(len(posterior.scale)))[1]
+    assert np.abs(slope).max() < (1e-8 if mean == "zero" else 0.2)
+    found = problem.run()
+    moved = (found.full - problem.start) / np.sqrt(np.diag(found.columns @ found.columns.T))
+    assert np.abs(moved).max() < (1e-8 if mean == "zero" else 0.2)
 
 
 def test_log_likelihood_at_the_estimate_is_a_maximum():

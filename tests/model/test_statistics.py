@@ -88,6 +88,16 @@ def test_sums_are_those_of_the_coefficients():
     assert s.n_modes == p.n_modes
 
 
+@structures
+def test_sums_around_a_mean_are_those_of_shifted_states(structure):
+    _, values, phi = fields("gaussian", structure=structure)
+    m = np.array([3.0, -1.0, 0.5])
+    s, moved = statistics(values, phi), statistics(values - phi @ m, phi)
+    for own, other in ((s.steps, moved.steps), (s.of_pairs.steps, moved.of_pairs.steps)):
+        for got, expected in zip(own.around(m, s.first_steps), other, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
 def test_equal_starts_keep_a_spread_of_zero():
     """Sums of squares would leave rounding; the spread must not look random."""
     _, values, phi = fields("deterministic", n_paths=8)

@@ -24,6 +24,7 @@ from spdelaw.data._observed import (
 from spdelaw.data._own_clock import extended_clocks, own_clock
 from spdelaw.data._pieces import Pieces, pieces_of, slices_of
 from spdelaw.data._prepare import Preparation, Prepared, learn_map
+from spdelaw.data._reading import Reading
 from spdelaw.data._regular import read_regular, refuse_special
 from spdelaw.data._split import split
 from spdelaw.data._stack import stack
@@ -44,6 +45,7 @@ __all__ = [
     "Place",
     "Preparation",
     "Prepared",
+    "Reading",
     "Survey",
     "as_fields",
     "canonical",

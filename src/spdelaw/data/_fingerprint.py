@@ -13,10 +13,8 @@ import xarray as xr
 from spdelaw.data._contract import canonical
 from spdelaw.data._layout import PATH, PATH_TIME, TIME, infer_dims
 from spdelaw.data._pieces import slices_of
+from spdelaw.data._reading import Reading, read_values
 from spdelaw.data._sweep import Index, sweep
-
-#: Values that stay in the processor's cache.
-CACHED = 2**14
 
 
 class Digest:
@@ -93,28 +91,20 @@ def fingerprint(fields: xr.DataArray) -> str:
     return combine(fields, observer)
 
 
-def checksum(fields: xr.DataArray) -> str:
+def checksum(fields: xr.DataArray, reading: Reading | None = None) -> str:
     """Whether two canonical fields are the same data, at the price of one reading.
 
-    SHA-256 of dims, coordinates and two kinds of sums, of each run of `CACHED` values and of each
-    place in a run, their bits taken for whole numbers modulo 2^64. No accident leaves all of these
-    as they are; to leave them so on purpose is easy, and `fingerprint` is for that.
+    SHA-256 of dims, coordinates and the sums of a `Reading`, of each run of values and of each
+    place in a run. No accident leaves all of these as they are; to leave them so on purpose is
+    easy, and `fingerprint` is for that.
+
+    Args:
+        fields: canonical.
+        reading: of their values, where they were read before.
     """
-    runs, places, left = list[np.uint64](), np.zeros(CACHED, np.uint64), np.zeros(0, np.uint64)
-    for values in _in_order(fields):
-        flat = np.ascontiguousarray(values, dtype="<f8").reshape(-1)
-        if np.isnan(flat.sum()):
-            flat = _plain(flat)
-        bits = flat.view(np.uint64)
-        bits = np.concatenate([left, bits]) if len(left) else bits
-        for start in range(0, len(bits) - CACHED + 1, CACHED):
-            run = bits[start : start + CACHED]
-            runs.append(run.sum())
-            np.add(places, run, out=places)
-        left = bits[len(bits) // CACHED * CACHED :]
-    whole = np.concatenate([np.array(runs, np.uint64), places, left])[None, None]
+    sums = (read_values(_in_order(fields)) if reading is None else reading).sums[None, None]
     observer = Digest(fields.shape, fields.dtype)
-    observer.update((slice(0, 1), slice(0, fields.shape[1])), whole)
+    observer.update((slice(0, 1), slice(0, fields.shape[1])), sums)
     return combine(fields, observer)
 
 

@@ -20,6 +20,7 @@ from spdelaw.data._contract import check_values, unchecked_fields
 from spdelaw.data._own_clock import own_clock, own_rows, shared_clock
 from spdelaw.data._pieces import Pieces, pieces_of
 from spdelaw.data._prepare import Preparation, Prepared, learn_map
+from spdelaw.data._reading import Reading, read_values
 from spdelaw.data._survey import Survey, in_time, look, of_both
 from spdelaw.data._suspect import check_plausible
 from spdelaw.data._value_noise import OBSERVATION_STD, value_noise
@@ -58,6 +59,7 @@ class Observed(NamedTuple):
         prepared: what was done to raw data first.
         dated: whether the times came as dates.
         start: time at which all paths start, unobserved where their own first time is later.
+        reading: what one pass over the values of the fields found, where they were read.
     """
 
     values: Any
@@ -71,6 +73,7 @@ class Observed(NamedTuple):
     prepared: Prepared | None = None
     dated: bool = False
     start: float | None = None
+    reading: Reading | None = None
 
     # -- what there is ------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class Observed(NamedTuple):
         fields = self.fields.isel(time=own)
         values, times = self.values[:, seen], self.times[seen]
         std = None if self.std is None else self.std[:, seen]
-        return self._replace(values=values, times=times, fields=fields, survey=survey, std=std)
+        return self._with(values=values, times=times, fields=fields, survey=survey, std=std)
 
     def at_points(self, keep: Array) -> Observed:
         """The same at some points, (M,) boolean; results have holes at the others."""
@@ -228,23 +231,27 @@ class Observed(NamedTuple):
         fields = self.fields.isel({self.fields.dims[-1]: keep})
         values, places = self.values[..., keep], self.places.only(keep)
         std = None if self.std is None else self.std[..., keep]
-        return self._replace(values=values, places=places, fields=fields, survey=survey, std=std)
+        return self._with(values=values, places=places, fields=fields, survey=survey, std=std)
 
     def paths(self, which: slice | Array | list[int]) -> Observed:
         """Some of the paths."""
         times = self.times if self.times.ndim == 1 else self.times[which]
         std = None if self.std is None else self.std[which]
         values, fields = self.values[which], self.fields.isel(path=which)
-        return self._replace(values=values, times=times, fields=fields, survey=None, std=std)
+        return self._with(values=values, times=times, fields=fields, std=std)
 
     def at_times(self, which: slice) -> Observed:
         """Some of the times of every path."""
         values, times = self.values[:, which], self.times[..., which]
         std = None if self.std is None else self.std[:, which]
         fields = self.fields.isel(time=which)
-        return self._replace(values=values, times=times, fields=fields, survey=None, std=std)
+        return self._with(values=values, times=times, fields=fields, std=std)
 
     # -- the same with something else ---------------------------------------------------
+
+    def _with(self, **new: Any) -> Observed:
+        """Other fields, of which nothing is known that is not said."""
+        return self._replace(**{"survey": None, "reading": None, **new})
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
@@ -252,7 +259,7 @@ class Observed(NamedTuple):
         own = values
         if values.shape != self.fields.shape:
             own = np.take_along_axis(values, self.rows[..., None], axis=1)
-        return self._replace(values=values, fields=self.fields.copy(data=own), survey=None)
+        return self._with(values=values, fields=self.fields.copy(data=own))
 
     def masked(self, seen: Array) -> Observed:
         """The data of which only some values of the fields are seen, boolean (path, time, M)."""
@@ -276,7 +283,7 @@ class Observed(NamedTuple):
         clock = own_clock if "path_time" in fields.coords else shared_clock
         values, times = clock(fields, self.start)
         std = None if noise is None else clock(noise, self.start)[0]
-        return self._replace(values=values, times=times, fields=fields, std=std, survey=None)
+        return self._with(values=values, times=times, fields=fields, std=std)
 
     # -- lazy values --------------------------------------------------------------------
 
@@ -370,14 +377,21 @@ def observe(
     dims, dated = domain.dims, has_dates(adapter.get("times", data))
     if prepare is None:
         labelled = unchecked_fields(data, dims=dims, **adapter)
-        if labelled.chunks is None:
-            check_values(labelled)
-        return observed_fields(labelled, domain, place=place, dated=dated)
+        own = observed_fields(labelled, domain, place=place, dated=dated)
+        return own if labelled.chunks is not None else _read(own, labelled)
     if isinstance(prepare, Prepared):
         labelled, prepared = prepare.apply(data, dims), prepare
     else:
         prepared, labelled = prepare.learned(data, dims)
     return observed_fields(labelled, domain, prepared, place=place, dated=dated)
+
+
+def _read(observed: Observed, labelled: xr.DataArray) -> Observed:
+    """The same, its values read: `DataError` where the labelled fields break the contract."""
+    found = read_values([observed.fields.values])
+    if not found.is_finite or observed.has_own_clocks or observed.fields.size < labelled.size:
+        check_values(labelled)
+    return observed._replace(reading=found)
 
 
 def observed_fields(
@@ -454,7 +468,7 @@ def check_times(observed: Observed) -> Observed:
 def check_not_filled(observed: Observed) -> None:
     """Refuse undeclared fills, of data in memory that no preparation has looked at."""
     if observed.prepared is None and not observed.is_lazy:
-        check_plausible(observed.fields)
+        check_plausible(observed.fields, observed.reading)
 
 
 def check_change(increment: float, square: float) -> None:

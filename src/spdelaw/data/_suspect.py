@@ -7,6 +7,7 @@ import xarray as xr
 
 from spdelaw.data._clock import unit_step
 from spdelaw.data._layout import ORIGINAL
+from spdelaw.data._reading import Reading
 from spdelaw.data._recognise import in_radians, is_latitude, is_longitude
 from spdelaw.errors import DataError
 
@@ -29,8 +30,13 @@ SOME_POINTS, SOME_VALUES = 500, 500_000
 BLOCK = 2**15
 
 
-def check_plausible(fields: xr.DataArray) -> None:
-    """Refuse undeclared fills among the values: a law of them would be about them alone."""
+def check_plausible(fields: xr.DataArray, reading: Reading | None = None) -> None:
+    """Refuse undeclared fills among the values: a law of them would be about them alone.
+
+    ``reading`` is of the fields, where they were read before.
+    """
+    if reading is not None and not any(map(_like_a_fill, reading[:2])):
+        return
     for value, count in suspect_fills(np.asarray(fields.values)):
         raise DataError(
             "values", expected="numbers, and NaN where there is none",
@@ -92,12 +98,18 @@ def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
     """A mean over time that is large beside the deviations from it, root mean squares of points."""
     values = _by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
-    seen = ~np.isnan(values)
-    n = np.maximum(seen.sum(0), 1)
-    mean = np.where(seen, values, 0.0).sum(0) / n
-    spread = np.where(seen, values - mean, 0.0)
+    total, n = values.sum(0), np.full(values.shape[1], len(values))
+    if np.isfinite(total).all():
+        mean = total / n
+        spread = values - mean
+    else:
+        seen = ~np.isnan(values)
+        n = np.maximum(seen.sum(0), 1)
+        mean = np.where(seen, values, 0.0).sum(0) / n
+        spread = np.where(seen, values - mean, 0.0)
     weight = n / n.sum()
-    size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ ((spread**2).sum(0) / n))
+    square = np.einsum("ij,ij->j", spread, spread)
+    size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
     if size <= FAR_FROM_ZERO * std:
         return []
     units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
@@ -120,10 +132,13 @@ def _by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndarray:
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
     first = values[: max(1, SOME_VALUES // max(values.shape[1], 1))]
-    unknown = np.flatnonzero(np.isnan(first).all(0))
-    unknown = unknown[np.isnan(values[:, unknown]).all(0)]
-    seen = np.delete(np.arange(values.shape[1]), unknown)
-    return values[rows][:, seen[:: max(1, len(seen) // SOME_POINTS)]]
+    unknown = np.flatnonzero(np.isnan(first[0]))
+    for part in (first, values):
+        unknown = unknown[np.isnan(part[:, unknown]).all(0)]
+    every = max(1, (values.shape[1] - len(unknown)) // SOME_POINTS)
+    if not len(unknown):
+        return values[rows, ::every]
+    return values[rows][:, np.delete(np.arange(values.shape[1]), unknown)[::every]]
 
 
 def _cycles(fields: xr.DataArray) -> list[str]:

@@ -255,7 +255,7 @@ def suite_of(law: Law, data: Any, whole: Law) -> Suite:
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
     own = undriven(law, data)
     own = (own if in_parts(law, own) else own.in_memory()).where_seen()
-    seen = bool(named) and named == checksum(own.fields)
+    seen = bool(named) and named == checksum(own.fields, own.reading)
     errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):

@@ -48,7 +48,7 @@ def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
     """The law of the fields themselves; ``observed`` are those."""
     info: dict[str, Any] = {"mean": "known"}
     if isinstance(observed.values, np.ndarray) and law.info.get("log_likelihood_of"):
-        own = checksum(observed.fields)
+        own = checksum(observed.fields, observed.reading)
         info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": own}
     law = law.with_info(**info)
     if not isinstance(law.dynamics, Linear):

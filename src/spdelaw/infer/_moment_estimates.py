@@ -60,11 +60,12 @@ class MomentEstimates(NamedTuple):
     n_values: float = 1.0
 
 
-def from_statistics(s: Statistics) -> MomentEstimates:
-    """Estimates of noise-free paths from their sums."""
+def from_statistics(s: Statistics, has_mean: bool = False) -> MomentEstimates:
+    """Estimates of noise-free paths from their sums, around a mean of any size or none."""
     t, n = s.times, s.n_paths
     increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
     q, lam, energy = _decay(t, s.square / n, increments / n)
+    q, lam = _of_even_steps(s, q, lam, has_mean)
     mean, spread = s.first[0] / n, s.start_spread / n
     size = n, len(t) - 1, float(t[-1] - t[0])
     found = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
@@ -226,6 +227,27 @@ def _decay(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Ar
     integral = np.maximum(area, 1e-300)
     lam = (q * span - np.diff(energy, axis=0)[kept].sum(0)) / (2.0 * integral)
     return q, np.maximum(lam, 0.05 / span), integral / span
+
+
+def _of_even_steps(s: Statistics, q: Array, lam: Array, has_mean: bool) -> tuple[Array, Array]:
+    """The same where all steps are equally long: the maximum itself, given where paths start.
+
+    ``F = sum c_t c_{t+1} / sum c_t^2``, ``Omega = mean (c_{t+1} - F c_t)^2``, from which lambda and
+    q follow where F lies between 0 and 1. With a mean, sums are those around the means of
+    ``c_t`` and ``c_{t+1}``.
+    """
+    if len(s.lengths[0]) > 1:
+        return q, lam
+    (n,), (before,), (cross,), (after,) = s.steps
+    if has_mean:
+        (one,), (two,) = s.first_steps
+        before, cross, after = before - one**2 / n, cross - one * two / n, after - two**2 / n
+    with np.errstate(all="ignore"):
+        f = cross / before
+        own = -np.log(f) / s.lengths[0][0]
+        noise = 2.0 * own * (after - f * cross) / (n * (1.0 - f**2))
+        usable = (f > 0.0) & (f < 1.0) & (noise > 1e-12 * q) & (own * np.ptp(s.times) > 0.05)
+    return np.where(usable, noise, q), np.where(usable, own, lam)
 
 
 def _interrupted(step: Array, typical: Array) -> Array:

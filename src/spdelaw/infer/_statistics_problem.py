@@ -85,7 +85,7 @@ class StatisticsProblem(Posed):
             self,
             statistics=s,
             parametrisation=parametrisation,
-            moments=_moments(s, self.model),
+            moments=_moments(s, self.model, has_mean),
             centre=by if not len(self.centre) else self.centre + by,
             has_mean=has_mean,
             polish=False,
@@ -106,7 +106,7 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
     if has_mean:
         centre = mean_of(s)
         s = centred(s, centre)
-    moments = _moments(s, model)
+    moments = _moments(s, model, has_mean)
     diagonal = np.diagonal(moments.spread) if moments.spread.ndim == 2 else moments.spread
     kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
     if kind.answer == "gaussian" and _starts_alike(model, diagonal, moments.energy):
@@ -162,13 +162,13 @@ def centred(s: Statistics, mean: Array) -> Statistics:
     return s.shifted(np.broadcast_to(mean, s.first.shape))
 
 
-def _moments(s: Statistics, model: Model) -> MomentEstimates:
+def _moments(s: Statistics, model: Model, has_mean: bool) -> MomentEstimates:
     """Estimates to start from; of forced paths the response at a first guess is taken off."""
-    bare, moments = s, from_statistics(s)
+    bare, moments = s, from_statistics(s, has_mean)
     if model.forcing is not None:
         driven = Linear(moments.drift, moments.noise, None, model.forcing, float(s.times[0]))
         bare = s.shifted(driven.response(s.times))
-        moments = from_statistics(bare)
+        moments = from_statistics(bare, has_mean)
     if model.couples:
         alike = s.n_paths < MANY_PATHS or model.forcing is None
         from_mean = bare if alike else s.shifted(s.first / s.n_paths)

@@ -82,13 +82,13 @@ def _products(a: Array, b: Array, which: Array, n: int) -> Array:
 
 
 def pair_sums(c: Array, times: Array) -> PairSums:
-    """Sums of coefficients (N, P, T)."""
-    at = np.ascontiguousarray(np.moveaxis(c, -1, 0))
+    """Sums of coefficients (P, T, N)."""
+    at = np.ascontiguousarray(c.transpose(1, 2, 0))
     square, cross = at @ np.swapaxes(at, 1, 2), at[:-1] @ np.swapaxes(at[1:], 1, 2)
     skip = at[:-2] @ np.swapaxes(at[2:], 1, 2)
-    start = c[..., 0] - c[..., 0].mean(1, keepdims=True)
+    start = at[0] - at[0].mean(1, keepdims=True)
     lengths, which, two, which_two = _steps_in_a_row(times)
-    n_paths = c.shape[1]
+    n_paths = len(c)
     return PairSums(
         lengths=lengths,
         n_steps=n_paths * np.bincount(which, minlength=len(lengths)).astype(float),

@@ -41,7 +41,7 @@ Array = np.ndarray
 
 
 class Coefficients(NamedTuple):
-    """Coefficients of complete rows, (N, P, T), with the energy of their values and points."""
+    """Coefficients of complete rows, (P, T, N), with the energy of their values and points."""
 
     c: Array
     energy: float
@@ -72,14 +72,14 @@ def statistics_of_pieces(
 
 
 def _coefficients(values: Array, operator: Array) -> Coefficients:
-    c = (operator @ values.reshape(-1, values.shape[-1]).T).reshape(-1, *values.shape[:2])
+    c = values @ operator.T
     return Coefficients(c, float(np.vdot(values, values)), values.shape[-1])
 
 
 def _statistics(
     parts: list[Coefficients], times: Array, gram: Array, pairs: bool
 ) -> Statistics | None:
-    c = np.concatenate([part.c for part in parts], axis=-1)
+    c = np.concatenate([part.c for part in parts], axis=1)
     energy = sum(part.energy for part in parts)
     found = of_coefficients(c, times, energy, parts[0].n_points, gram)
     if found is None or not pairs:

@@ -220,7 +220,15 @@ def _shared_information(block: Block, part: Response, state_space: StateSpace) -
 
 
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
-    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
+    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen.
+
+    Information on modes apart is (N,), and so is ``C`` then.
+    """
+    if information.ndim == 1:
+        logs = 0.5 * np.log(2 * np.pi) * (information > 0.0).sum()
+        covariance = np.where(information > 0.0, 1.0 / np.maximum(information, 1e-300), 0.0)
+        logs -= 0.5 * np.log(np.maximum(information, 1e-300)).sum()
+        return covariance * gradient, covariance, float(logs)
     scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     seen = values > UNSEEN * max(float(values[-1]), 1e-300)
@@ -241,7 +249,7 @@ def volume(
 
     Args:
         dynamics: the law.
-        information: ``I``, (N, N).
+        information: ``I``, (N, N), or (N,) where it and the law leave modes apart.
         flat: ``C`` and the log of the flat volume.
         anchored: whether the prior is the one as wide as the law.
     """
@@ -249,6 +257,11 @@ def volume(
     if not anchored:
         return flat[1], flat[0], np.zeros_like(drift), np.zeros_like(noise)
     p = operators.stationary_covariance(drift, noise)
+    if information.ndim == 1:
+        inner = 1.0 + p * information
+        by_p = -0.5 * information / inner
+        own = operators.stationary_pull_back(drift, noise, p, by_p)
+        return -0.5 * float(np.log(inner).sum()), p / inner, *own
     root = operators.root(operators.as_matrix(p))
     inner = np.eye(len(root)) + root @ information @ root
     spread = root @ np.linalg.solve(inner, root)

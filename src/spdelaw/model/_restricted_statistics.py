@@ -17,7 +17,7 @@ from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._restricted import solve_mean, volume, with_mean
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._statistics import Statistics, evaluate_statistics
-from spdelaw.model._step_sums import StepSums, gradients
+from spdelaw.model._step_sums import StepSums, gradients, grouped
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ def evaluate_restricted_statistics(
     mean, covariance, flat = solve_mean(information, gradient)
     log, spread, *through = volume(own, information, (covariance, flat), anchored)
     found = evaluate_statistics(s, with_mean(state_space, mean, anchored))
-    each = operators.like(own.noise if own.is_diagonal else covariance, spread)
+    each = operators.like(own.noise if own.is_diagonal else np.empty((1, 1)), spread)
     grown = counts.reshape(-1, *(1,) * each.ndim) * each
     sums = StepSums(np.zeros(len(counts)), grown, grown, grown)
     added = step.pull_back(*gradients(sums, step))
@@ -43,19 +43,21 @@ def evaluate_restricted_statistics(
     if weight is None:
         return found
     both = s.n_paths * weight  # what the first states share with the mean
-    by_initial = found.by_initial_covariance
+    by_initial, spread = found.by_initial_covariance, operators.as_matrix(spread)
     return found._replace(
         by_initial_covariance=by_initial
         + operators.like(by_initial, 0.5 * both @ spread @ both / s.n_paths),
-        initial_information=found.initial_information - both @ covariance @ both,
+        initial_information=found.initial_information
+        - both @ operators.as_matrix(covariance) @ both,
     )
 
 
 def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array]:
-    """``m_hat`` and its covariance alone."""
-    return solve_mean(*_about_mean(s, state_space, anchored)[:2])[:2]
+    """``m_hat`` and its covariance alone; (N,) and (N, N)."""
+    mean, covariance, _ = solve_mean(*_about_mean(s, state_space, anchored)[:2])
+    return mean, operators.as_matrix(covariance)
 
 
 def _about_mean(
@@ -64,20 +66,37 @@ def _about_mean(
     """Information and gradient of the mean at zero, and what they rest on.
 
     Transitions of the lengths that occur, steps of each over all paths, and the precision of a
-    first state, None where it says nothing.
+    first state, None where it says nothing. The information is (N,) where modes are apart.
     """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
-    first = s.first - s.n_paths * bare.response(s.times)
-    f, omega = (x if x.ndim == 3 else operators.embed(x) for x in (step.factor, step.covariance))
-    left = np.eye(len(initial.mean)) - f
-    pull = np.linalg.solve(omega, left)  # Omega^-1 (1 - F)
-    counts = s.n_paths * np.bincount(which, minlength=len(f))
-    information = np.einsum("u,uji,ujk->ik", counts, left, pull)
-    error = first[1:] - np.einsum("tij,tj->ti", f[which], first[:-1])
-    gradient, weight = np.einsum("tji,tj->i", pull[which], error), None
-    if initial.kind != "deterministic" and not anchored:
-        weight = np.linalg.inv(operators.as_matrix(initial.covariance))
-        information = information + s.n_paths * weight
-        gradient = gradient + weight @ (first[0] - s.n_paths * initial.mean)
+    start, first = s.first[0], s.first_steps
+    if bare.forcing is not None:
+        driven = s.first - s.n_paths * bare.response(s.times)
+        start, n = driven[0], len(s.lengths[0])
+        first = grouped(driven[:-1], which, n), grouped(driven[1:], which, n)
+    counts = s.n_paths * np.bincount(which, minlength=len(step.factor))
+    information, gradient = _of_steps(step, counts, first)
+    if initial.kind == "deterministic" or anchored:
+        return information, gradient, step, counts, None
+    weight = np.linalg.inv(operators.as_matrix(initial.covariance))
+    information = operators.as_matrix(information) + s.n_paths * weight
+    gradient = gradient + weight @ (start - s.n_paths * initial.mean)
     return 0.5 * (information + information.T), gradient, step, counts, weight
+
+
+def _of_steps(step: Transition, counts: Array, first: tuple[Array, Array]) -> tuple[Array, Array]:
+    """``sum (1 - F)' Omega^-1 (1 - F)`` and ``sum (1 - F)' Omega^-1 (c_{t+1} - F c_t)``.
+
+    ``first`` are the sums of ``c_t`` and of ``c_{t+1}`` over the steps of each transition.
+    """
+    f, omega = step.factor, step.covariance
+    if f.ndim == omega.ndim == 2:
+        pull = (1.0 - f) / omega
+        return counts @ (pull * (1.0 - f)), (pull * (first[1] - f * first[0])).sum(0)
+    f, omega = (x if x.ndim == 3 else operators.embed(x) for x in (f, omega))
+    left = np.eye(f.shape[-1]) - f
+    pull = np.linalg.solve(omega, left)  # Omega^-1 (1 - F)
+    information = np.einsum("u,uji,ujk->ik", counts, left, pull)
+    error = first[1] - np.einsum("uij,uj->ui", f, first[0])
+    return 0.5 * (information + information.T), np.einsum("uji,uj->i", pull, error)

@@ -81,6 +81,12 @@ class Statistics:
         parts = (self.square[:-1], self.cross, self.square[1:])
         return StepSums(count, *(grouped(part, which, len(lengths)) for part in parts))
 
+    @functools.cached_property
+    def first_steps(self) -> tuple[Array, Array]:
+        """Sums of ``c_t`` and of ``c_{t+1}`` over steps of equal length, (U, N) each."""
+        which, n = self.lengths[1], len(self.lengths[0])
+        return grouped(self.first[:-1], which, n), grouped(self.first[1:], which, n)
+
     @property
     def of_pairs(self) -> PairSums:
         """Products of different modes, or an error where they were not kept."""
@@ -170,43 +176,47 @@ def collect(
 
 
 def _coefficients(values: Array, operator: Array) -> tuple[Array, float]:
-    """Coefficients (N, P, T) of fields (P, T, M), and the fields' sum of squares.
+    """Coefficients (P, T, N) of fields (P, T, M), and the fields' sum of squares.
 
     Of few modes a few rows at a time, which are in the processor's cache when they are squared.
     """
-    if len(operator) > FEW_MODES:
-        flat = values.reshape(-1)
-        c = operator @ values.reshape(-1, values.shape[-1]).T
-        return c.reshape(-1, *values.shape[:2]), float(np.vdot(flat, flat))
     rows, across = values.reshape(-1, values.shape[-1]), np.ascontiguousarray(operator.T)
-    step = max(int(ROW_BYTES / (8 * rows.shape[1])), 1)
+    step = max(int(ROW_BYTES / (8 * rows.shape[1])), 1) if len(operator) <= FEW_MODES else len(rows)
     out, energy = np.empty((len(rows), len(operator))), 0.0
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         np.matmul(part, across, out=out[start : start + step])
         flat = part.reshape(-1)
         energy += float(np.vdot(flat, flat))
-    return np.ascontiguousarray(out.T).reshape(-1, *values.shape[:2]), energy
+    return out.reshape(*values.shape[:2], -1), energy
 
 
 def of_coefficients(
     c: Array, times: Array, energy: float, n_points: int, gram: Array
 ) -> Statistics | None:
-    """Statistics of coefficients (N, P, T); ``energy`` is that of their values."""
+    """Statistics of coefficients (P, T, N); ``energy`` is that of their values."""
     # Any NaN or infinity among the values makes their energy non-finite: no pass of its own.
     if not np.isfinite(energy):
         return None
-    rows = c.reshape(len(c), -1)
-    inside = float(np.vdot(rows @ rows.T, gram))
-    start = c[..., 0]
+    (n_paths, n_times, n), start = c.shape, c[:, 0]
+    rows, flat = c.reshape(-1, n), c.reshape(n_paths, -1)
+    inside = float(np.vdot(rows @ gram, rows))
+
+    def product(lag: int) -> Array:
+        """``sum_p c_t c_{t+lag}``; all times and modes of a path lie in one row."""
+        k = lag * n
+        return np.einsum("pk,pk->k", flat[:, : max(flat.shape[1] - k, 0)], flat[:, k:]).reshape(
+            -1, n
+        )
+
     return Statistics(
         times=times,
-        n_paths=c.shape[1],
-        first=c.sum(1).T,
-        square=np.einsum("npt,npt->tn", c, c),
-        cross=np.einsum("npt,npt->tn", c[..., :-1], c[..., 1:]),
-        skip=np.einsum("npt,npt->tn", c[..., :-2], c[..., 2:]),
-        start_spread=((start - start.mean(1, keepdims=True)) ** 2).sum(1),
+        n_paths=n_paths,
+        first=flat.sum(0).reshape(n_times, n),
+        square=product(0),
+        cross=product(1),
+        skip=product(2),
+        start_spread=((start - start.mean(0)) ** 2).sum(0),
         energy=energy,
         outside=max(energy - inside, 0.0),
         n_points=n_points,
@@ -219,15 +229,20 @@ def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Eval
     A forcing acts from the origin of the dynamics, which is the first time.
     """
     dynamics, initial = state_space.linear, state_space.initial
-    s = _unforced(statistics, state_space)
+    s, start = statistics, statistics.first[0] / statistics.n_paths
+    if dynamics.forcing is not None:
+        s = _unforced(statistics, state_space)
+        start = s.first[0] / s.n_paths
     sums, step = _sums(s, state_space), dynamics.over(s.lengths[0])
+    if dynamics.forcing is None and dynamics.mean is not None:
+        sums, start = sums.around(dynamics.mean, s.first_steps), start - dynamics.mean
     pull = step.pull_back(*gradients(sums, step))
     by_drift = operators.like(dynamics.drift, pull[0]) + _by_response(s, state_space, step)
     total = log_likelihood(sums, step)
     by_mean, by_initial = np.zeros(len(initial.mean)), np.zeros_like(initial.covariance)
     information = np.zeros((len(initial.mean),) * 2)
     if initial.kind != "deterministic":
-        value, by_mean, by_initial, information = _initial(s, state_space)
+        value, by_mean, by_initial, information = _initial(s, start, state_space)
         total += value
     return Evaluation(
         np.array([total]),
@@ -273,10 +288,15 @@ def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:
     return dynamics.response_pull_back(s.times, by)
 
 
-def _initial(s: Statistics, state_space: StateSpace) -> tuple[float, Array, Array, Array]:
-    """Log density of the first states, its gradient by mean and covariance, the information."""
+def _initial(
+    s: Statistics, start: Array, state_space: StateSpace
+) -> tuple[float, Array, Array, Array]:
+    """Log density of the first states, its gradient by mean and covariance, the information.
+
+    ``start`` is the mean of the first states over paths, less what is added to the deviation.
+    """
     mean, v = state_space.initial.mean, state_space.initial.covariance
-    n, gap = s.n_paths, s.first[0] / s.n_paths - mean
+    n, gap = s.n_paths, start - mean
     if operators.is_diagonal(v):
         spread = s.start_spread + n * gap**2
         total = -0.5 * float((n * np.log(2 * np.pi * v) + spread / v).sum())

@@ -35,6 +35,22 @@ class StepSums(NamedTuple):
     cross: Array
     after: Array
 
+    def around(self, mean: Array, first: tuple[Array, Array]) -> StepSums:
+        """Sums of ``c - m`` for a constant m (N,), or one of each transition (U, N).
+
+        ``first`` are the sums of ``c_t`` and of ``c_{t+1}``, (U, N) each.
+        """
+        apart, m = self.before.ndim == 2, np.broadcast_to(mean, first[0].shape)
+
+        def product(a: Array, b: Array) -> Array:
+            return a * b if apart else a[:, :, None] * b[:, None]
+
+        both = self.n_steps.reshape(-1, *(1,) * (self.before.ndim - 1)) * product(m, m)
+        moved = [
+            product(first[i], m) + product(m, first[j]) - both for i, j in ((0, 0), (0, 1), (1, 1))
+        ]
+        return StepSums(self.n_steps, *(x - y for x, y in zip(self[1:], moved, strict=True)))
+
 
 def grouped(values: Array, which: Array, n: int) -> Array:
     """Sums of ``values`` (K, ...) over entries with equal ``which`` (K,); (n, ...)."""
