@@ -5,6 +5,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.data import observe
+from spdelaw.infer import _curvature
 from spdelaw.infer._curvature import SHARED, difference_information
 from spdelaw.infer._filter_route import pose
 from spdelaw.infer._posterior import LogPosterior, owner_of
@@ -40,6 +41,60 @@ def test_quadratics_are_found_exactly(group):
     )  # fmt: skip
     np.testing.assert_allclose(got, h, atol=1e-9)
     assert len(calls) == 2 * (3 if group else n_plain)
+
+
+def many(size, bend, rounding=0.0, seed=0):
+    """Information ``h`` at zero, and an objective that bends on and whose score is rounded."""
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((size, 2 * size))
+    h, calls = a @ a.T, []
+
+    def objective(x):
+        calls.append(1)
+        slope = -h @ x - bend * x**2 * np.diag(h) ** 1.5
+        return 0.0, slope + rounding * np.sqrt(np.diag(h)) * rng.standard_normal(size)
+
+    return h, objective, calls, 1.0 / np.sqrt(np.diag(h))
+
+
+def test_many_coordinates_are_moved_to_one_side():
+    """The step leaves an error of itself times the bend: 1e-4 of the information."""
+    h, objective, calls, scale = many(120, 1.0)
+    got = difference_information(
+        objective, np.zeros(120), scale, 118, lambda x: h[118:, 118:], None
+    )
+    np.testing.assert_allclose(got, h, atol=2e-4 / scale.min() ** 2)
+    errors, known = (np.sqrt(np.diag(np.linalg.inv(x))) for x in (got, h))
+    np.testing.assert_allclose(errors, known, rtol=1e-3)
+    assert len(calls) == 119
+
+
+@pytest.mark.parametrize("rounding", [1e-7, 1e-5])
+def test_rounding_that_shows_on_one_side_asks_for_both(rounding):
+    h, objective, calls, scale = many(120, 0.0, rounding)
+    got = difference_information(objective, np.zeros(120), scale, 120, lambda x: h, None)
+    assert len(calls) == 1 + 10 + 240
+    assert np.abs(got - h).max() < 500 * rounding / scale.min() ** 2
+
+
+def test_standard_errors_of_coupled_modes_are_those_of_both_sides(monkeypatch):
+    rng = np.random.default_rng(0)
+    drift = np.diag([0.1, 0.2, 0.4]) + 0.1 * rng.standard_normal((3, 3))
+    law = sl.SpectralSPDE(sl.Interval(0, np.pi), 3, drift, noise=np.eye(3))
+    times = np.arange(300.0)
+    data = sl.simulate(law, 1, times, law.domain.grid(30), seed=0, observation_std=0.1)
+    data = data.where(rng.uniform(size=data.shape) > 0.01)
+    both = sl.fit(data, law.domain, 3, drift="dense", noise="dense")
+    monkeypatch.setattr(_curvature, "MANY", 1)
+    one = sl.fit(data, law.domain, 3, drift="dense", noise="dense")
+    n = [law.info["convergence"]["evaluations"] for law in (both, one)]
+    assert n[1] < 0.7 * n[0]
+    for name, part in both.parameters.data_vars.items():
+        if "statistic" in part.dims:
+            got, expected = (
+                law.parameters[name].sel(statistic="stderr").values for law in (one, both)
+            )
+            np.testing.assert_allclose(got, expected, rtol=1e-4, err_msg=str(name))
 
 
 def test_owners_by_name():
