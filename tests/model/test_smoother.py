@@ -13,6 +13,7 @@ from tests.model.numbers import (
 )
 from tests.model.test_likelihood import FORCING, SEASON
 
+from spdelaw.model import collapse
 from spdelaw.model._blocks import diagonal
 from spdelaw.model._chain import chain_prior, covariances_backward, sweep
 from spdelaw.model._collapse import some_paths
@@ -47,6 +48,22 @@ def each_path(case):
             )
             shape = (n_times, 3)
             yield block, j, path, mean.reshape(shape), covariance.reshape(shape + shape)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_states_need_no_least_squares(pattern, structure):
+    case = make("gaussian", pattern, structure=structure, forcing=FORCING)
+    bare = collapse(case.values, case.times, case.phi, fitted=False)
+    for block, other in zip(case.collapsed.blocks, bare.blocks, strict=True):
+        assert np.isnan(other.misfit).all()
+        both = (smooth_states(b, case.parameters) for b in (block, other))
+        for got, expected in zip(*both, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        drawn = (
+            sample_states(b, case.parameters, 2, np.random.default_rng(0)) for b in (block, other)
+        )
+        np.testing.assert_array_equal(*drawn)
 
 
 @all_cases

@@ -50,8 +50,13 @@ def batches(
     basis: Array,
     weights: Array | None,
     products: Products | None = None,
+    *,
+    fitted: bool = True,
 ) -> Iterator[Block]:
-    """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole."""
+    """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole.
+
+    ``fitted`` as in `spdelaw.model.collapse`.
+    """
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
@@ -59,7 +64,8 @@ def batches(
         own, precision = times if times.ndim == 1 else times[some], weights
         if weights is not None and weights.ndim > 1:
             precision = weights[some]
-        part: Collapsed = collapse(values[some], own, basis, precision, products)
+        how = (basis, precision, products)
+        part: Collapsed = collapse(values[some], own, *how, fitted=fitted)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
@@ -74,10 +80,11 @@ def smooth_fields(
     products: Products | None = None,
 ) -> FieldMoments:
     """Posterior moments of ``out_basis c_t`` for every path and time."""
-    smooth = smooth_states if isinstance(space.dynamics, Linear) else smooth_block
+    linear = isinstance(space.dynamics, Linear)
+    smooth = smooth_states if linear else smooth_block
     shape = (len(values), values.shape[1], len(out_basis))
     mean, variance = np.empty(shape), np.empty(shape)
-    for block in batches(values, times, basis, weights, products):
+    for block in batches(values, times, basis, weights, products, fitted=not linear):
         states = smooth(block, space)
         for p, path in enumerate(block.paths):
             np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
@@ -125,9 +132,10 @@ def draw_fields(
     generator: np.random.Generator,
 ) -> Array:
     """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""
-    draw = sample_states if isinstance(space.dynamics, Linear) else _sample_states
+    linear = isinstance(space.dynamics, Linear)
+    draw = sample_states if linear else _sample_states
     out = np.empty((n_samples, len(values), values.shape[1], len(out_basis)))
-    for block in batches(values, times, basis, weights):
+    for block in batches(values, times, basis, weights, fitted=not linear):
         states = draw(block, space, n_samples, generator)
         out[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
     return out

@@ -176,6 +176,8 @@ def collapse(
     eigenfunctions: Array,
     weights: Array | None = None,
     products: Products | None = None,
+    *,
+    fitted: bool = True,
 ) -> Collapsed:
     """Collapse fields (P, T, M) with NaN for missing onto the columns of ``Phi`` (M, N).
 
@@ -185,6 +187,8 @@ def collapse(
         eigenfunctions: ``Phi``, (M, N).
         weights: relative precision of each point, (M,), or of each value, (P, T, M).
         products: ``domain.products`` of the same points and modes; many modes are faster with it.
+        fitted: False leaves out what a smoother does not ask for, and has NaN for it: ``c_hat``,
+            ``RSS`` and ``log |G|``.
     """
     n_paths, n_modes = len(values), eigenfunctions.shape[1]
     w = np.ones(len(eigenfunctions)) if weights is None else np.asarray(weights, float)
@@ -198,7 +202,7 @@ def collapse(
         parts = [np.arange(n_paths)[start : start + step] for start in range(0, n_paths, step)]
         blocks = [decoupled_block(values, times, basis, paths, precision) for paths in parts]
         return Collapsed(tuple(blocks), n_paths, n_modes, True)
-    blocks = [block_of(values, times, basis, *group, precision) for group in groups]
+    blocks = [block_of(values, times, basis, *group, precision, fitted) for group in groups]
     return Collapsed(tuple(blocks), n_paths, n_modes)
 
 
@@ -274,10 +278,11 @@ def block_of(
     paths: Array,
     shared: bool,
     precision: Array | None = None,
+    fitted: bool = True,
 ) -> Block:
     """Some paths as one block; ``shared`` where all have one pattern of gaps and one clock.
 
-    ``precision`` (P, T, M) is that of each value, where they differ.
+    ``precision`` (P, T, M) is that of each value, where they differ; ``fitted`` as in `collapse`.
     """
     y = _rows(values, paths)
     seen = ~np.isnan(y)
@@ -285,15 +290,18 @@ def block_of(
     vector = _vector(y if own is None else own * y, seen, basis)
     rows = seen if own is None else own
     gram = row_grams(rows[:1] if shared else rows, basis)
-    if _nearly_diagonal(gram):
-        gram = np.einsum("tiib->tib", gram).copy()
+    is_diagonal = _nearly_diagonal(gram)
+    gram = np.einsum("tiib->tib", gram).copy() if is_diagonal else gram
+    if not fitted:
+        estimate, log_gram = np.full(vector.shape, np.nan), np.full(gram.shape[-1], np.nan)
+    elif is_diagonal:
         estimate = np.divide(vector, gram, out=np.zeros_like(vector), where=gram > 0)
         log_gram = np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
     else:
         estimate, log_gram = least_squares(gram, vector)
     clock = times[:, None] if times.ndim == 1 else times[paths[:1] if shared else paths].T
     counts = _counts(seen, basis, own)
-    misfit = _misfit(y, seen, estimate, basis, own)
+    misfit = _misfit(y, seen, estimate, basis, own) if fitted else np.full(len(y), np.nan)
     return Block(paths, clock, gram, vector, estimate, misfit, *counts, log_gram)
 
 
