@@ -44,21 +44,21 @@ NOTES = {
     "transitions and sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri "
     "(nearly twice as slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and "
     "covariances",
-    "complete": "X @ Phi alone is more than half of the limit (3.6 x at best, in rows that stay in "
-    "the cache). Four readings (finite values, undeclared fills, energy, the checksum that names "
-    "the data) are 7 x, the searches with and without a mean, 42 evaluations of 0.6 ms, 5 x. "
-    "Tried: readings in blocks that stay in the cache, a checksum in place of SHA-256, hints from "
-    "a sample, coefficients of few rows at a time. Next: one pass for all four readings",
-    "reconstruct": "collapse with its inverses is half, variances of fields a quarter. Tried: "
-    "Gram matrices looked up, variances written in place, no copy of the result",
+    "complete": "in multiples of X.sum(), about: X @ Phi 3.6 (in rows that stay in the cache), "
+    "energy and sums of coefficients 2.5, one reading of every value (finite values, undeclared "
+    "fills, sums that name the data) 2.8, searches with and without a mean, 21 evaluations, 2, "
+    "tables of the law and the rest 2. Tried: compiled kernels (products 2.0, reading 1.8: still "
+    "above the limit, and numba has to be loaded), the product the other way round (5.2)",
+    "reconstruct": "variances of fields are half. Tried: Gram matrices looked up, variances "
+    "written in place, no copy of the result, no least squares, which a smoother does not ask for",
     "dense_quiet_40": "the test for a mean takes chance for one here, and the curvature of a law "
     "with a mean is differenced: two evaluations for each of 2460 numbers",
     "dense_quiet_40_zero": "information, factor, inverse and covariance of 2420 numbers are "
     "products of whole matrices, 50 billion operations. Tried: no search from a maximum, standard "
     "errors without Jacobians, products in one call",
     "dense_gappy_20": "single gaps keep the chain from standing still, and the curvature is "
-    "differenced: two evaluations for each of 631 numbers, 36 ms each",
-    "dense_noisy_40": "the curvature is differenced: two evaluations for each of 2421 numbers",
+    "differenced: one evaluation for each of 631 numbers",
+    "dense_noisy_40": "the curvature is differenced: one evaluation for each of 2421 numbers",
 }
 
 

@@ -22,7 +22,8 @@ def test_every_answer_is_that_of_a_pass_of_its_own(bad):
     flat = values(*bad)
     found, known = read_values([flat]), flat[np.isfinite(flat)]
     assert (found.low, found.high) == (known.min(), known.max())
-    assert found.is_finite == np.isfinite(flat).all()
+    assert found.has_infinite == np.isinf(flat).any()
+    assert found.is_data == (not found.has_infinite)
     bits = [int(b) for b in np.where(np.isnan(flat), np.nan, flat).view(np.uint64)]
     runs, rest = [bits[i : i + RUN] for i in range(0, 3 * RUN, RUN)], bits[3 * RUN :]
     places = [sum(column) % 2**64 for column in zip(*runs, strict=True)]
@@ -40,6 +41,7 @@ def test_pieces_are_read_as_one(cuts):
 def test_nothing_but_gaps_has_no_ends():
     found = read_values([np.full(10, np.nan)])
     assert found[:3] == (np.inf, -np.inf, False)
+    assert not found.is_data
 
 
 def made(n_paths=4):
@@ -61,7 +63,7 @@ def made(n_paths=4):
 def test_a_reading_is_of_these_fields_or_of_none(change):
     fields = made()
     fields[:, 7] = np.nan
-    own = change(observe(fields, LINE))
+    own = change(observe(fields, LINE, named=True))
     assert checksum(own.fields, own.reading) == checksum(own.fields)
 
 

@@ -360,6 +360,7 @@ def observe(
     prepare: Preparation | Prepared | None = None,
     *,
     place: Place | None = None,
+    named: bool = False,
     **adapter: Any,
 ) -> Observed:
     """Data of a domain, canonical and prepared, or `DataError`.
@@ -369,6 +370,7 @@ def observe(
         domain: where the fields live.
         prepare: how to prepare them, or what a preparation has learned already.
         place: where lazy values are worked on; they are looked at by a later pass.
+        named: whether the look at values in memory should also tell which data they are.
         adapter: of `ADAPTER`, beside data that are not prepared.
     """
     if isinstance(data, Observed):
@@ -377,8 +379,10 @@ def observe(
     dims, dated = domain.dims, has_dates(adapter.get("times", data))
     if prepare is None:
         labelled = unchecked_fields(data, dims=dims, **adapter)
+        if labelled.chunks is None and not named:
+            check_values(labelled)
         own = observed_fields(labelled, domain, place=place, dated=dated)
-        return own if labelled.chunks is not None else _read(own, labelled)
+        return _read(own, labelled) if labelled.chunks is None and named else own
     if isinstance(prepare, Prepared):
         labelled, prepared = prepare.apply(data, dims), prepare
     else:
@@ -389,7 +393,7 @@ def observe(
 def _read(observed: Observed, labelled: xr.DataArray) -> Observed:
     """The same, its values read: `DataError` where the labelled fields break the contract."""
     found = read_values([observed.fields.values])
-    if not found.is_finite or observed.has_own_clocks or observed.fields.size < labelled.size:
+    if not found.is_data or observed.has_own_clocks or observed.fields.size < labelled.size:
         check_values(labelled)
     return observed._replace(reading=found)
 

@@ -21,15 +21,20 @@ class Reading(NamedTuple):
 
     Attributes:
         low, high: least and largest finite value; infinite and the wrong way round without any.
-        is_finite: whether nothing is missing and nothing infinite.
+        has_infinite: whether a value is infinite.
         sums: of each run of `RUN` values and of each place in a run, their bits taken for whole
             numbers modulo 2^64, and the bits of what is left over. Every NaN counts as the same.
     """
 
     low: float
     high: float
-    is_finite: bool
+    has_infinite: bool
     sums: Array
+
+    @property
+    def is_data(self) -> bool:
+        """Whether there is a number, and nothing that is neither a number nor missing."""
+        return self.low <= self.high and not self.has_infinite
 
 
 def read_values(pieces: Iterable[Array]) -> Reading:
@@ -41,30 +46,26 @@ def read_values(pieces: Iterable[Array]) -> Reading:
         flat = np.concatenate([left, flat]) if len(left) else flat
         whole = len(flat) // RUN * RUN
         for start in range(0, whole, BLOCK):
-            block = flat[start : min(start + BLOCK, whole)]
-            found.append(_ends(block))
-            bits = _bits(block, found[-1][2]).reshape(-1, RUN)
-            runs.append(bits.sum(1))
-            places += bits.sum(0)
+            ends, bits = _look(flat[start : min(start + BLOCK, whole)])
+            found.append(ends)
+            table = bits.reshape(-1, RUN)
+            runs.append(table.sum(1))
+            places += table.sum(0)
         left = flat[whole:]
-    found.append(_ends(left))
-    low, high, finite = zip(*found, strict=True)
-    sums = np.concatenate([*runs, places, _bits(left, found[-1][2])])
-    return Reading(min(low), max(high), all(finite), sums)
+    ends, rest = _look(left)
+    low, high, infinite = zip(*found, ends, strict=True)
+    return Reading(min(low), max(high), any(infinite), np.concatenate([*runs, places, rest]))
 
 
-def _ends(block: Array) -> tuple[float, float, bool]:
-    """Least and largest finite value, and whether all are finite."""
-    if not block.size:
-        return np.inf, -np.inf, True
-    low, high = float(block.min()), float(block.max())
-    if np.isfinite(low) and np.isfinite(high):
-        return low, high, True
-    known = block[np.isfinite(block)]
-    return float(known.min(initial=np.inf)), float(known.max(initial=-np.inf)), False
-
-
-def _bits(block: Array, is_finite: bool) -> Array:
-    if not is_finite:
-        block = np.where(np.isnan(block), np.nan, block)
-    return block.view(np.uint64)
+def _look(block: Array) -> tuple[tuple[float, float, bool], Array]:
+    """Least and largest finite value, whether any is infinite, and the bits of all."""
+    low, high = block.min(initial=np.inf), block.max(initial=-np.inf)
+    infinite = False
+    if block.size and not (np.isfinite(low) and np.isfinite(high)):
+        missing = np.isnan(block)
+        known, block = block[~missing], np.where(missing, np.nan, block)
+        finite = np.isfinite(known)
+        infinite = not finite.all()
+        known = known[finite] if infinite else known
+        low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+    return (float(low), float(high), infinite), block.view(np.uint64)

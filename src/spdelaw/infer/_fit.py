@@ -102,7 +102,7 @@ def fit(
         data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
         model = dataclasses.replace(model, observation_noise="auto")
     _check_prepared(data, prepare, model)
-    entered = check_times(observe(data, domain, prepare, place=place, **adapter))
+    entered = check_times(observe(data, domain, prepare, place=place, named=True, **adapter))
     if not engine.in_blocks or entered.has_own_clocks:
         entered = entered.in_memory()
     model = with_forcing_on_clock(model, entered)
