@@ -6,6 +6,9 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer._identifiability import _rates_with_errors
+from spdelaw.infer._statistics_problem import pose_statistics
+from spdelaw.model import collect
 
 #: Allowed multiple of the expected divergence p / (2 M).
 KL_FACTOR = 1.5
@@ -120,6 +123,26 @@ def test_a_good_fit_warns_of_nothing():
     law = sl.fit(small(60, noise=0.05, seed=5), INTERVAL, 3)
     assert not any(law.info["identifiability"].values())
     assert law.info["warnings"] == []
+
+
+def test_errors_of_decay_rates_are_those_along_the_roots_of_the_covariance():
+    rng = np.random.default_rng(0)
+    drift = np.diag([0.2, 0.5, 0.9]) + 0.2 * rng.standard_normal((3, 3))
+    law = sl.SpectralSPDE(INTERVAL, 3, drift, noise=np.eye(3))
+    data = sl.simulate(law, 5, np.arange(80.0), INTERVAL.grid(20), seed=0)
+    s = collect([data.values], data.time.values, *_both_ways(20, 3), pairs=True)
+    model = sl.Model(drift="dense", noise="dense", mean="zero")
+    found = pose_statistics(s, INTERVAL, model).run()
+    rates, errors = _rates_with_errors(found, found.state_space.linear.drift)
+    right = np.linalg.eig(found.state_space.linear.drift)[1]
+    along = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), found.roots("drift"), right).real
+    np.testing.assert_allclose(errors, np.linalg.norm(along, axis=1), rtol=1e-10)
+    assert (np.diff(np.sort(rates.real)) > 0).all()
+
+
+def _both_ways(n_points, n_modes):
+    phi = INTERVAL.eigenfunctions(INTERVAL.grid(n_points), n_modes)
+    return np.linalg.pinv(phi), phi
 
 
 def test_modes_without_energy_are_named():

@@ -51,15 +51,6 @@ class Covariance(AbstractCoordinates):
         out[self._entries] = np.where(self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), phi)
         return out
 
-    def by_factor(self, phi: Array) -> Array:
-        """``d L / d phi``, (N, N, p)."""
-        i, j = self._entries
-        out = np.zeros((len(self.scale), len(self.scale), len(i)))
-        out[i, j, np.arange(len(i))] = np.where(
-            self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), 1.0
-        )
-        return out
-
     def values(self, phi: Array) -> Array:
         """``D L L' D``."""
         root = np.asarray(self.scale)[:, None] * self.factor(phi)
@@ -67,8 +58,10 @@ class Covariance(AbstractCoordinates):
 
     def jacobian(self, phi: Array) -> Array:
         """``D (dL L' + L dL') D``."""
-        d = np.asarray(self.scale)
-        half = np.einsum("ikp,jk->ijp", self.by_factor(phi), self.factor(phi))
+        d, root, (i, j) = np.asarray(self.scale), self.factor(phi), self._entries
+        half = np.zeros((*root.shape, len(i)))
+        unit = np.where(self.is_log, root[i, j], 1.0)
+        half[i, :, np.arange(len(i))] = unit[:, None] * root[:, j].T
         return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
 
     def pull_back(self, phi: Array, by: Array) -> Array:

@@ -121,7 +121,7 @@ class Stable(AbstractCoordinates):
     def jacobian(self, phi: Array) -> Array:
         """``D ((1/2 + K) dM + dK M) D^-1``."""
         root, half, m = self._parts(phi)
-        by_m = np.einsum("ik,kjp->ijp", half, self._root.jacobian(root))
+        by_m = np.tensordot(half, self._root.jacobian(root), 1)
         i, j = self._below
         by_turn = np.zeros((len(m), len(m), len(i)))
         at = np.arange(len(i))

@@ -67,13 +67,25 @@ def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
     drift = operators.leading(estimate.state_space.linear.drift, n_modes)
     if operators.is_diagonal(drift):
         return []
-    rates, right = np.linalg.eig(drift)
-    roots = estimate.roots("drift")[:n_modes, :n_modes]
-    turned = np.tensordot(np.linalg.inv(right), roots, 1)
-    change = np.einsum("kjr,jk->kr", turned, right).real
-    error = np.sqrt((change**2).sum(-1))
+    rates, error = _rates_with_errors(estimate, drift)
     open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
     return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]
+
+
+def _rates_with_errors(estimate: Estimate, drift: Array) -> tuple[Array, Array]:
+    """Eigenvalues of the leading drift and the errors of their real parts; (n,) each.
+
+    ``d rate = left' dLambda right``, its slope by the coordinates times their columns.
+    """
+    rates, right = np.linalg.eig(drift)
+    left, own, n = np.linalg.inv(right), estimate.parametrisation, len(rates)
+    where, by = own.slices["drift"], np.zeros(estimate.state_space.linear.drift.shape)
+    slopes = np.empty((n, where.stop - where.start))
+    for k in range(n):
+        by[:n, :n] = np.outer(left[k], right[:, k]).real
+        slopes[k] = own.parts["drift"].pull_back(estimate.full[where], by)
+    change = np.nan_to_num(slopes) @ estimate.columns[where]
+    return rates, np.sqrt((change**2).sum(-1))
 
 
 def _join(names: list[str]) -> str:

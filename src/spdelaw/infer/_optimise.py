@@ -318,7 +318,8 @@ def well_conditioned_factor(matrix: Array) -> Array | None:
     """Lower Cholesky factor of a symmetric matrix whose condition number is below 1e5, or None."""
     if not len(matrix) or not np.isfinite(matrix).all():
         return None
-    factor, failed = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
+    # Symmetric: rows of a C array are the columns that LAPACK wants.
+    factor, failed = scipy.linalg.lapack.dpotrf(np.ascontiguousarray(matrix).T, lower=1, clean=1)
     if failed:
         return None
     reciprocal, _ = scipy.linalg.lapack.dpocon(factor, np.abs(matrix).sum(0).max(), uplo="L")

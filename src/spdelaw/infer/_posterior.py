@@ -254,8 +254,13 @@ def _initial_directions(
 
 def lower_root(matrix: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = matrix^-1``, of a positive definite matrix."""
-    flipped = np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]  # U upper, U U' = matrix
-    return np.asarray(scipy.linalg.lapack.dtrtri(np.asfortranarray(flipped), lower=0)[0]).T
+    return _turned_inverse(np.asfortranarray(np.linalg.cholesky(matrix[::-1, ::-1])))
+
+
+def _turned_inverse(factor: Array) -> Array:
+    """``R`` from the lower Cholesky factor of the matrix whose rows and columns run backwards."""
+    inverse = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
+    return np.asarray(inverse[::-1, ::-1].T)
 
 
 def estimate(
@@ -338,8 +343,9 @@ def _root_of_inverse(information: Array, scale: Array) -> Array:
     """
     scale = balanced(information, scale)
     scaled = scale[:, None] * information * scale
-    if well_conditioned_factor(scaled) is not None:
-        return scale[:, None] * lower_root(scaled)
+    factor = well_conditioned_factor(scaled[::-1, ::-1])
+    if factor is not None:
+        return scale[:, None] * _turned_inverse(factor)
     values, vectors = np.linalg.eigh(scaled)
     # A direction without information is known to six digits from a differenced score. With a
     # larger variance its small share in other coordinates would drown their standard errors.

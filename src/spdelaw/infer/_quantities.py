@@ -99,11 +99,11 @@ def _tied(found: Estimate) -> dict[str, Quantity]:
 
 def operators_jacobian(found: Estimate) -> Array:
     """Derivative of drift and noise, each flattened, by the coordinates; (K, p)."""
-    rows = []
-    for part in ("drift", "noise"):
-        jacobian = np.nan_to_num(found.parametrisation.jacobian(part, found.full))
-        flat = jacobian.reshape(-1, jacobian.shape[-1])
-        wide = np.zeros((len(flat), len(found.full)))
-        wide[:, found.parametrisation.slices[part]] = flat
-        rows.append(wide)
-    return np.concatenate(rows)
+    parts = [found.parametrisation.jacobian(part, found.full) for part in ("drift", "noise")]
+    sizes = [int(np.prod(part.shape[:-1])) for part in parts]
+    out, first = np.zeros((sum(sizes), len(found.full))), 0
+    for name, part, size in zip(("drift", "noise"), parts, sizes, strict=True):
+        own = out[first : first + size, found.parametrisation.slices[name]]
+        own[:] = np.nan_to_num(part, copy=False).reshape(size, -1)
+        first += size
+    return out

@@ -65,30 +65,39 @@ def tangents(space: StateSpace, by_drift: Array, by_noise: Array, dt: float) -> 
     pairs = rates[:, None] + rates.conj()
     p = (w @ q @ w.conj().T) / pairs
     decay = np.exp(-rates * dt)
-    turned = _between(w, by_drift, v)
-    by_f = turned * _slopes(rates, decay, dt)
-    by_p = np.empty((n_drift + len(by_noise), *a.shape), complex)
+    turned = _between(w, _turned(by_drift), v)
+    by_f = turned * _slopes(rates, decay, dt)[:, None]
+    by_p = np.empty((len(a), n_drift + len(by_noise), len(a)), complex)
     carried = _times(turned, p)
-    by_p[:n_drift] = -(carried + np.swapaxes(carried, 1, 2).conj())
-    by_p[n_drift:] = _between(w, by_noise, w.conj().T)
+    by_p[:, :n_drift] = -(carried + np.swapaxes(carried, 0, 2).conj())
+    by_p[:, n_drift:] = _between(w, _turned(by_noise), w.conj().T)
     kept = decay[:, None] * decay.conj()
-    by_omega = by_p * ((1.0 - kept) / pairs)
+    by_p *= ((1.0 - kept) / pairs)[:, None]
     moved = _times(by_f, p * decay.conj())
-    by_omega[:n_drift] -= moved + np.swapaxes(moved, 1, 2).conj()
+    by_p[:, :n_drift] -= moved + np.swapaxes(moved, 0, 2).conj()
     step = space.linear.over(np.array([dt]))
-    back = _between(v, by_f, w).real, _between(v, by_omega, v.conj().T).real
+    back = _turned(_between(v, by_f, w).real), _turned(_between(v, by_p, v.conj().T).real)
     return Tangents(step.factor[0], step.covariance[0], *back)
+
+
+def _turned(stack: Array) -> Array:
+    """A stack (p, N, N) as (N, p, N), or back: products from both sides are one call each then."""
+    return np.ascontiguousarray(np.swapaxes(stack, 0, 1))
 
 
 def _times(stack: Array, matrix: Array) -> Array:
     """``stack_k matrix`` as one product; thousands of small ones take several times as long."""
-    return (stack.reshape(-1, stack.shape[-1]) @ matrix).reshape(stack.shape)
+    rows = stack.reshape(-1, stack.shape[-1])
+    if not (np.iscomplexobj(matrix) and np.isrealobj(rows)):
+        return (rows @ matrix).reshape(stack.shape)
+    out = np.empty(rows.shape, complex)
+    out.real, out.imag = rows @ matrix.real, rows @ matrix.imag
+    return out.reshape(stack.shape)
 
 
 def _between(left: Array, stack: Array, right: Array) -> Array:
-    """``left stack_k right``."""
-    turned = np.swapaxes(_times(stack, right), 1, 2)
-    return np.swapaxes(_times(turned, left.T), 1, 2)
+    """``left stack_k right`` of a turned stack (N, p, N)."""
+    return (left @ _times(stack, right).reshape(len(left), -1)).reshape(stack.shape)
 
 
 def _slopes(rates: Array, decay: Array, dt: float) -> Array:
@@ -106,14 +115,16 @@ def complete_information(way: Tangents, sums: StepSums) -> Array:
     """
     root = np.linalg.inv(np.linalg.cholesky(way.covariance))
     spread = np.linalg.cholesky(sums.before[0])
-    found = _squared(np.sqrt(0.5 * sums.n_steps[0]) * _between(root, way.by_covariance, root.T))
+    half = np.sqrt(0.5 * sums.n_steps[0]) * root
+    found = _squared(_between(half, _turned(way.by_covariance), root.T))
     n_drift = len(way.by_factor)
-    found[:n_drift, :n_drift] += _squared(_between(root, way.by_factor, spread))
+    found[:n_drift, :n_drift] += _squared(_between(root, _turned(way.by_factor), spread))
     return found
 
 
-def _squared(rows: Array) -> Array:
-    flat = rows.reshape(len(rows), -1)
+def _squared(stack: Array) -> Array:
+    """Products of all pairs of matrices of a turned stack."""
+    flat = _turned(stack).reshape(stack.shape[1], -1)
     return flat @ flat.T
 
 
