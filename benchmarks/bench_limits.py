@@ -52,10 +52,10 @@ NOTES = {
     "reconstruct": "variances of fields are half. Tried: Gram matrices looked up, variances "
     "written in place, no copy of the result, no least squares, which a smoother does not ask for",
     "dense_quiet_40": "the test for a mean takes chance for one here, and the curvature of a law "
-    "with a mean is differenced: two evaluations for each of 2460 numbers",
+    "with a mean is differenced: one evaluation for each of 2460 numbers",
     "dense_quiet_40_zero": "information, factor, inverse and covariance of 2420 numbers are "
-    "products of whole matrices, 50 billion operations. Tried: no search from a maximum, standard "
-    "errors without Jacobians, products in one call",
+    "products of whole matrices, 40 billion operations. Tried: no search from a maximum, standard "
+    "errors without Jacobians, products in one call and without copies, one factor for the root",
     "dense_gappy_20": "single gaps keep the chain from standing still, and the curvature is "
     "differenced: one evaluation for each of 631 numbers",
     "dense_noisy_40": "the curvature is differenced: one evaluation for each of 2421 numbers",

@@ -54,6 +54,7 @@ class Optimum(NamedTuple):
         n_evaluations: how often the objective was computed, the Hessian included.
         decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
         uphill: slope, in log-likelihood per standard error, where nothing bends it down.
+        bend: the information taken apart, where somebody looked.
     """
 
     x: Array
@@ -62,6 +63,7 @@ class Optimum(NamedTuple):
     n_evaluations: int
     decrement: float
     uphill: float = 0.0
+    bend: Bend | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -159,7 +161,7 @@ def maximise(
             x = beside
         x, value, _ = _search(counted, x, scale, curvature, max_iterations)
     uphill = bend.uphill(gradient)
-    return Optimum(x, value, information, counted.calls, float(decrement), uphill)
+    return Optimum(x, value, information, counted.calls, float(decrement), uphill, bend)
 
 
 class Counted:
@@ -259,7 +261,8 @@ class Bend(NamedTuple):
 
     Attributes:
         scale: rough standard errors.
-        factor: lower Cholesky factor, where it has one and no direction without information.
+        factor: lower Cholesky factor of the information with rows and columns backwards, where it
+            has one and no direction without information.
         values, vectors: eigenvalues and eigenvectors where not.
     """
 
@@ -273,7 +276,7 @@ class Bend(NamedTuple):
         """Taken apart by the cheaper way that holds."""
         scale = balanced(information, scale)
         scaled = scale[:, None] * information * scale
-        factor = well_conditioned_factor(scaled)
+        factor = well_conditioned_factor(scaled[::-1, ::-1])
         if factor is not None:
             return cls(scale, factor, np.ones(0), np.ones((len(scale), 0)))
         return cls(scale, None, *np.linalg.eigh(scaled))
@@ -285,7 +288,8 @@ class Bend(NamedTuple):
         """
         slope, scale = self.scale * gradient, self.scale
         if self.factor is not None:
-            step = scipy.linalg.cho_solve((self.factor, True), slope, check_finite=False)
+            known = (self.factor, True)
+            step = scipy.linalg.cho_solve(known, slope[::-1], check_finite=False)[::-1]
         else:
             sizes = np.abs(self.values)
             usable = sizes > 1e-6 * max(sizes.max(initial=0.0), 1e-12)

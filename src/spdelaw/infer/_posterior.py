@@ -21,7 +21,7 @@ from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._metric import PARTS, Metric
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
-from spdelaw.infer._optimise import NEAR, Optimum, balanced, maximise, well_conditioned_factor
+from spdelaw.infer._optimise import NEAR, Bend, Optimum, balanced, maximise
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms
@@ -259,7 +259,7 @@ def lower_root(matrix: Array) -> Array:
 
 def _turned_inverse(factor: Array) -> Array:
     """``R`` from the lower Cholesky factor of the matrix whose rows and columns run backwards."""
-    inverse = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
+    inverse = scipy.linalg.lapack.dtrtri(factor, lower=1)[0]
     return np.asarray(inverse[::-1, ::-1].T)
 
 
@@ -280,7 +280,7 @@ def estimate(
         optimum = _maximum(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
-        root = _root_of_inverse(optimum.information, posterior.scale)
+        root = _root_of_inverse(optimum, posterior.scale)
         columns = _selected(posterior.columns, root)
     else:  # the information is a diagonal guess
         columns = posterior.columns / np.sqrt(np.diag(optimum.information))
@@ -335,22 +335,22 @@ def _maximum(posterior: LogPosterior, **how: bool) -> Optimum:
     )
 
 
-def _root_of_inverse(information: Array, scale: Array) -> Array:
+def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = information^-1``.
 
     Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
     still move the last coordinates only.
     """
-    scale = balanced(information, scale)
-    scaled = scale[:, None] * information * scale
-    factor = well_conditioned_factor(scaled[::-1, ::-1])
-    if factor is not None:
-        return scale[:, None] * _turned_inverse(factor)
-    values, vectors = np.linalg.eigh(scaled)
+    bend, scale = optimum.bend, balanced(optimum.information, scale)
+    if bend is None or not np.array_equal(bend.scale, scale):
+        bend = Bend.of(optimum.information, scale)
+    if bend.factor is not None:
+        return bend.scale[:, None] * _turned_inverse(bend.factor)
+    values, vectors = bend.values, bend.vectors
     # A direction without information is known to six digits from a differenced score. With a
     # larger variance its small share in other coordinates would drown their standard errors.
     floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
     inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
     # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
     upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
-    return scale[:, None] * upper.T
+    return bend.scale[:, None] * upper.T

@@ -104,6 +104,6 @@ def operators_jacobian(found: Estimate) -> Array:
     out, first = np.zeros((sum(sizes), len(found.full))), 0
     for name, part, size in zip(("drift", "noise"), parts, sizes, strict=True):
         own = out[first : first + size, found.parametrisation.slices[name]]
-        own[:] = np.nan_to_num(part, copy=False).reshape(size, -1)
+        own[:] = part.reshape(size, -1)
         first += size
-    return out
+    return np.nan_to_num(out, copy=False)
