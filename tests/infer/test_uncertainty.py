@@ -1,12 +1,14 @@
 """Standard errors, intervals and distance to the truth mean what they say."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._identifiability import _rates_with_errors
+from spdelaw.infer._identifiability import _rates_with_errors, identifiability
 from spdelaw.infer._statistics_problem import pose_statistics
 from spdelaw.model import collect
 
@@ -138,6 +140,19 @@ def test_errors_of_decay_rates_are_those_along_the_roots_of_the_covariance():
     along = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), found.roots("drift"), right).real
     np.testing.assert_allclose(errors, np.linalg.norm(along, axis=1), rtol=1e-10)
     assert (np.diff(np.sort(rates.real)) > 0).all()
+
+
+def test_every_pair_that_cannot_be_separated_is_named_once():
+    columns = 0.1 * np.random.default_rng(0).standard_normal((6, 6))
+    columns[4], columns[5] = -2.0 * columns[1], columns[0]
+    names = tuple(f"eigenvalue[{n}]" for n in range(1, 7))
+    found = SimpleNamespace(
+        columns=columns,
+        parametrisation=SimpleNamespace(names=names, is_log=np.ones(6, bool)),
+        state_space=SimpleNamespace(linear=SimpleNamespace(drift=np.ones(6), noise=np.ones(6))),
+    )
+    pairs = identifiability(found, 6)["inseparable"]
+    assert pairs == [["eigenvalue[1]", "eigenvalue[6]"], ["eigenvalue[2]", "eigenvalue[5]"]]
 
 
 def _both_ways(n_points, n_modes):

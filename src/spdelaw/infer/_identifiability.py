@@ -50,12 +50,9 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
     undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNKNOWN]
     known = [i for i in shown if names[i] not in undetermined]
-    pairs = [
-        [names[i], names[j]]
-        for k, i in enumerate(known)
-        for j in known[k + 1 :]
-        if abs(columns[i] @ columns[j]) > INSEPARABLE * stderr[i] * stderr[j]
-    ]
+    own, size = columns[known], stderr[known]
+    close = np.abs(own @ own.T) > INSEPARABLE * np.outer(size, size)
+    pairs = [[names[known[i]], names[known[j]]] for i, j in np.argwhere(np.triu(close, 1))]
     q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
     more = undetermined_eigenmodes(estimate, n_modes)
