@@ -65,15 +65,27 @@ def test_names_of_stations_survive_in_a_file(run, stations):
 
 
 def test_info_and_fit_agree(run, fails, stations):
-    told = fails("info", "stations.csv.gz")
-    assert "--time date --value tmax --station id --lon lon --lat lat" in told
-    assert told == fails("fit", "stations.csv.gz", "--out", "a.law")
+    stations.assign(tmin=0.0).to_csv("two.csv", index=False)
+    told = fails("info", "two.csv")
+    assert "--time date --value tmin --station id --lon lon --lat lat" in told
+    assert told == fails("fit", "two.csv", "--out", "a.law")
     text = run("info", "stations.csv.gz", *COLUMNS).stdout
+    assert "columns are time = date, station = id" in run("info", "stations.csv.gz").stdout
     for words in ("1 path × 120 time × 9 point", "1990-01-01 to 1990-04-30, steps of 1 day",
                   "a fit would take: box in degrees", "note: the field has a mean"):  # fmt: skip
         assert words in text
     assert "did you mean tmax" in fails("info", "stations.csv.gz", *COLUMNS[:3], "tmx",
                                         *COLUMNS[4:])  # fmt: skip
+
+
+def test_columns_whose_names_leave_no_doubt_are_taken_and_said(run, run_json, stations):
+    fit = ("fit", "stations.csv.gz", *FEW, "--anomalies", "mean", "--out")
+    told = run_json(*fit, "a.law")["guesses"]
+    assert "columns are time = date, station = id, lon = lon, lat = lat, value = tmax" in told
+    run_json(*fit, "b.law", *COLUMNS)
+    one, two = (sl.load(name) for name in ("a.law", "b.law"))
+    xr.testing.assert_identical(one.parameters, two.parameters)
+    run("forecast", "a.law", "stations.csv.gz", "--steps", 2, "--out", "f.nc")
 
 
 def test_dry_run_says_everything_and_writes_nothing(run, run_json, fails, stations, folder):

@@ -173,13 +173,40 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
 
 def test_a_table_without_named_columns_gets_the_line_that_names_them(tmp_path):
     with gzip.open(tmp_path / "s.csv.gz", "wt") as file:
-        table()[0].to_csv(file, index=False)
+        table()[0].assign(tmin=0.0)[["id", "lon", "lat", "date", "tmin", "tmax"]].to_csv(file)
     for call in (read, read_dataset):
         with pytest.raises(FileError) as caught:
             call(tmp_path / "s.csv.gz")
         assert "--time date --value tmax --station id --lon lon --lat lat" in caught.value.fix
     found = suggested(pd.DataFrame({"when": ["a"], "x": [0.0], "y": [1.0], "u": [2.0]}))
     assert found == {"x": "x", "y": "y", "value": "u"}
+
+
+def test_columns_that_leave_no_doubt_need_no_names(tmp_path):
+    rows = table()[0]
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    xr.testing.assert_equal(read_dataset(tmp_path / "s.csv")["tmax"], sl.from_table(rows, **NAMES))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("head", ["", "# made by hand\n# station, place, value\n\n"])
+def test_encodings_and_comments_before_the_names(tmp_path, encoding, head):
+    """Each once ended in 'can't decode byte' or 'expected 1 fields in line 3, saw 5'."""
+    rows = table()[0]
+    rows["id"] = "Zürich " + rows["id"].astype(str)
+    text = head + rows.to_csv(index=False)
+    (tmp_path / "s.csv").write_bytes(text.encode(encoding))
+    found = sl.from_table(tmp_path / "s.csv", **NAMES)
+    xr.testing.assert_equal(found, sl.from_table(rows, **NAMES))
+
+
+def test_a_column_per_station_is_told_what_to_do(tmp_path):
+    rows = pd.DataFrame({f"s{n}": np.arange(5.0) for n in range(12)})
+    rows.insert(0, "date", pd.date_range("2001-01-01", periods=5))
+    rows.to_csv(tmp_path / "wide.csv", index=False)
+    with pytest.raises(FileError, match="s6 and 5 more") as caught:
+        read_dataset(tmp_path / "wide.csv")
+    assert "frame.melt(TIME" in caught.value.fix
 
 
 def test_law_of_a_table_keeps_names_of_stations():

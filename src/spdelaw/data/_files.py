@@ -21,7 +21,7 @@ from spdelaw.data._guard import checked_path, reading, undisturbed, writing
 from spdelaw.data._layout import TIME, check_dims
 from spdelaw.data._ragged import unraveled
 from spdelaw.data._table import Columns, from_table
-from spdelaw.data._table_file import columns_missing, is_table
+from spdelaw.data._table_file import columns_missing, evident, is_table
 from spdelaw.data._valid import mask_invalid
 from spdelaw.errors import DataError, FileError, InputError
 
@@ -131,7 +131,7 @@ def read_raw(
     """As `read_dataset`, and what was done to the values on the way."""
     source = checked_path(path)
     if is_table(source):
-        return _table(source, columns or Columns()), []
+        return _table(source, columns or Columns())
     form = _format(source)
     with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
         own = FORMAT in raw.attrs
@@ -154,10 +154,15 @@ def _in_order(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     return dataset, []
 
 
-def _table(source: Path, columns: Columns) -> xr.Dataset:
+def _table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
+    """The rows as fields; columns that nobody named, where their names leave no doubt, are said."""
+    told = []
+    if not columns.given and (known := evident(source)) is not None:
+        columns = Columns(**known)
+        told = ["columns are " + ", ".join(f"{role} = {name}" for role, name in known.items())]
     if not {"time", "value"} <= set(columns.given) or not columns.places:
         raise columns_missing(source, f"spdelaw fit {source}")
-    return from_table(source, **columns.given).to_dataset()
+    return from_table(source, **columns.given).to_dataset(), told
 
 
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:

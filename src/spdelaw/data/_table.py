@@ -13,7 +13,7 @@ import xarray as xr
 
 from spdelaw.data._layout import LABEL, POINT, TIME
 from spdelaw.data._table_dates import refuse_missing, times_of
-from spdelaw.data._table_file import read_frame
+from spdelaw.data._table_file import MANY, WIDE, read_frame
 from spdelaw.errors import DataError
 
 #: A table of fewer than one value in so many cells of (times, stations), and of more cells than
@@ -22,12 +22,8 @@ SPARSE, MANY_CELLS = 200, 50_000_000
 #: Coordinates of a station that differ by less than this are one place.
 SAME_PLACE = 1e-6
 
-#: Columns that are named in an error; more of numbers look like a column per station.
+#: Columns that are named in an error.
 MANY_COLUMNS = 8
-WIDE = (
-    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
-    "var_name='station', value_name='value'), then add columns of positions"
-)
 
 
 class Columns(NamedTuple):
@@ -123,7 +119,7 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
             fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
-            wide = not near and len(frame.select_dtypes("number").columns) > MANY_COLUMNS
+            wide = not near and len(frame.select_dtypes("number").columns) > MANY
             raise DataError(
                 role, expected=f"one of the columns {_listed(names)}", got=repr(name),
                 fix=WIDE if wide else fix,

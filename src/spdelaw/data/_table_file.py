@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import gzip
+import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,15 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from spdelaw.errors import FileError
 
-#: Rows that tell how numbers are written.
-ROWS = 100
+#: Rows that tell how numbers are written, and bytes of text that are looked at together.
+ROWS, PIECE = 100, 2**20
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
+#: Columns of numbers from which on a table looks like one with a column per station.
+MANY = 8
+WIDE = (
+    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
+    "var_name='station', value_name='value'), then add columns of positions"
+)
 #: Words by which columns are known, for a suggestion.
 USUAL = {
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year", "hour", "utc"),
@@ -62,24 +72,49 @@ def read_frame(path: str | Path, station: str | None = None) -> pd.DataFrame:
 def _parsed(source: Path, station: str | None) -> pd.DataFrame:
     if source.suffix.lower() in (".parquet", ".pq"):
         return pd.read_parquet(source)
-    separator = _separator(source)
+    encoding = _encoding(source)
+    comments, names = _head(source, encoding)
+    separator = max((",", ";", "\t", "|"), key=names.count)
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
+    how |= {"encoding": encoding, "skiprows": comments}
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _comma_is_point(frame) else frame
+
+
+def _opened(source: Path) -> Any:
+    return gzip.open(source) if source.suffix.lower() == ".gz" else source.open("rb")
+
+
+def _encoding(source: Path) -> str:
+    """UTF-8 or UTF-16 by its mark, or what spreadsheets of Western Europe write."""
+    with _opened(source) as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while piece := file.read(PIECE):
+                decoder.decode(piece)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8-sig"
+
+
+def _head(source: Path, encoding: str) -> tuple[int, str]:
+    """Lines of comments (#) before the names of the columns, and the line of names."""
+    with _opened(source) as file:
+        lines = io.TextIOWrapper(file, encoding, errors="replace")
+        for n, line in enumerate(lines):
+            if line.strip() and not line.startswith("#"):
+                return n, line
+    return 0, ""
 
 
 def _comma_is_point(frame: pd.DataFrame) -> bool:
     """Whether all text of some column is numbers with a decimal comma, such as 3,5."""
     words = [c.dropna().head(ROWS) for _, c in frame.items() if pd.api.types.is_string_dtype(c)]
     return any(len(w) and w.astype(str).str.fullmatch(r"-?\d*,\d+").all() for w in words)
-
-
-def _separator(source: Path) -> str:
-    """The separator that most divides the line of names."""
-    head = pd.read_csv(source, sep="\x01", header=None, nrows=1, dtype=str, engine="python")
-    line = str(head.iloc[0, 0])
-    return max((",", ";", "\t", "|"), key=line.count)
 
 
 def suggested(frame: pd.DataFrame) -> dict[str, str]:
@@ -94,8 +129,27 @@ def suggested(frame: pd.DataFrame) -> dict[str, str]:
             left.remove(near[0])
     if "lon" in found and "lat" in found:
         found = {role: name for role, name in found.items() if role not in ("x", "y")}
-    numbers = [n for n in left if pd.api.types.is_numeric_dtype(frame[n])]
+    numbers = _numbers(frame, left)
     return found | ({"value": numbers[-1]} if numbers else {})
+
+
+def _numbers(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    return [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+
+
+def evident(path: str | Path) -> dict[str, str] | None:
+    """Columns by role where their names leave no doubt, else None.
+
+    There is a time and a place, and one column of numbers beside them.
+    """
+    frame = read_frame(path)
+    found = suggested(frame)
+    usual = {role: words for role, words in USUAL.items() if role in found}
+    known = all(found[role].lower() in words for role, words in usual.items())
+    places = {role for role in ("lon", "lat", "x", "y") if role in found}
+    left = set(map(str, frame.columns)) - {found[role] for role in usual}
+    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= set(found)
+    return found if known and is_whole and len(_numbers(frame, left)) == 1 else None
 
 
 def columns_missing(path: str | Path, command: str) -> FileError:
@@ -107,8 +161,10 @@ def columns_missing(path: str | Path, command: str) -> FileError:
         roles = {"time": "TIME", "value": "VALUE", "x": "X"} | ({"y": "Y"} if "y" in guess else {})
         roles |= {"station": guess["station"]} if "station" in guess else {}
     options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
+    is_wide = not {"x", "lat"} & set(guess) and len(_numbers(frame, frame.columns)) > MANY
+    names, more = list(map(str, frame.columns)), f" and {len(frame.columns) - MANY} more"
     return FileError(
         str(path), expected="to be told which column is what",
-        got=f"the columns {', '.join(map(str, frame.columns))}",
-        fix=f"{command} {options}",
+        got=f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}",
+        fix=WIDE if is_wide else f"{command} {options}",
     )  # fmt: skip
