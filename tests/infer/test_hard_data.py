@@ -284,3 +284,32 @@ def test_intervals_of_slow_and_fast_modes_hold_the_truth(speed, number, n_paths)
         _, _, lower, upper = law.parameters["eigenvalue"].values[0]
         missed += not lower <= truth_of(kind)["eigenvalue"][0] <= upper
     assert missed <= binom.isf(1e-4, 20, 0.06)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_points_of_an_ocean_model_and_eight_coupled_modes():
+    """A curvilinear grid with land, few months: the start of a dense law was once not stable.
+
+    `LinAlgError`: a block of a stable matrix need not be stable.
+    """
+    rng, n = np.random.default_rng(0), 48
+    j, i = np.meshgrid(np.arange(9.0), np.arange(14.0), indexing="ij")
+    lat, lon = -12.0 + 3.0 * j + 0.3 * i, 150.0 + 5.0 * i - 0.8 * j
+    east, north = np.pi * (lon - 143) / 80, np.pi * (lat + 14) / 32
+    shapes = [np.cos(a * east) * np.cos(b * north) for a in range(4) for b in range(3)]
+    turn = np.diag(np.linspace(0.1, 0.6, 12)) + 0.1 * rng.standard_normal((12, 12))
+    kept, state, rows = expm(-turn), np.zeros(12), []
+    for _ in range(n):
+        state = kept @ state + 0.3 * rng.standard_normal(12)
+        rows.append(np.tensordot(state, shapes, 1))
+    values = np.array(rows) + 0.05 * rng.standard_normal((n, *lat.shape))
+    values[:, 2:4, 9:12] = np.nan
+    where = {"lat": (("nlat", "nlon"), lat), "lon": (("nlat", "nlon"), lon)}
+    where["time"] = xr.date_range("0001-01-01", periods=n, freq="MS", calendar="noleap",
+                                  use_cftime=True)  # fmt: skip
+    raw = xr.DataArray(values, where, ("time", "nlat", "nlon"), "SST")
+    box = sl.Box((140.0, 220.0), (-15.0, 20.0), boundary="neumann")
+    law = sl.fit(raw, box, 8, drift="dense", time_unit="days", nuisance=0)
+    assert np.isfinite(law.info["log_likelihood"])
+    assert (np.linalg.eigvals(law.linear.drift).real > 0).all()

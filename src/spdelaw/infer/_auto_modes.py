@@ -27,19 +27,35 @@ Parameters = dict[str, Array]
 
 #: Paths that the choice looks at, and the most modes it considers.
 PATHS, MOST = 40, 32
+#: The most with gaps, and of coupled modes; rows of data for each number in a row of their drift.
+MOST_GAPPY, MOST_COUPLED, ROWS = 20, 12, 10
+#: Times of a record with gaps that the choice looks at.
+TIMES_GAPPY = 400
 #: Energy beyond the modes, relative to the field's, that counts as none.
 NOTHING_LEFT = 1e-16
 
 
-def choose_modes(observed: Observed) -> tuple[int, str]:
-    """Number of modes by BIC on the first paths, and a sentence that says so."""
+def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
+    """Number of modes by BIC on the first paths, and a sentence that says so.
+
+    Args:
+        observed: the data.
+        couples: whether the modes will be coupled. They are judged as single ones all the same, but
+            are no more than the data can tell the couplings of.
+    """
     values = observed.first(PATHS)
+    is_gappy = bool(np.isnan(values).any())
+    values = values[:, :TIMES_GAPPY] if is_gappy else values
     times = observed.times[..., : values.shape[1]]
     times = times if times.ndim == 1 else times[:PATHS]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
     most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
+    most = min(most, MOST_GAPPY) if is_gappy else most
+    if couples:
+        rows = observed.n_paths * observed.times.shape[-1]
+        most = min(most, MOST_COUPLED, max(rows // ROWS, 1))
     energy = float(np.nansum(values**2))
 
     @functools.cache

@@ -214,7 +214,7 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
     """Modes to report, with what is to be said about them."""
     domain, notes = observed.domain, list[str]()
     if n_modes == "auto":
-        n_modes, note = choose_modes(observed)
+        n_modes, note = choose_modes(observed, model.couples)
         notes.append(note)
     n = domain.check_modes(n_modes)
     _check_size(observed, n)

@@ -22,6 +22,8 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._mean_null import null_gains
 from spdelaw.infer._model import Model
+from spdelaw.infer._optimise import SLOW
+from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._posed import Posed
 from spdelaw.infer._posterior import estimate
 
@@ -98,7 +100,8 @@ def _from_zero(problem: Posed, found: Estimate) -> Decision:
 
     A mean within the deviations of its mode is close to none, and one Newton step tells about what
     it gains; only where that comes near what is needed is it looked for. For a larger mean the
-    search starts anew from the data less a rough mean.
+    search starts anew from the data less a rough mean. No search finds less than its start has:
+    where that is enough, and searches take long, there is none.
     """
     rough, deviation = problem.mean_and_deviation
     around, near = problem.shifted(rough, has_mean=True), found._replace(full=_moved(found, rough))
@@ -107,8 +110,13 @@ def _from_zero(problem: Posed, found: Estimate) -> Decision:
         height = _height_by_a_step(around, near)
         if 2.0 * (height - found.log_likelihood) < NEARLY * _least(found):
             return _decision(height, found, problem.size)
+    for full in (near.full, around.start) if around.seconds >= SLOW else ():
+        decision = _decision(_height_at(around, near._replace(full=full)), found, problem.size)
+        if decision.answer == "constant":
+            return decision
     height = _height_around(around, near)
-    if is_far:
+    decision = _decision(height, found, problem.size)
+    if is_far and not (decision.answer == "constant" and around.seconds >= SLOW):
         height = max(height, _height_around(around, None))
     return _decision(height, found, problem.size)
 
@@ -119,11 +127,21 @@ def _height_by_a_step(problem: Posed, near: Estimate) -> float:
         with np.errstate(all="ignore"):
             posterior = problem.posterior(near.full).from_estimate(near, 1.0)
             slope = posterior.at(np.zeros(len(posterior.scale)))[1]
-            space = problem.parametrisation.state_space(near.full)
-            at = problem.finished(near._replace(state_space=space)).log_likelihood
-            return float(np.nan_to_num(at + 0.5 * slope @ slope, nan=np.inf))
+            at = _height_at(problem, near) + 0.5 * slope @ slope
+            return float(np.nan_to_num(at, nan=np.inf))
     except FAILURES:
         return np.inf
+
+
+def _height_at(problem: Posed, near: Estimate) -> float:
+    """Likelihood around a mean at the full vector of an estimate; none where it has none."""
+    try:
+        with np.errstate(all="ignore"):
+            space = problem.parametrisation.state_space(near.full)
+            height = problem.finished(near._replace(state_space=space)).log_likelihood
+            return float(np.nan_to_num(height, nan=-np.inf, posinf=-np.inf))
+    except FAILURES:
+        return -np.inf
 
 
 def _least(found: Estimate) -> float:
@@ -187,7 +205,7 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     stationary = pose(dataclasses.replace(model, initial="stationary"))
     try:
         with np.errstate(all="ignore"):
-            found = stationary.run()
+            found = _beside(stationary, given)
             lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
     except FAILURES:
         lost = np.inf
@@ -198,16 +216,29 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
         chosen = _said(stationary, decision, Decision("stationary", compared))
         return chosen, chosen.finished(found)
     chosen = _said(problem, decision, kind._replace(compared=compared))
-    return chosen, chosen.finished(problem.run())
+    return chosen, chosen.finished(_beside(problem, given))
+
+
+def _beside(problem: Posed, known: Estimate) -> Estimate:
+    """Estimate of a problem that differs in its initial state at most, from there if it is slow."""
+    if problem.seconds < SLOW:
+        return problem.run()
+    start = _taken_over(problem.start, problem.parametrisation, known)
+    return estimate(problem.posterior(start), polish=problem.polish)
+
+
+def _taken_over(full: Array, own: Parametrisation, found: Estimate) -> Array:
+    """Full vector with the parts that another estimate has, too."""
+    full, other = full.copy(), found.parametrisation
+    for part in own.parts:
+        if part in other.parts:
+            full[own.slices[part]] = found.full[other.slices[part]]
+    return full
 
 
 def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
     """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
-    full, own, other = given.full.copy(), given.parametrisation, found.parametrisation
-    for part in own.parts:
-        if part in other.parts:
-            full[own.slices[part]] = found.full[other.slices[part]]
-    posterior = problem.posterior(full)
+    posterior = problem.posterior(_taken_over(given.full, given.parametrisation, found))
     return float(posterior.start_value() - posterior.log_prior(posterior.base)[0])
 
 

@@ -30,7 +30,8 @@ CHANCE = 2.6
 NEGLIGIBLE = 1e-8
 #: Paths looked at, and how many of them where they have more values than these together.
 SAMPLE, FEW, MANY_VALUES = 24, 4, 2_000_000
-#: Most modes in all: with one pattern for all paths, and with one per path.
+#: Most modes in all: with one pattern for all paths, and with one per path or where even the first
+#: number leaves more than white noise.
 MOST_SHARED, MOST_OWN = 64, 20
 
 
@@ -39,7 +40,8 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
 
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it. Modes that hold the fields to rounding are
-    the fewest that do: the law of one more, without energy, has no maximum.
+    the fewest that do: the law of one more, without energy, has no maximum. Where no number makes
+    it white, as in raw fields whose mean lies outside the modes, many cost more than they mend.
     """
     sample, t = _sample(observed)
     missing = np.isnan(sample)
@@ -54,7 +56,8 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
         return left_by(total)[1] <= NEGLIGIBLE * energy
 
     total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
-    for total in _ladder(n_modes, max(most, n_modes)):
+    few = max(min(most, MOST_OWN), n_modes)
+    for total in [*_ladder(n_modes, max(most, n_modes)), few]:
         residual, left = left_by(total)
         if left <= NEGLIGIBLE * energy:
             between = (n for n in range(below, total) if holds(n))

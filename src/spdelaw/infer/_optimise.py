@@ -35,12 +35,23 @@ MANY, MEMORY = 150, 60
 COARSE = 0.2
 #: Slopes, in log-likelihood per rough standard error, at which a search and a rough one may end.
 STEEP, ROUGH = 1e-4, 0.01
+#: Seconds of one evaluation, about, from which on work is bounded.
+SLOW = 5e-3
+#: Where it is: seconds of one maximisation, and of a curvature by differences, about. Evaluations
+#: are what is counted, so that the same data have the same law on every machine.
+SEARCH_SECONDS, DIFFERENCE_SECONDS = 5.0, 1.5
+#: Evaluations that a maximisation may take however long they are.
+ENOUGH = 150
+#: Where it is, a search that gains less log-likelihood than this in so many iterations crawls along
+#: a ridge that it has no scale for: it ends, and curvature takes over.
+CRAWL, ITERATIONS = 0.01, 20
 #: Stands for minus a log-likelihood that cannot be computed.
 NOWHERE = 1e300
 #: What to try where a search ends short.
 ADVICE = (
-    "check the domain, its boundary (a wrong basis has no maximum) and the unit of time; else fit "
-    "fewer modes, fix or tie parameters (drift='parametric'), or give a prior"
+    "take means and cycles off first (anomalies); check the domain, its boundary (a wrong basis "
+    "has no maximum) and the unit of time; else fit fewer modes, fix or tie parameters "
+    "(drift='parametric'), or give a prior"
 )
 
 
@@ -102,6 +113,8 @@ def maximise(
     *,
     owners: Array | None = None,
     exact: Callable[[Array], Array | None] | None = None,
+    expected: Callable[[Array], Array | None] | None = None,
+    seconds: float = 0.0,
     polish: bool = True,
     search: bool = True,
     rough: bool = False,
@@ -118,15 +131,21 @@ def maximise(
         known_block: curvature among the others at a point.
         owners: see `difference_information`.
         exact: curvature near a maximum where there is a formula.
+        expected: curvature that the model expects, for where differences take too long.
+        seconds: that one evaluation takes, about.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
         rough: stop where slopes are a fraction of a nat per standard error; never polished.
         max_iterations: of the quasi-Newton method.
     """
-    counted = Counted(objective)
+    is_slow = seconds >= SLOW
+    counted = Counted(objective, max(SEARCH_SECONDS / seconds, ENOUGH) if is_slow else np.inf)
+    differs = 2.0 * n_plain * seconds <= DIFFERENCE_SECONDS
 
     def curvature(x: Array, scale: Array) -> Array:
         found = None if exact is None else exact(x)
+        if found is None and is_slow and not differs and expected is not None:
+            found = expected(x)
         if found is not None:
             return found
         found = differences(x, scale)
@@ -152,7 +171,7 @@ def maximise(
         found = _polish(counted, x, scale, curvature, left > 0)
         x, start, gradient, information, value, bend = found
         decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
-        if not left:
+        if not left or counted.is_spent:
             break
         if value - start < (POLISHED if decrement > FAR else SADDLE_GAIN):
             beside = _off_saddle(counted, x, value, bend)
@@ -165,12 +184,26 @@ def maximise(
 
 
 class Counted:
-    """An objective that counts its calls, and has no likelihood where it cannot be computed."""
+    """An objective that counts its calls, and has no likelihood where it cannot be computed.
 
-    def __init__(self, objective: Objective) -> None:
+    ``most`` is how many calls a search may make; a last curvature is left to it beyond them.
+    """
+
+    def __init__(self, objective: Objective, most: float = np.inf) -> None:
         self.objective, self.calls, self.watch = objective, 0, current_watch()
+        self.most = most
         if self.watch is not None:
             self.watch.search()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether work is bounded."""
+        return self.most < np.inf
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the work is done that may be."""
+        return self.calls >= self.most
 
     def __call__(self, x: Array) -> tuple[float, Array]:
         """Value and gradient; minus infinity where a trial step went too far."""
@@ -188,7 +221,7 @@ class Counted:
 
 
 def _search(
-    objective: Objective, x: Array, scale: Array, curvature: Curvature, max_iterations: int
+    objective: Counted, x: Array, scale: Array, curvature: Curvature, max_iterations: int
 ) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
     x, value = _quasi_newton(objective, x, scale, max_iterations)
@@ -202,7 +235,7 @@ def _search(
     for _ in range(3):
         # Where the data say less than the scale supposes, the method stops short of the
         # maximum; it goes on in the scale of the curvature found there.
-        if np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
+        if objective.is_spent or np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
             break
         information = curvature(x, scale)
         scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
@@ -211,7 +244,7 @@ def _search(
 
 
 def _quasi_newton(
-    objective: Objective, start: Array, scale: Array, max_iterations: int, slope: float = STEEP
+    objective: Counted, start: Array, scale: Array, max_iterations: int, slope: float = STEEP
 ) -> tuple[Array, float]:
     best: tuple[float, Array] = (NOWHERE, start)
 
@@ -224,6 +257,14 @@ def _quasi_newton(
             best = -value, start + scale * u
         return -value, -gradient * scale
 
+    heights: list[float] = []
+
+    def bounded(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        heights.append(float(intermediate_result.fun))
+        past = heights[-1 - ITERATIONS :]
+        if objective.is_spent or (len(past) > ITERATIONS and past[0] - past[-1] < CRAWL):
+            raise StopIteration
+
     if not len(start):  # everything is held
         return start, objective(start)[0]
     options, method = {"gtol": slope, "maxiter": max_iterations}, "BFGS"
@@ -231,14 +272,17 @@ def _quasi_newton(
         method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
     origin = np.zeros(len(start))
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
-        found = scipy.optimize.minimize(negative, origin, jac=True, method=method, options=options)
+        how = {"callback": bounded} if objective.is_bounded else {}
+        found = scipy.optimize.minimize(
+            negative, origin, jac=True, method=method, options=options, **how
+        )
     if found.fun < NOWHERE:
         return start + scale * found.x, -float(found.fun)
     return best[1], -best[0]
 
 
 def _polish(
-    objective: Objective, x: Array, scale: Array, curvature: Curvature, may_leave: bool
+    objective: Counted, x: Array, scale: Array, curvature: Curvature, may_leave: bool
 ) -> tuple[Array, float, Array, Array, float, Bend]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
@@ -251,7 +295,7 @@ def _polish(
         information = curvature(x, scale)
         bend = Bend.of(information, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
-        if bend.decrement(gradient) < POLISHED or value > enough:
+        if bend.decrement(gradient) < POLISHED or value > enough or objective.is_spent:
             break
     return x, start, gradient, information, value, bend
 

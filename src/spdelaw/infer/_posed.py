@@ -72,6 +72,11 @@ class Posed(abc.ABC):
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
 
+    @property
+    def seconds(self) -> float:
+        """What one evaluation takes, about; 0 where it takes next to nothing."""
+        return 0.0
+
     @functools.cached_property
     def start(self) -> Array:
         """Full vector at the moment estimates."""

@@ -60,6 +60,8 @@ class LogPosterior:
         separable: whether modes do not meet in the likelihood but through shared coordinates.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
+        expects: the metric, also where the search does not go by it.
+        seconds: that one evaluation takes, about.
     """
 
     parametrisation: Parametrisation
@@ -73,6 +75,8 @@ class LogPosterior:
     separable: bool = False
     metric: Metric | None = None
     information: Information | None = None
+    expects: Metric | None = None
+    seconds: float = 0.0
 
     def full(self, x: Array) -> Array:
         """Full vector at ``x``."""
@@ -177,6 +181,25 @@ class LogPosterior:
 
         return information
 
+    def expected_information(self, x: Array) -> Array | None:
+        """Information that the law expects of rows that are all like their mean, or None.
+
+        A coordinate that it says nothing about keeps its rough standard error; the initial mean has
+        its own.
+        """
+        metric, own = self.expects, self.parametrisation
+        found = None if metric is None else metric.information(own, self.full(x))
+        if metric is None or found is None or not np.isfinite(found).all():
+            return None
+        at, n = self.columns[metric.positions(own)], self.n_plain
+        out = at.T @ found @ at
+        plain = np.arange(n)
+        out[plain, plain] += np.where(np.abs(at[:, :n]).sum(0) > 0, 0.0, self.scale[:n] ** -2.0)
+        out[plain, plain] += LEAST_KNOWN
+        if n < len(out):
+            out[n:, n:] = self.initial_information(x)
+        return np.asarray(out)
+
     def owners(self) -> Array | None:
         """Mode that each free coordinate belongs to, where the modes are separable."""
         if not self.separable or ((self.columns != 0.0).sum(0) != 1).any():
@@ -201,6 +224,7 @@ def log_posterior(
     separable: bool = False,
     metric: Metric | None = None,
     information: Information | None = None,
+    seconds: float = 0.0,
 ) -> LogPosterior:
     """Log-posterior around moment estimates; the initial mean takes one Newton step.
 
@@ -213,6 +237,7 @@ def log_posterior(
         separable: whether the data leave modes apart that the law leaves apart.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
+        seconds: that one evaluation takes, about.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -232,7 +257,8 @@ def log_posterior(
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
     known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
-    return LogPosterior(*known, np.zeros(len(base)), separable, metric, information)
+    how = (separable, metric, information, metric, seconds)
+    return LogPosterior(*known, np.zeros(len(base)), *how)
 
 
 def _initial_directions(
@@ -331,6 +357,8 @@ def _maximum(posterior: LogPosterior, **how: bool) -> Optimum:
         posterior.initial_information,
         owners=posterior.owners(),
         exact=posterior.exact_information(),
+        expected=None if posterior.expects is None else posterior.expected_information,
+        seconds=posterior.seconds,
         **how,
     )
 

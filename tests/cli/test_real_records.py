@@ -1,0 +1,83 @@
+"""Two real data sets, raw as they are: every command ends in an answer, in time, with advice.
+
+Sea-surface temperatures of the globe (land missing) and daily maxima of 137 stations (gaps, moves).
+Work is counted in processor time of one core, with room for a slower one.
+"""
+
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.real_data import real_file
+
+import spdelaw as sl
+
+SST, STATIONS = "ersstv5-2010-2020.nc", "noaa-tmax-1990-1993.csv.gz"
+#: Seconds of processor time that no call may take.
+MOST = 120.0
+DRIFTS = ("diagonal", "normal", "dense")
+WORDS = (
+    (), ("--modes", "4"), ("--modes", "8"), ("--anomalies", "month"), ("--anomalies", "dayofyear"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def timed(run_json):
+    """A command with --json, its document, and that it took no longer than allowed."""
+
+    def call(*args):
+        start = time.process_time()
+        document = run_json(*args)
+        assert time.process_time() - start < MOST
+        return document
+
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+@pytest.mark.parametrize("drift", DRIFTS)
+@pytest.mark.parametrize("name", [SST, STATIONS])
+def test_every_law_of_raw_data_ends(timed, name, drift, words):
+    document = timed("fit", real_file(name), "--drift", drift, *words, "--out", "a.law")
+    info = document["law"]["info"]
+    assert np.isfinite(info["log_likelihood"])
+    told = " ".join(info["warnings"])
+    if not info["converged"]:
+        assert "the search ended" in told
+        assert "fit fewer modes" in told
+    if "--anomalies" not in words:
+        assert "a cycle of the year: take it off with --anomalies" in told
+    drift = sl.load("a.law").linear.drift
+    rates = drift if drift.ndim == 1 else np.linalg.eigvals(drift).real
+    assert (rates > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [SST, STATIONS])
+def test_every_command_takes_raw_data(run, timed, name):
+    file, few = real_file(name), ("--modes", "4", "--anomalies", "month")
+    timed("fit", file, *few, "--out", "a.law")
+    timed("fit", file, *few, "--drift", "dense", "--out", "b.law")
+    timed("evaluate", "a.law", file)
+    timed("forecast", "a.law", file, "--steps", "3", "--out", "f.nc")
+    with xr.open_dataset("f.nc") as opened:
+        assert np.isfinite(opened["mean"]).any()
+        assert opened.sizes["time"] == 3
+    timed("compare", "a.law", "b.law")
+    run("report", "a.law", "--data", file, "--out", "r.html")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+@pytest.mark.parametrize("drift", ["diagonal", "dense"])
+def test_the_north_pacific_has_a_law_of_eight_modes(drift):
+    """30 to 50 N, 150 to 230 E: eight Neumann modes once ended in a `ConvergenceError`."""
+    with xr.open_dataset(real_file(SST)) as opened:
+        raw = opened["sst"].sortby("lat").sel(lat=slice(30, 50), lon=slice(150, 230)).load()
+    box = sl.Box((150.0, 230.0), (30.0, 50.0), boundary="neumann")
+    how = sl.Preparation(rename={"lon": "x", "lat": "y"}, anomalies="month")
+    law = sl.fit(raw, box, 8, prepare=how, drift=drift)
+    assert np.isfinite(law.info["log_likelihood"])
+    assert law.info["converged"]

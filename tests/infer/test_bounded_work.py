@@ -1,0 +1,101 @@
+"""Fits of raw data end: bounded searches, expected curvature, and no more modes than tell."""
+
+import numpy as np
+import pytest
+from scipy.optimize import rosen, rosen_der
+
+import spdelaw as sl
+from spdelaw.data import observe
+from spdelaw.infer._auto_modes import MOST_COUPLED, MOST_GAPPY, ROWS, choose_modes
+from spdelaw.infer._filter_route import pose
+from spdelaw.infer._model import Model
+from spdelaw.infer._nuisance import MOST_OWN, needed_nuisance
+from spdelaw.infer._optimise import ENOUGH, SEARCH_SECONDS, maximise
+
+INTERVAL = sl.Interval(0.0, np.pi)
+TIMES = np.arange(60.0)
+
+
+def banana(x):
+    """A curved ridge in 80 dimensions, its end at one."""
+    return -1e3 * rosen(x), -1e3 * rosen_der(x)
+
+
+def climb(seconds):
+    calls = []
+
+    def objective(x):
+        calls.append(x)
+        return banana(x)
+
+    none = np.zeros((0, 0))
+    found = maximise(objective, np.full(80, 0.1), 80, lambda x: none, seconds=seconds, polish=False)
+    return found, len(calls)
+
+
+def test_a_search_of_slow_evaluations_is_bounded_and_keeps_what_it_found():
+    free, many = climb(0.0)
+    bound, few = climb(SEARCH_SECONDS)  # one evaluation would take all of it
+    assert many > 2 * ENOUGH
+    assert few < 1.3 * ENOUGH
+    start = banana(np.zeros(80))[0]
+    assert start < bound.value <= free.value
+
+
+def test_a_law_that_ends_short_says_what_to_try():
+    none = np.zeros((0, 0))
+    found = maximise(banana, np.full(80, 0.1), 80, lambda x: none, seconds=SEARCH_SECONDS)
+    assert not found.converged
+    assert "the search ended" in found.note
+    assert "anomalies" in found.note
+
+
+def test_expected_curvature_is_that_of_differences():
+    """Of a long noisy record of coupled modes, each direction to a quarter.
+
+    Null: standard errors of a curvature of 3,000 rows are some percent.
+    """
+    equation = sl.catalogue.heat(n_modes=2)
+    points = np.linspace(0.1, 3.0, 12)
+    fields = sl.simulate(equation, 1, 0.2 * np.arange(3000), points, seed=0, observation_std=0.2)
+    model = Model(drift="dense", mean="zero", initial="stationary", nuisance=0)
+    problem = pose(observe(fields, INTERVAL), 2, model)
+    posterior = problem.posterior(problem.run().full)
+    zero = np.zeros(len(posterior.scale))
+    expected = posterior.expected_information(zero)
+    step = 1e-3 * posterior.scale
+    rows = [
+        (posterior.at(-s)[1] - posterior.at(s)[1]) / (2.0 * s.max())
+        for s in np.diag(step)
+    ]  # fmt: skip
+    ratios = np.linalg.eigvals(np.linalg.solve(expected, np.array(rows))).real
+    assert (np.abs(np.log(ratios)) < np.log(1.25)).all()
+
+
+def map_of(mean, missing=0.0, n_points=80):
+    rng = np.random.default_rng(0)
+    values = mean + 0.1 * rng.standard_normal((len(TIMES), n_points))
+    values += np.cumsum(rng.standard_normal((len(TIMES), 1)), 0)
+    values[rng.random(values.shape) < missing] = np.nan
+    points = np.linspace(0.1, 3.0, n_points)
+    return observe(sl.as_fields(values[None], times=TIMES, points=points), INTERVAL)
+
+
+def test_a_mean_that_no_modes_hold_has_few_nuisance_modes():
+    """Raw sea-surface temperatures had 60, and dense laws of them did not end."""
+    rough = np.where(np.arange(80) % 3, 10.0, -10.0)
+    decision = needed_nuisance(map_of(rough), 4)
+    assert decision.answer == MOST_OWN - 4
+    assert decision.compared["residual_correlation"] > 0.9
+    assert needed_nuisance(map_of(rough), 24).answer == 0
+
+
+@pytest.mark.parametrize(
+    ("missing", "couples", "most"),
+    [(0.1, False, MOST_GAPPY), (0.0, True, len(TIMES) // ROWS), (0.1, True, len(TIMES) // ROWS)],
+)
+def test_chosen_modes_are_no_more_than_tell(missing, couples, most):
+    steps = np.where(np.arange(80) < 37, 5.0, -5.0)  # any number of modes gains
+    found, sentence = choose_modes(map_of(steps, missing), couples)
+    assert found == most <= max(MOST_COUPLED, MOST_GAPPY)
+    assert "the criterion would take more" in sentence
