@@ -33,6 +33,7 @@ class Kind:
         gaps: pattern and share of what is missing; "own times" for clocks of each path's own.
         words: of the fit.
         wrong: where the fitted model is wrong, a word that the advice must have.
+        right: words of the model that is right then, where there is one.
         make: data sets that no linear equation makes, from paths, times and a seed.
         scale: unit of the values.
         ladder: words of models each of which holds the one before it.
@@ -50,6 +51,7 @@ class Kind:
     gaps: tuple[str, float] | None = None
     words: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     wrong: str = ""
+    right: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     make: Callable[[int, int, int], xr.DataArray] | None = None
     scale: float = 1.0
     ladder: tuple[Mapping[str, Any], ...] = ()
@@ -108,6 +110,11 @@ def heat(n: int = 3, initial: Any = "stationary", speed: float = 1.0) -> sl.Spec
     return sl.SpectralSPDE(interval, n, speed * modes**2, noise=1.0 / modes, initial=initial)
 
 
+def around() -> sl.SpectralSPDE:
+    """Fluctuations around ``2 sin(x) - sin(2 x) / 2``, up to a factor."""
+    return dataclasses.replace(heat(), centre=np.array([2.0, -0.5, 0.0]))
+
+
 def coupled(noise: bool = False, drift: bool = True) -> sl.SpectralSPDE:
     """Three modes, the first two of which turn into one another or are forced together."""
     matrix, q = np.diag([1.0, 3.0, 8.0]), np.diag([1.0, 0.5, 0.3])
@@ -124,10 +131,26 @@ def turning() -> sl.SpectralSPDE:
     return dataclasses.replace(equation, initial="stationary")
 
 
+def ring() -> sl.SpectralSPDE:
+    """Eight modes on a ring, for data that a linear equation does not make."""
+    return sl.SpectralSPDE(RING, 8, np.ones(8), noise=np.ones(8))
+
+
 def shifted(paths: int, times: int, seed: int) -> xr.DataArray:
     """Fluctuations around sin(x)."""
     fields = sl.simulate(heat(), paths, 0.05 * np.arange(times), POINTS, seed=seed)
     return fields + np.sin(POINTS)
+
+
+def bent(name: str) -> Callable[[int, int, int], xr.DataArray]:
+    """Data of a semilinear equation of the catalogue, 8 modes on 17 points of a ring."""
+
+    def make(paths: int, times: int, seed: int) -> xr.DataArray:
+        equation = getattr(sl.catalogue, name)(8)
+        points = np.linspace(0, 2 * np.pi, 17, endpoint=False)
+        return sl.simulate(equation, paths, 0.05 * np.arange(times), points, seed=seed)
+
+    return make
 
 
 def bimodal(paths: int, times: int, seed: int) -> xr.DataArray:
@@ -182,6 +205,9 @@ RIGHT = (
     Kind("noise of half the signal", heat(), noise=0.3, words=STATIONARY | NOISY, turns=2),
     Kind("noise above the signal", heat(), noise=1.0, words=STATIONARY | NOISY, turns=2),
     Kind("noise, default options", heat(), noise=0.1, turns=2),
+    Kind("around a mean", around(), words=STATIONARY | {"mean": "constant"}),
+    Kind("around a mean, noisy, 30 % missing", around(), 10, 31, noise=0.1, gaps=("random", 0.3),
+         words=STATIONARY | NOISY | {"mean": "constant"}, turns=1),
     Kind("units 1e9", heat(), noise=0.1, scale=1e9, words=STATIONARY | NOISY, turns=2),
     Kind("units 1e-9", heat(), scale=1e-9, words=STATIONARY),
     Kind("parametric", heat(4), words=STATIONARY | {"drift": "parametric"}),
@@ -212,14 +238,20 @@ RIGHT = (
 
 WRONG = (
     Kind("a mean: around sin(x)", heat(), make=shifted, wrong="mean=", turns=1,
-         words={"initial": "gaussian", "mean": "zero"}),
+         words={"initial": "gaussian", "mean": "zero"}, right={"mean": "constant"}),
     Kind("bimodal Allen-Cahn, 20 x 41", heat(4), make=bimodal, wrong="sl.discover", turns=1),
     Kind("noise that grows with the state", heat(), make=uneven, wrong="grows", turns=1),
-    Kind("coupled, fitted diagonal", coupled(), words=STATIONARY, wrong="drift=", turns=1),
+    Kind("Burgers, fitted linearly", ring(), 1, 400, make=bent("burgers"), wrong="sl.discover",
+         turns=1),
+    Kind("Nagumo, fitted linearly", ring(), 1, 400, make=bent("nagumo"), wrong="sl.discover",
+         turns=1),
+    Kind("coupled, fitted diagonal", coupled(), words=STATIONARY, wrong="drift=", turns=1,
+         right={"drift": "dense"}),
     Kind("correlated noise, fitted diagonal", coupled(True, False), words=STATIONARY,
-         wrong="noise=", turns=1),
+         wrong="noise=", turns=1, right={"noise": "dense"}),
     Kind("noise, fitted without", heat(), noise=0.2, wrong="observation_noise=", turns=1,
-         words=STATIONARY | {"observation_noise": "none"}),
+         words=STATIONARY | {"observation_noise": "none"},
+         right={"observation_noise": "estimate"}),
 )  # fmt: skip
 
 DECIDED = STATIONARY | {"nuisance": 0, "mean": "zero", "rest": "white"}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.evaluation._bands import Band
+from spdelaw.evaluation._bends import bend_terms
 from spdelaw.evaluation._departures import Departure, lag_one
 from spdelaw.evaluation._series import Series
 from spdelaw.law import Law
@@ -28,7 +29,7 @@ CAUSES = (
 
 
 class Line(NamedTuple):
-    """A sentence with the nats that it promises."""
+    """A sentence with the nats that it promises on new data."""
 
     gain: float
     text: str
@@ -94,7 +95,7 @@ def _line(law: Law, d: Departure, rejected: list[str], unit: str) -> Line:
         )
     else:
         text = _of_structure(law, d, where, gain)
-    return Line(d.gain, text)
+    return Line(d.promise, text)
 
 
 def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
@@ -116,13 +117,15 @@ def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
             f"observation_noise='per_point' {gain}, try it"
         )
     if d.test == "bend":
+        term = bend_terms(law.domain)[int(d.detail)]
+        terms = ("u", term, "u^3") if term == "u^2" else ("u", term)
         return (
-            f"the drift bends (u^2 or u^3 in it {gain}): no linear law fits, "
-            "try sl.discover(...) or terms=('u', 'u^3')"
+            f"the drift bends (terms such as {term} in it {gain.replace('gains', 'gain')}): no "
+            f"linear law fits, try sl.discover(...) or terms={terms}"
         )
     return (
         f"the noise grows or shrinks with the state ({gain.replace('gains', 'worth')}): no law "
-        "here has such noise; a logarithm or a root of the data may make it even"
+        "here has such noise; try a logarithm or a root of the data, which may make it even"
     )
 
 

@@ -19,7 +19,7 @@ from spdelaw.data import Observed
 from spdelaw.evaluation._advice import advise
 from spdelaw.evaluation._bands import Band
 from spdelaw.evaluation._departures import Departure
-from spdelaw.evaluation._suite import suite_of
+from spdelaw.evaluation._suite import is_training, suite_of
 from spdelaw.law import Law, in_parts, undriven
 
 Array = np.ndarray
@@ -73,17 +73,23 @@ class ModelCheck:
         return f"the model does not fit: {shown}{f' and {more} more' * (more > 0)} ({rate})"
 
 
-def check_model(law: Law, data: Any, whole: Law | None = None) -> ModelCheck:
+def check_model(
+    law: Law, data: Any, whole: Law | None = None, seen: bool | None = None
+) -> ModelCheck:
     """Test the innovations of data under a law.
 
     Args:
         law: without preparation, for fields as ``law.prepared`` returns them.
         data: these, or `spdelaw.data.Observed` of them.
         whole: the same law with its preparation, where it has one.
+        seen: whether the law was learned from these data; by default, whether they are the same
+            numbers.
     """
     own = undriven(law, data)
     own = (own if in_parts(law, own) else own.in_memory()).at_seen_points()
-    suite = suite_of(law, own.at_seen_times(), law if whole is None else whole)
+    if seen is None:
+        seen = is_training(law, own.at_seen_times())
+    suite = suite_of(law, own.at_seen_times(), law if whole is None else whole, seen)
     found, bands = suite.run()
     unit = suite.errors.unit
     rejected = _holm(_named(found, bands, unit))

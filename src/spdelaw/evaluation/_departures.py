@@ -2,8 +2,8 @@
 
 Of each series: variance and decay against those of the law, memory (its own past errors), normality
 (D'Agostino's omnibus test). Of all together and each alone: a mean, a trend, a season, coupling
-(states of other modes), correlation of the noise, drift that bends (projections of ``u^2`` and
-``u^3``), noise that grows with the state. Squares are tested through
+(states of other modes), correlation of the noise, drift that bends (projections of ``u^2``, ``u^3``
+and products with slopes), noise that grows with the state. Squares are tested through
 ``v = -ndtri(2 ndtr(-|e|))``, which is normal where e is, so that F statistics keep their level.
 """
 
@@ -38,6 +38,7 @@ class Departure:
         p: of all together, NaN where it has none.
         gain: nats that a law without it promises on these data.
         detail: a number that a sentence may quote.
+        numbers: how many such a law has more.
     """
 
     test: str
@@ -45,6 +46,12 @@ class Departure:
     p: float = float("nan")
     gain: float = 0.0
     detail: float = float("nan")
+    numbers: float = 0.0
+
+    @property
+    def promise(self) -> float:
+        """Nats on new data: every number that is estimated costs half a nat (Akaike)."""
+        return self.gain - 0.5 * self.numbers
 
 
 def regression(test: str, found: list[Explained | None], shrink: float = 1.0) -> Departure:
@@ -54,7 +61,7 @@ def regression(test: str, found: list[Explained | None], shrink: float = 1.0) ->
     ]
     p = [float("nan") if part is None else part.p_value for part in parts]
     whole = together([part for part in parts if part is not None])
-    return Departure(test, np.array(p), whole.p_value, whole.gain)
+    return Departure(test, np.array(p), whole.p_value, whole.gain, numbers=whole.k)
 
 
 def each(
@@ -157,33 +164,53 @@ def correlation(series: list[Series | None]) -> Departure:
     np.fill_diagonal(r, 0.0)
     share = np.abs(np.linalg.eigvalsh(r)).max() ** 2 / max(float((r**2).sum()), 1e-300)
     whole = float(scipy.special.chdtrc(pairs, total))
-    return Departure("correlation", p, whole, max(0.5 * (total - pairs), 0.0), float(share))
+    gain = max(0.5 * (total - pairs), 0.0)
+    return Departure("correlation", p, whole, gain, float(share), pairs)
 
 
 def shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
 ) -> Departure:
     """All series on columns (n, k) with coefficients they share; ``detail``: sign of the first."""
-    gram, pull, power, n, k, full = 0.0, 0.0, 0.0, 0, 0, 0.0
+    rows, left, n, k, full = [], [], 0, 0, 0.0
     for one, x in zip(series, columns, strict=True):
         if one is None or x is None:
             continue
         y, white = (normal_squares(one.e), x) if squares else (one.e, one.allowance.whiten(x))
         if squares:
             y, white = y - y.mean(), white - white.mean(0)
-        gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
+        rows.append(white)
+        left.append(y)
         n, k = n + one.n - squares - one.allowance.out.shape[1], x.shape[1]
         full = full + (x**2).sum(0)
+    nothing = np.full(len(series), np.nan)
     if not k:
-        return Departure(test, np.full(len(series), np.nan))
+        return Departure(test, nothing)
+    white, y = np.concatenate(rows), np.concatenate(left)
     size = np.sqrt(np.where(full > 0, full, 1.0))
-    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    values, vectors = np.linalg.eigh(white.T @ white / np.outer(size, size))
     kept = values > LEFT**2
-    along = vectors[:, kept].T @ (pull / size) / np.sqrt(values[kept])
+    basis = white @ (vectors[:, kept] / size[:, None] / np.sqrt(values[kept]))
+    along = basis.T @ y
     explained = float(along @ along)
-    found = Explained(explained, power - explained, int(kept.sum()), n - int(kept.sum()))
-    nothing, sign = np.full(len(series), np.nan), float(np.sign(np.ravel(pull)[0]))
-    return Departure(test, nothing, found.p_value, found.gain, sign)
+    found = Explained(explained, float(y @ y) - explained, int(kept.sum()), n - int(kept.sum()))
+    if kept.any() and not squares:
+        found = max(found, _uneven(basis, y, found.n), key=lambda part: part.p_value)
+    sign = float(np.sign(white[:, 0] @ y))
+    return Departure(test, nothing, found.p_value, found.gain, sign, found.k)
+
+
+def _uneven(basis: Array, y: Array, n: int) -> Explained:
+    """The same regression where errors may be larger at some places than at others.
+
+    ``t' S^-1 t`` with ``t = B' y`` and ``S = B' diag(r_i / (1 - h_i))^2 B`` of residuals r and
+    leverages h (MacKinnon and White 1985, HC3): uneven noise is no drift.
+    """
+    along = basis.T @ y
+    left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
+    rows = basis * left[:, None]
+    explained = float(along @ np.linalg.pinv(rows.T @ rows) @ along)
+    return Explained(explained, float(n), len(along), n)
 
 
 def normal_squares(e: Array) -> Array:

@@ -41,7 +41,8 @@ def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
     p = min(1.0, 2.0 * float(np.min(tails)) * int(seen.sum()))
     # Gain of a variance of each point's own over one of all.
     gain = 0.5 * float(freedom[seen] @ -np.log(f)) - 0.5 * int(seen.sum())
-    return Departure("point noise", np.full(n_series, np.nan), p, max(gain, 0.0), float(f.max()))
+    nothing, most = np.full(n_series, np.nan), float(f.max())
+    return Departure("point noise", nothing, p, max(gain, 0.0), most, float(seen.sum()))
 
 
 def _left_over(own: Observed, basis: Array) -> tuple[Array, Array]:

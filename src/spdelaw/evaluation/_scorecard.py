@@ -14,6 +14,7 @@ from spdelaw.domain import table_html
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.evaluation._checks import ModelCheck, check_model, describe_check
 from spdelaw.evaluation._law_distance import law_distance
+from spdelaw.evaluation._suite import is_training
 from spdelaw.evaluation._tiers import TIERS, TierScore, mean_predictor, projection_floor, score_tier
 from spdelaw.law import Law, in_parts, undriven
 
@@ -160,7 +161,9 @@ def evaluate(
     own = law.observe(data)
     if own.n_paths > max_paths:  # no more of them is read than is scored
         own = own.paths(slice(max_paths))
-    own = undriven(law, _scored(law, own))
+    own = _scored(law, own)
+    seen = is_training(law, own.at_seen_times())
+    own = undriven(law, own)
     scored = own.at_seen_times()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
@@ -171,7 +174,7 @@ def evaluate(
     return Scorecard(
         scores,
         _limits(law, scored, truth, tiers),
-        check_model(law, own, whole),
+        check_model(law, own, whole, seen),
         distance,
         own.n_paths,
         level,

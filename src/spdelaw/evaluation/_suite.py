@@ -13,6 +13,7 @@ from spdelaw.equation import Linear, operators
 from spdelaw.evaluation import _departures as departures
 from spdelaw.evaluation._allowance import Uncertainty, uncertainty
 from spdelaw.evaluation._bands import Band, band_tests
+from spdelaw.evaluation._bends import projections
 from spdelaw.evaluation._departures import Departure, regression
 from spdelaw.evaluation._one_step import Errors, one_step_errors
 from spdelaw.evaluation._periods import periods_of
@@ -26,8 +27,6 @@ Array = np.ndarray
 MOST = 4_000_000
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_BYTES = 400e6
-#: Values of fields that are powered at once.
-AT_ONCE = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,6 +40,7 @@ class Suite:
         climatology: whether a mean, or a mean of each season, was estimated and taken out.
         detrended: whether a line in time was.
         clock: attributes of the times, for seasons.
+        mean: that was taken off the coefficients, (N,).
     """
 
     law: Law
@@ -49,6 +49,7 @@ class Suite:
     climatology: bool
     detrended: bool
     clock: dict
+    mean: Array | None = None
 
     @functools.cached_property
     def series(self) -> list[Series | None]:
@@ -100,7 +101,7 @@ class Suite:
         if self._linear is None or self.known.roots is None:
             columns.append(state)
         if self._linear is None:
-            columns += [x[..., n, None] for x in self._powers]
+            columns.append(np.moveaxis(self._bends[..., n], 0, -1))
         if self._has_mean:
             columns.append(np.ones((*state.shape[:2], 1)))
         if self.detrended:
@@ -124,22 +125,16 @@ class Suite:
         return np.stack([f(a) for a in angles for f in (np.cos, np.sin)], -1)
 
     @functools.cached_property
-    def _powers(self) -> tuple[Array, ...]:
-        """Projections of ``u^2`` and ``u^3`` on the modes, per deviation of a step; (P, T, N).
+    def _bends(self) -> Array:
+        """Projections of bent terms of the field, its mean included; (terms, P, T, N).
 
-        Some rows at a time: all fields would be as large as the data.
+        Per deviation of a step, less their own mean where that is free.
         """
-        basis, state = self.errors.own.basis(self.law.n_modes), self.errors.state
-        rows = state.reshape(-1, state.shape[-1])
-        seen = rows[~np.isnan(rows).any(-1)]
-        size = np.sqrt(np.mean((seen @ (basis.T @ basis)) * seen) * basis.shape[1] / len(basis))
-        back = np.linalg.pinv(basis).T / (self._step_deviations * size)
-        out, step = np.empty((2, *rows.shape)), max(1, AT_ONCE // len(basis))
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            field = rows[some] @ (basis / size).T
-            out[:, some] = field**2 @ back, field**3 @ back
-        return tuple(out.reshape(2, *state.shape))
+        field = self.errors.state + (0.0 if self.mean is None else self.mean)
+        out = projections(field, self.errors.own, self.law.domain)
+        if self._has_mean:
+            out -= np.nanmean(out, (1, 2), keepdims=True)
+        return np.asarray(out / self._step_deviations)
 
     @functools.cached_property
     def _step_deviations(self) -> Array:
@@ -212,12 +207,22 @@ class Suite:
         columns = [None if s is None else own(n, s) for n, s in enumerate(self.series)]
         found = [departures.shared("growth", self.series, columns, squares=True)]
         if self._linear is not None and self.errors.unit == "mode":
-            bend = [
-                None if s is None else s.column(np.stack([x[..., n] for x in self._powers], -1))
-                for n, s in enumerate(self.series)
-            ]
-            found.append(departures.shared("bend", self.series, bend))
+            found.append(self._bend())
         return found
+
+    def _bend(self) -> Departure:
+        """Drift that bends; ``detail``: which of the terms explains most alone."""
+        table = np.moveaxis(self._bends, 0, -1)
+        columns = [
+            None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
+        ]
+        alone = [
+            departures.shared("bend", self.series, [c if c is None else c[:, [i]] for c in columns])
+            for i in range(table.shape[-1])
+        ]
+        best = int(np.argmax([d.gain for d in alone]))
+        whole = departures.shared("bend", self.series, columns)
+        return dataclasses.replace(whole, detail=float(best))
 
     def _observation_noise(self) -> list[Departure]:
         """Noise of observation under a law that has none.
@@ -250,12 +255,26 @@ def _first_times(law: Law, own: Observed) -> Observed:
     return own.at_times(slice(most)) if most < len(own.times) else own
 
 
-def suite_of(law: Law, data: Any, whole: Law) -> Suite:
-    """The suite of a bare law on its data; ``whole`` is the law with its preparation."""
+def is_training(law: Law, own: Observed) -> bool:
+    """Whether the law was learned from these very data, its mean still in them."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
+    if not named:
+        return False
+    own = (own if in_parts(law, own) else own.in_memory()).where_seen()
+    return bool(named == checksum(own.fields, own.reading))
+
+
+def suite_of(law: Law, data: Any, whole: Law, seen: bool) -> Suite:
+    """The suite of a bare law on its data.
+
+    Args:
+        law: without preparation, mean or forcing.
+        data: for it.
+        whole: the law with its preparation.
+        seen: whether it was learned from them.
+    """
     own = undriven(law, data)
     own = (own if in_parts(law, own) else own.in_memory()).where_seen()
-    seen = bool(named) and named == checksum(own.fields, own.reading)
     errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):
@@ -269,6 +288,8 @@ def suite_of(law: Law, data: Any, whole: Law) -> Suite:
     known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
     how = None if whole.preparation is None else whole.preparation.how
     clock = dict(whole.info.get("time", {}))
-    shifted = isinstance(whole.dynamics, Linear) and whole.dynamics.mean is not None
-    climatology = shifted or (how is not None and how.anomalies is not None)
-    return Suite(law, errors, known, climatology, how is not None and how.detrend, clock)
+    mean = whole.dynamics.mean if isinstance(whole.dynamics, Linear) else None
+    climatology = mean is not None or (how is not None and how.anomalies is not None)
+    detrended = how is not None and how.detrend
+    mean = None if mean is None else mean[: law.n_modes]
+    return Suite(law, errors, known, climatology, detrended, clock, mean)

@@ -20,7 +20,7 @@ import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision, Estimate
-from spdelaw.infer._mean_null import null_gains
+from spdelaw.infer._mean_null import upper_point
 from spdelaw.infer._model import Model
 from spdelaw.infer._optimise import SLOW
 from spdelaw.infer._parametrisation import Parametrisation
@@ -166,8 +166,7 @@ def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> De
     compared = {"gain_of_mean": gain, "gain_needed": 0.5 * least, "level": LEVEL}
     if 2.0 * gain <= least:
         return Decision("zero", compared)
-    chance = null_gains(space, *size)
-    needed = max(least, *(float(np.quantile(draws, 1.0 - LEVEL)) for draws in chance))
+    needed = max(least, upper_point(space, *size, LEVEL))
     compared["gain_needed"] = 0.5 * needed
     return Decision("constant" if 2.0 * gain > needed else "zero", compared)
 

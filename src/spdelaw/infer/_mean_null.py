@@ -7,7 +7,8 @@ For one mode the statistic is that of an intercept in an autoregression,
 with F between 0 and 1. Many independent paths, or a long one, give it a chi-square law; one slow
 path does not (its 99 % point is near 12 instead of 6.6), because a state that hardly decays has no
 mean. So D is simulated: from the law without a mean, and again with decay rates at the lower end of
-what the data leave open, where chance gains more.
+what the data leave open, where chance gains more. Coupled modes have a null of their own
+(`spdelaw.infer._coupled_null`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.equation import operators
+from spdelaw.infer._coupled_null import coupled_upper_point
 from spdelaw.model import StateSpace
 
 Array = np.ndarray
@@ -26,33 +28,31 @@ DRAWS, MOST_PATHS, MOST_STEPS = 1999, 8, 48
 SEED = 20
 
 
-def null_gains(space: StateSpace, span: float, n_steps: int, n_paths: int) -> list[Array]:
-    """Draws of D summed over modes, (DRAWS,): at the decay rates of a law, and at slower ones.
+def upper_point(space: StateSpace, span: float, n_steps: int, n_paths: int, level: float) -> float:
+    """What D, summed over modes, exceeds at the rate ``level`` without a mean.
 
     Args:
         space: the law without a mean.
         span: duration of a path.
         n_steps: steps of a path.
         n_paths: number of paths.
+        level: the rate.
     """
-    linear = space.linear
-    rates, q = linear.drift, operators.diagonal(linear.noise)
-    if not operators.is_diagonal(rates):
-        rates, q = operators.decay_rates(rates), np.full(len(q), q.mean())
-    start, spread = _start(space, q)
+    how = (space, span, n_steps, n_paths)
+    if space.linear.drift.ndim == 2 or space.linear.noise.ndim == 2:
+        return coupled_upper_point(*how, level)
+    return max(float(np.quantile(draws, 1.0 - level)) for draws in null_gains(*how))
+
+
+def null_gains(space: StateSpace, span: float, n_steps: int, n_paths: int) -> list[Array]:
+    """Draws of D summed over modes, (DRAWS,): at the decay rates of a law, and at slower ones."""
+    rates, q = space.linear.drift, operators.diagonal(space.linear.noise)
+    start = space.initial.mean
+    spread = np.sqrt(np.maximum(operators.diagonal(space.initial.covariance), 0.0))
     paths, steps = min(n_paths, MOST_PATHS), min(n_steps, MOST_STEPS)
     total = span * n_paths
     slower = np.maximum(rates - 2.0 / total - np.sqrt(2.0 * rates / total), 0.0)
     return [_sum(lam, q, start, spread, span / steps, steps, paths) for lam in (rates, slower)]
-
-
-def _start(space: StateSpace, q: Array) -> tuple[Array, Array]:
-    """Mean and deviation of the first states; zero mean of coupled modes."""
-    initial = space.initial
-    spread = np.sqrt(np.maximum(operators.diagonal(initial.covariance), 0.0))
-    if operators.is_diagonal(space.linear.drift):
-        return initial.mean, spread
-    return np.zeros(len(q)), np.full(len(q), float(spread.mean()))
 
 
 def _sum(

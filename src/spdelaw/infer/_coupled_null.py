@@ -1,0 +1,157 @@
+"""How much a mean gains by chance where modes are coupled.
+
+The likelihood-ratio statistic of an intercept in a vector autoregression,
+
+    D = n log(|S_0| / |S_1|),    S_0 of c' - F c,    S_1 of c' - a - F c,
+
+has heavier tails than chi-square: every row of F is estimated (Wilks' law for a fixed design), and
+coupled states have slow directions. So D is simulated with F estimated in each draw as it was in
+the fit: the entries that the law couples, noise independent or not. Estimates are faster than the
+truth; the draws around one say by how much, and those of the law that is slower by as much count as
+well (Kilian 1998).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from spdelaw.equation import operators
+from spdelaw.model import StateSpace
+
+Array = np.ndarray
+
+#: Most and fewest draws, and values of all draws together that are multiplied by one another.
+DRAWS, FEWEST, WORK = 1999, 150, 4e8
+#: Most paths, and most steps for each mode; more of either bring D closer to Wilks' law.
+MOST_PATHS, STEPS = 8, 30
+#: Fewest steps for each mode that F is estimated from.
+FEWEST_STEPS = 3
+#: Numbers held at once.
+AT_ONCE = 4e6
+SEED = 20
+
+
+class Autoregression(NamedTuple):
+    """``c' = F c + N(0, Omega)`` over some steps, from first states of their own law.
+
+    Attributes:
+        factor: F, (N, N).
+        root: of Omega, (N, N).
+        start: mean of the first states, (N,).
+        spread: root of their covariance, (N, N).
+        free: entries of F that are estimated, (N, N).
+        correlated: whether the noise is.
+        n_paths, n_steps: of one draw.
+    """
+
+    factor: Array
+    root: Array
+    start: Array
+    spread: Array
+    free: Array
+    correlated: bool
+    n_paths: int
+    n_steps: int
+
+
+def coupled_upper_point(
+    space: StateSpace, span: float, n_steps: int, n_paths: int, level: float
+) -> float:
+    """What D exceeds at the rate ``level`` without a mean; arguments as of `upper_point`."""
+    n, linear, initial = space.n_modes, space.linear, space.initial
+    paths, steps = min(n_paths, MOST_PATHS), min(n_steps, STEPS * n)
+    if steps * paths < FEWEST_STEPS * n:
+        return _wilks(n, n_steps * n_paths, level)
+    drift, noise = operators.as_matrix(linear.drift), linear.noise
+    one = linear.over(np.array([span / steps]), np.zeros(1))
+    law = Autoregression(
+        operators.as_matrix(one.factor[0]),
+        _root(operators.as_matrix(one.covariance[0])),
+        initial.mean,
+        _root(operators.as_matrix(initial.covariance)),
+        (drift != 0) | np.eye(n, dtype=bool),
+        noise.ndim == 2,
+        paths,
+        steps,
+    )
+    more = _wilks(n, n_steps * n_paths, level) / _wilks(n, steps * paths, level)
+    gains, found = draws(law)
+    slower = law._replace(factor=_unbiased(law.factor, found))
+    return more * max(_upper(gains, level), _upper(draws(slower)[0], level))
+
+
+def draws(law: Autoregression) -> tuple[Array, Array]:
+    """Draws of D, and the mean of the estimates of F."""
+    n, size = len(law.start), law.n_paths * law.n_steps
+    total = int(np.clip(WORK / (size * n**2), FEWEST, DRAWS))
+    some = int(np.clip(AT_ONCE / (size * n), 1, total))
+    generator, gains, factors = np.random.default_rng(SEED), [], np.zeros((n, n))
+    for first in range(0, total, some):
+        c = _paths(law, min(some, total - first), generator)
+        x, y = (part.reshape(len(c), -1, n) for part in (c[:, :-1], c[:, 1:]))
+        by_zero, factor = _residuals(x, y, law.free)
+        x, y = (part - part.mean(1, keepdims=True) for part in (x, y))
+        by_mean = _residuals(x, y, law.free)[0]
+        gains.append(size * (_log_size(by_zero, law) - _log_size(by_mean, law)))
+        factors += factor.sum(0) / total
+    return np.concatenate(gains), factors
+
+
+def _paths(law: Autoregression, n_draws: int, generator: np.random.Generator) -> Array:
+    """States (draw, step, path, mode)."""
+    shape = (n_draws, law.n_steps + 1, law.n_paths, len(law.start))
+    c = generator.standard_normal(shape)
+    c[:, 0] = law.start + c[:, 0] @ law.spread.T
+    c[:, 1:] = c[:, 1:] @ law.root.T
+    for t in range(law.n_steps):
+        c[:, t + 1] += c[:, t] @ law.factor.T
+    return c
+
+
+def _residuals(x: Array, y: Array, free: Array) -> tuple[Array, Array]:
+    """Sums of products of what regressions on free entries leave, and the entries."""
+    xx, xy = np.swapaxes(x, 1, 2) @ x, np.swapaxes(x, 1, 2) @ y
+    if free.all():
+        factor = np.linalg.solve(xx, xy)
+    else:
+        factor = np.zeros(xx.shape)
+        for i, own in enumerate(free):
+            factor[:, own, i] = np.linalg.solve(xx[:, own][:, :, own], xy[:, own, i, None])[..., 0]
+    left = y - x @ factor
+    return np.swapaxes(left, 1, 2) @ left, np.swapaxes(factor, 1, 2)
+
+
+def _log_size(products: Array, law: Autoregression) -> Array:
+    if law.correlated:
+        return np.asarray(np.linalg.slogdet(products)[1])
+    return np.asarray(np.log(np.einsum("dii->di", products)).sum(1))
+
+
+def _unbiased(factor: Array, found: Array) -> Array:
+    """``F - (mean of estimates - F)``, as much of it as leaves the law stable."""
+    for share in np.linspace(1.0, 0.0, 21):
+        out = factor - share * (found - factor)
+        if np.abs(np.linalg.eigvals(out)).max() < 1.0:
+            return np.asarray(out)
+    return factor
+
+
+def _upper(gains: Array, level: float) -> float:
+    """Point that a gamma law with the moments of the draws exceeds at a rate."""
+    mean, variance = float(gains.mean()), float(gains.var())
+    return float(scipy.special.gammainccinv(mean**2 / variance, level)) * variance / mean
+
+
+def _wilks(n_modes: int, size: int, level: float) -> float:
+    """The same of ``size log(1 + N / (size - 2 N) F)``, D for a fixed design and free noise."""
+    left = max(size - 2 * n_modes, 1)
+    f = scipy.special.fdtri(n_modes, left, 1.0 - level)
+    return float(size * np.log1p(n_modes / left * f))
+
+
+def _root(covariance: Array) -> Array:
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
