@@ -218,6 +218,7 @@ RIGHT = (
          words=STATIONARY | NOISY | {"drift": "dense", "noise": "dense"}, turns=1),
     Kind("30 % missing at random", heat(), 10, 31, noise=0.1, gaps=("random", 0.3),
          words=STATIONARY | NOISY, turns=1),
+    Kind("half missing, default options", heat(6), 5, 31, noise=0.1, gaps=("random", 0.5), turns=1),
     Kind("80 % missing at random", heat(), 10, 31, noise=0.1, gaps=("random", 0.8),
          words=STATIONARY | NOISY, turns=1),
     Kind("90 % missing at random", heat(), 20, 31, noise=0.1, gaps=("random", 0.9),

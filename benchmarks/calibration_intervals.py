@@ -8,7 +8,8 @@ Two modes on (0, pi), made here without the package's simulator, start in their 
 are fitted with default options but for the mean, which is zero, or, in kinds of their own,
 estimated together with a stationary start: ends are then those of the restricted profile. Slow
 kinds have ``lambda T`` from 0.05 to 5, fast ones ``lambda dt`` from 3 to 20; one path or 20;
-complete, noisy, or noisy with half of the values missing. Every reported number and the stationary
+complete, noisy, or noisy with half of the values missing; eight modes of 5 paths, whose ends are
+found together (`spdelaw.infer._joint_profile`). Every reported number and the stationary
 variance count. A kind holds if the share of intervals with the truth inside lies within 95 +- 1 %
 and three Monte-Carlo errors of it; more is allowed, as a boundary makes intervals cautious.
 
@@ -39,9 +40,7 @@ LEVEL, NORMAL = 0.95, 1.959964
 SETS, QUICK, CHUNK = 400, 60, 20
 #: Share of misses above the nominal one that is allowed beside three Monte-Carlo errors.
 MARGIN = 0.01
-#: Rates of the two modes, relative to the rate of a kind, and their noise variances.
-RATES, NOISE = np.array([1.0, 1.5]), np.array([1.0, 0.6])
-N_TIMES, POINTS = 60, np.linspace(0.0, np.pi, 12)
+N_TIMES, MANY = 60, 8
 #: Means, in deviations of the modes.
 MEAN = np.array([2.0, 1.0])
 #: Observation noise, relative to the deviation of a step of the first mode.
@@ -56,11 +55,28 @@ class Kind(NamedTuple):
     n_paths: int
     seen: str
     mean: str = "zero"
+    n_modes: int = 2
+
+    @property
+    def rates(self) -> Array:
+        """Of the modes, relative to the rate of the kind: 1, 1.5, 2 and so on."""
+        return 1.0 + 0.5 * np.arange(self.n_modes)
+
+    @property
+    def noise(self) -> Array:
+        """Their noise variances: 1, 0.6, 3/7 and so on."""
+        return 1.0 / (1.0 + np.arange(self.n_modes) / 1.5)
+
+    @property
+    def points(self) -> Array:
+        """Points of observation."""
+        return np.linspace(0.0, np.pi, 10 + self.n_modes)
 
     @property
     def name(self) -> str:
         """Such as ``slow 0.05, 1 path, noisy``."""
         own = "" if self.mean == "zero" else ", mean estimated"
+        own += "" if self.n_modes == 2 else f", {self.n_modes} modes"
         return f"{self.speed} {self.number:g}, {self.n_paths} paths, {self.seen}{own}"
 
 
@@ -72,18 +88,19 @@ def kinds() -> Iterator[Kind]:
             yield from (Kind(speed, number, n_paths, seen) for speed, number in speeds)
     for seen in ("complete", "half missing"):
         yield from (Kind(speed, number, 1, seen, "constant") for speed, number in speeds[:5])
+    yield from (Kind("slow", 5.0, 5, seen, n_modes=MANY) for seen in ("noisy", "half missing"))
 
 
 def truth_of(kind: Kind) -> dict[str, Array]:
     """Numbers that intervals should hold, of time steps of length 1."""
-    rates = RATES * kind.number / (N_TIMES - 1 if kind.speed == "slow" else 1.0)
-    spread = NOISE / (2.0 * rates)
+    rates = kind.rates * kind.number / (N_TIMES - 1 if kind.speed == "slow" else 1.0)
+    spread = kind.noise / (2.0 * rates)
     step = float(np.sqrt(-np.expm1(-2.0 * rates[0]) * spread[0]))
     std = 0.0 if kind.seen == "complete" else NOISE_SHARE * step
     own = {"mean": MEAN * np.sqrt(spread)} if kind.mean == "constant" else {}
     return own | {
         "eigenvalue": rates,
-        "noise_variance": NOISE,
+        "noise_variance": kind.noise,
         "stationary_variance": spread,
         "observation_std": np.array([std]),
     }
@@ -93,13 +110,13 @@ def fields_of(kind: Kind, seed: int) -> Array:
     """Values (path, time, point) of stationary Ornstein-Uhlenbeck modes, exact in time."""
     draw, truth = np.random.default_rng([seed, kind.n_paths]), truth_of(kind)
     rates, spread = truth["eigenvalue"], truth["stationary_variance"]
-    factor = np.exp(-rates)
-    modes = np.empty((kind.n_paths, N_TIMES, 2))
-    modes[:, 0] = np.sqrt(spread) * draw.standard_normal((kind.n_paths, 2))
+    factor, shape = np.exp(-rates), (kind.n_paths, kind.n_modes)
+    modes = np.empty((kind.n_paths, N_TIMES, kind.n_modes))
+    modes[:, 0] = np.sqrt(spread) * draw.standard_normal(shape)
     for t in range(1, N_TIMES):
-        new = draw.standard_normal((kind.n_paths, 2))
+        new = draw.standard_normal(shape)
         modes[:, t] = factor * modes[:, t - 1] + np.sqrt((1.0 - factor**2) * spread) * new
-    basis = np.sqrt(2.0 / np.pi) * np.sin(np.outer([1, 2], POINTS))
+    basis = np.sqrt(2.0 / np.pi) * np.sin(np.outer(np.arange(1, kind.n_modes + 1), kind.points))
     values = (modes + truth.get("mean", 0.0)) @ basis
     values += truth["observation_std"][0] * draw.standard_normal(values.shape)
     if kind.seen == "half missing":
@@ -114,16 +131,16 @@ def outcome(kind: Kind, seed: int) -> dict[str, Any]:
         law = sl.fit(
             fields_of(kind, seed),
             sl.Interval(0.0, np.pi),
-            2,
+            kind.n_modes,
             times=np.arange(float(N_TIMES)),
-            points=POINTS,
+            points=kind.points,
             level=LEVEL,
             mean=kind.mean,
             **({"initial": "stationary"} if kind.mean == "constant" else {}),
         )
     except SpdeLawError as error:
         return {"error": type(error).__name__}
-    diagonal = np.arange(2)
+    diagonal = np.arange(kind.n_modes)
     own = {
         "eigenvalue": law.parameters["eigenvalue"].values,
         "noise_variance": law.parameters["noise_variance"].values,

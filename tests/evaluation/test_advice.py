@@ -5,9 +5,12 @@ import pytest
 from benchmarks._calibration_kinds import KINDS, POINTS, heat
 from benchmarks.calibration import measure, quick, read, run, summary
 from scipy import stats
+from scipy.integrate import quad
 
 import spdelaw as sl
-from spdelaw.evaluation import check_model
+from spdelaw.evaluation import _departures, check_model
+from spdelaw.evaluation._bends import bend_terms, projections
+from spdelaw.evaluation._suite import is_training
 
 BY_NAME = {kind.name: kind for kind in KINDS}
 SIZES = [
@@ -38,6 +41,48 @@ def test_what_is_wrong_is_named_first(kind, seed):
     assert "error" not in found
     assert found["alarm"]
     assert found["advised"]
+
+
+@pytest.mark.parametrize("seed", [8, 17, 20])
+def test_uneven_noise_is_no_bent_drift(seed):
+    """Each was once taken for a drift that bends, or for modes that are missing."""
+    assert measure(BY_NAME["noise that grows with the state"], seed)["advised"]
+
+
+def test_regression_of_uneven_errors_is_that_of_robust_standard_errors():
+    """``b' Cov(b)^-1 b`` of MacKinnon and White's HC3, in columns that are not orthonormal."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 3))
+    y = (1.0 + x[:, 0] ** 2) * rng.standard_normal(200)
+    bread = np.linalg.inv(x.T @ x)
+    b, hat = bread @ x.T @ y, np.einsum("ij,jk,ik->i", x, bread, x)
+    meat = x.T @ (x * (((y - x @ b) / (1 - hat)) ** 2)[:, None])
+    wald = b @ np.linalg.solve(bread @ meat @ bread, b)
+    found = _departures._uneven(np.linalg.qr(x)[0], y, 197)
+    assert found.explained == pytest.approx(wald)
+    assert found.p_value == pytest.approx(stats.f.sf(wald / 3, 3, 197))
+
+
+def test_products_with_slopes_in_closed_form():
+    """``u = a h_1`` on (0, pi): ``u u_x = a^2 / pi sin 2x``, ``u_x^2 = 2 a^2 / pi cos^2 x``."""
+    domain, a = sl.Interval(0, np.pi), 1.3
+    state = np.zeros((1, 1, 4))
+    state[..., 0] = a
+    found = dict(zip(bend_terms(domain), projections(state, None, domain)[:, 0, 0], strict=True))
+    h = np.sqrt(2 / np.pi)
+    assert found["u u_x"] == pytest.approx([0, a**2 / np.pi / h, 0, 0], abs=1e-12)
+    own = [quad(lambda x, n=n: np.cos(x) ** 2 * np.sin(n * x), 0, np.pi)[0] for n in range(1, 5)]
+    assert found["u_x^2"] == pytest.approx(2 * a**2 / np.pi * h * np.array(own), abs=1e-12)
+
+
+def test_a_law_with_a_mean_knows_its_own_data():
+    kind = BY_NAME["around a mean"]
+    own, other = kind.data(0), kind.data(1)
+    law = sl.fit(own, kind.truth.domain, 3, **kind.words)
+    assert [is_training(law, law.observe(data)) for data in (own, other)] == [True, False]
+    p = [sl.evaluate(law, data, tiers=()).check.p_values["decay"] for data in (own, other)]
+    assert (p[0] > 0.999).all()  # it follows them: nothing is left to test
+    assert (p[1] < 0.999).all()
 
 
 def test_a_noisy_point_is_found():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import xarray as xr
-from benchmarks.calibration_intervals import POINTS as INTERVAL_POINTS
 from benchmarks.calibration_intervals import Kind, fields_of, truth_of
 from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.stats import binom
@@ -279,7 +278,7 @@ def test_intervals_of_slow_and_fast_modes_hold_the_truth(speed, number, n_paths)
     for seed in range(20):
         law = sl.fit(
             fields_of(kind, seed), HEAT.domain, 2, times=np.arange(60.0), mean="zero",
-            points=INTERVAL_POINTS,
+            points=kind.points,
         )  # fmt: skip
         _, _, lower, upper = law.parameters["eigenvalue"].values[0]
         missed += not lower <= truth_of(kind)["eigenvalue"][0] <= upper
@@ -313,3 +312,23 @@ def test_points_of_an_ocean_model_and_eight_coupled_modes():
     law = sl.fit(raw, box, 8, drift="dense", time_unit="days", nuisance=0)
     assert np.isfinite(law.info["log_likelihood"])
     assert (np.linalg.eigvals(law.linear.drift).real > 0).all()
+
+
+@pytest.mark.parametrize(("initial", "kind"), [("stationary", "gaussian"), (1.0, "deterministic")])
+def test_first_rows_that_determine_no_mode_tell_whether_paths_start_apart(initial, kind):
+    """Three of twelve points and four modes: the noise was once taken for larger by 10 errors."""
+    points = np.linspace(0.1, 3.0, 12)
+    truth = sl.SpectralSPDE(
+        sl.Interval(0, np.pi), 4, [0.5, 1.0, 1.5, 2.0], noise=np.ones(4), initial=initial
+    )
+    times = 0.1 * np.arange(40)
+    fields = sl.simulate(truth, 8, times, points, seed=0, observation_std=0.2).values
+    rng = np.random.default_rng(0)
+    hidden = np.argsort(rng.random(fields.shape), axis=-1) >= 3
+    law = sl.fit(
+        np.where(hidden, np.nan, fields), truth.domain, 4, times=times, points=points,
+        mean="zero", nuisance=0,
+    )  # fmt: skip
+    assert law.initial.kind == kind
+    _, _, lower, upper = law.parameters["observation_std"].values
+    assert 0.85 * lower < 0.2 < 1.15 * upper

@@ -8,7 +8,10 @@ import xarray as xr
 from scipy import stats
 
 import spdelaw as sl
+from spdelaw.equation import InitialState, Linear, operators
 from spdelaw.errors import DataError, InputError
+from spdelaw.infer._coupled_null import coupled_upper_point
+from spdelaw.model import StateSpace
 
 SINES = sl.Interval(0, np.pi)
 COSINES = sl.Interval(0, np.pi, boundary="neumann")
@@ -216,6 +219,52 @@ def test_a_process_without_a_mean_is_not_given_one():
 
 
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def coupled_law(rate, n=4):
+    """Modes that drive one another, of noise that goes together."""
+    drift = rate * (np.eye(n) + 0.5 * np.eye(n, k=1) - 0.5 * np.eye(n, k=-1))
+    linear = Linear(drift, np.eye(n) + 0.3)
+    covariance = operators.stationary_covariance(linear.drift, linear.noise)
+    return StateSpace(linear, InitialState("stationary", np.zeros(n), covariance), np.asarray(0.0))
+
+
+def intercept_gain(c):
+    """``n log(|S_0| / |S_1|)`` of one path (T, N), by least squares."""
+    x, y = c[:-1], c[1:]
+    sizes = []
+    for design in (x, np.c_[x, np.ones(len(x))]):
+        left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+        sizes.append(np.linalg.slogdet(left.T @ left)[1])
+    return len(x) * (sizes[0] - sizes[1])
+
+
+def test_chance_of_a_mean_of_coupled_modes_that_forget_at_once():
+    """Steps are then independent, and the statistic has Wilks' law, an F in closed form."""
+    n, steps = 4, 60
+    found = coupled_upper_point(coupled_law(5.0), float(steps), steps, 1, 0.01)
+    f = stats.f.isf(0.01, n, steps - 2 * n)
+    assert found == pytest.approx(steps * np.log1p(n / (steps - 2 * n) * f), rel=0.06)
+
+
+def test_chance_of_a_mean_of_slow_coupled_modes():
+    """Against the statistic of 1,500 paths; chi-square would be taken by many of them."""
+    n, steps, space = 4, 80, coupled_law(0.03)
+    step = space.linear.over(np.ones(1))
+    roots = [np.linalg.cholesky(m) for m in (step.covariance[0], space.initial.covariance)]
+    rng, gains = np.random.default_rng(0), []
+    for _ in range(1500):
+        c = np.empty((steps + 1, n))
+        c[0] = roots[1] @ rng.standard_normal(n)
+        for t in range(steps):
+            c[t + 1] = step.factor[0] @ c[t] + roots[0] @ rng.standard_normal(n)
+        gains.append(intercept_gain(c))
+    found = coupled_upper_point(space, float(steps), steps, 1, 0.01)
+    least = stats.chi2.isf(0.01, n)
+    assert found > 1.3 * least
+    # The slower law counts as well: more is needed than at the law itself, but not much more.
+    assert 0.95 * np.quantile(gains, 0.99) < found < 1.25 * np.quantile(gains, 0.99)
+    assert np.mean(np.array(gains) > least) > 0.05
+
+
 def test_slow_modes_are_not_made_fast():
     """Median of the estimated decay of one path, mean estimated, ``lambda T`` = 5."""
     times, found = np.linspace(0.0, 5.0, 101), []

@@ -69,9 +69,9 @@ def coupled_upper_point(
     one = linear.over(np.array([span / steps]), np.zeros(1))
     law = Autoregression(
         operators.as_matrix(one.factor[0]),
-        _root(operators.as_matrix(one.covariance[0])),
+        operators.root(operators.as_matrix(one.covariance[0])),
         initial.mean,
-        _root(operators.as_matrix(initial.covariance)),
+        operators.root(operators.as_matrix(initial.covariance)),
         (drift != 0) | np.eye(n, dtype=bool),
         noise.ndim == 2,
         paths,
@@ -150,8 +150,3 @@ def _wilks(n_modes: int, size: int, level: float) -> float:
     left = max(size - 2 * n_modes, 1)
     f = scipy.special.fdtri(n_modes, left, 1.0 - level)
     return float(size * np.log1p(n_modes / left * f))
-
-
-def _root(covariance: Array) -> Array:
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -16,12 +16,14 @@ from spdelaw.infer._mean import centred_fields, distance_of_fields
 from spdelaw.infer._mean_decision import solve
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import (
+    ALIKE,
     APART,
     MomentEstimates,
     energy_of,
     from_coefficients,
     gram_diagonal,
     initial_state,
+    last_spread,
     mean_gram,
 )
 from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
@@ -114,6 +116,8 @@ def pose(
         """The modes alone, with a known observation variance or one to estimate."""
         own = moments._replace(observation_variance=known or moments.observation_variance)
         noise = APART * own.observation_variance / mean_gram(collapsed)
+        if model.initial == "auto" and spare <= 0 and collapsed.n_paths > 1:
+            noise = np.minimum(noise, ALIKE * last_spread(collapsed))
         kind = initial_state(model, own.spread, noise, collapsed.n_paths)
         parametrisation = parametrise(
             model,

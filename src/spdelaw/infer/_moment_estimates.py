@@ -29,6 +29,8 @@ INTERRUPTION = 10.0
 INVERTED_ROWS = 200
 #: Spread of first states, in variances of their noise, from which on paths start apart.
 APART = 4.0
+#: Share of the last spread over paths up to which they start alike, where noise is not known.
+ALIKE = 0.4
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
 
@@ -277,11 +279,54 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
 
 
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
-    """Mean and spread over paths of the first estimate, where its row determines all modes."""
+    """Mean and spread over paths of the first estimate, where its row determines all modes.
+
+    Where fewer than two rows do, all of them together tell (`pooled_states`).
+    """
     first = np.concatenate(collapsed.over_first_rows(_first_estimates), axis=1)
-    if first.shape[1] < 2:
-        return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
-    return first.mean(1), first.var(1)
+    if first.shape[1] > 1:
+        return first.mean(1), first.var(1)
+    if collapsed.n_paths > 1:
+        return pooled_states(collapsed.over_first_rows(_sums_of_row, 0), collapsed.n_paths)
+    return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
+
+
+def last_spread(collapsed: Collapsed) -> Array:
+    """Spread over paths of their last states, by `pooled_states`; (N,)."""
+    return pooled_states(collapsed.over(_sums_of_row, -1), collapsed.n_paths)[1]
+
+
+def pooled_states(
+    parts: list[tuple[Array, Array, float, int]], n_paths: int
+) -> tuple[Array, Array]:
+    """Mean and spread over paths of states at one time, whatever their rows determine.
+
+    With the shared state of least squares, ``c = (sum G)^-1 sum b``, what it leaves per number that
+    is seen beyond it,
+
+        s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
+
+    is the variance of noise where paths are alike, and larger where they are not.
+    """
+    gram, vector, squares, ranks = (sum(part[i] for part in parts) for i in range(4))
+    mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
+    left = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
+    return mean, left * n_paths / np.maximum(np.diag(gram), 1e-300)
+
+
+def _sums_of_row(block: Block, row: int) -> tuple[Array, Array, float, int]:
+    """Gram matrices, vectors, ``b' c_hat`` and ranks of a row, summed over paths."""
+    gram, vector = block.gram[row], block.vector[row]
+    if gram.ndim == 2:
+        gram = gram[:, None] * np.eye(len(gram))[..., None]
+    gram = np.broadcast_to(gram, (*gram.shape[:2], len(block.paths)))
+    ranks = np.linalg.matrix_rank(np.moveaxis(gram, -1, 0), hermitian=True)
+    return (
+        gram.sum(-1),
+        vector.sum(-1),
+        float(np.vdot(vector, block.estimate[row])),
+        int(ranks.sum()),
+    )
 
 
 def _first_estimates(block: Block) -> Array:
