@@ -9,7 +9,9 @@ from scipy.integrate import quad
 
 import spdelaw as sl
 from spdelaw.evaluation import _departures, check_model
+from spdelaw.evaluation._allowance import Allowance
 from spdelaw.evaluation._bends import bend_terms, projections
+from spdelaw.evaluation._series import Series
 from spdelaw.evaluation._suite import is_training
 
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -58,7 +60,10 @@ def test_regression_of_uneven_errors_is_that_of_robust_standard_errors():
     b, hat = bread @ x.T @ y, np.einsum("ij,jk,ik->i", x, bread, x)
     meat = x.T @ (x * (((y - x @ b) / (1 - hat)) ** 2)[:, None])
     wald = b @ np.linalg.solve(bread @ meat @ bread, b)
-    found = _departures._uneven(np.linalg.qr(x)[0], y, 197)
+    nothing = Allowance(np.zeros((200, 0)), np.zeros((200, 0)), np.zeros(0))
+    one = Series(np.ones((1, 200), bool), y, y, 1.0, 0.0, nothing)
+    q, r = np.linalg.qr(x)
+    found = _departures._uneven([(one, x)], np.linalg.inv(r), q.T @ y, 197)
     assert found.explained == pytest.approx(wald)
     assert found.p_value == pytest.approx(stats.f.sf(wald / 3, 3, 197))
 

@@ -26,6 +26,8 @@ Free = Callable[[Series], Array] | None
 LAGS, NEIGHBOURS = 10, 30
 #: Errors for each regressor.
 ROWS = 10
+#: p-value from which on downwards a regression has to stand out with uneven errors too.
+SUSPECT = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,46 +173,62 @@ def correlation(series: list[Series | None]) -> Departure:
 def shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
 ) -> Departure:
-    """All series on columns (n, k) with coefficients they share; ``detail``: sign of the first."""
-    rows, left, n, k, full = [], [], 0, 0, 0.0
-    for one, x in zip(series, columns, strict=True):
-        if one is None or x is None:
-            continue
-        y, white = (normal_squares(one.e), x) if squares else (one.e, one.allowance.whiten(x))
-        if squares:
-            y, white = y - y.mean(), white - white.mean(0)
-        rows.append(white)
-        left.append(y)
-        n, k = n + one.n - squares - one.allowance.out.shape[1], x.shape[1]
-        full = full + (x**2).sum(0)
+    """All series on columns (n, k) with coefficients they share.
+
+    ``detail``: sign of a single one, or which of several explains most alone.
+    """
+    pairs = [
+        (one, x)
+        for one, x in zip(series, columns, strict=True)
+        if one is not None and x is not None
+    ]
     nothing = np.full(len(series), np.nan)
-    if not k:
+    if not pairs:
         return Departure(test, nothing)
-    white, y = np.concatenate(rows), np.concatenate(left)
+    k = pairs[0][1].shape[1]
+    gram, pull, full, power, n = np.zeros((k, k)), np.zeros(k), np.zeros(k), 0.0, 0
+    for one, x in pairs:
+        y, white = _white(one, x, squares)
+        gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
+        n += one.n - squares - one.allowance.out.shape[1]
+        full = full + (x**2).sum(0)
     size = np.sqrt(np.where(full > 0, full, 1.0))
-    values, vectors = np.linalg.eigh(white.T @ white / np.outer(size, size))
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
     kept = values > LEFT**2
-    basis = white @ (vectors[:, kept] / size[:, None] / np.sqrt(values[kept]))
-    along = basis.T @ y
+    onto = vectors[:, kept] / size[:, None] / np.sqrt(values[kept])
+    along, k = onto.T @ pull, int(kept.sum())
     explained = float(along @ along)
-    found = Explained(explained, float(y @ y) - explained, int(kept.sum()), n - int(kept.sum()))
-    if kept.any() and not squares:
-        found = max(found, _uneven(basis, y, found.n), key=lambda part: part.p_value)
-    sign = float(np.sign(white[:, 0] @ y))
-    return Departure(test, nothing, found.p_value, found.gain, sign, found.k)
+    found = Explained(explained, power - explained, k, n - k)
+    if not squares and found.p_value < SUSPECT:
+        found = max(found, _uneven(pairs, onto, along, n - k), key=lambda part: part.p_value)
+    alone = pull**2 / np.maximum(np.diag(gram), LEFT**2 * np.maximum(full, 1e-300))
+    detail = float(np.argmax(alone)) if len(pull) > 1 else float(np.sign(pull[0]))
+    return Departure(test, nothing, found.p_value, found.gain, detail, k)
 
 
-def _uneven(basis: Array, y: Array, n: int) -> Explained:
+def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
+    """Errors and columns of a series for a regression; both less their mean for squares."""
+    if not squares:
+        return one.e, one.allowance.whiten(x)
+    y = normal_squares(one.e)
+    return y - y.mean(), x - x.mean(0)
+
+
+def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int) -> Explained:
     """The same regression where errors may be larger at some places than at others.
 
-    ``t' S^-1 t`` with ``t = B' y`` and ``S = B' diag(r_i / (1 - h_i))^2 B`` of residuals r and
-    leverages h (MacKinnon and White 1985, HC3): uneven noise is no drift.
+    With orthonormal regressors ``B = X onto`` and ``t = B' y``: ``t' S^-1 t``, where
+    ``S = B' diag(r_i / (1 - h_i))^2 B`` of residuals r and leverages h (MacKinnon and White 1985,
+    HC3): uneven noise is no drift.
     """
-    along = basis.T @ y
-    left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
-    rows = basis * left[:, None]
-    explained = float(along @ np.linalg.pinv(rows.T @ rows) @ along)
-    return Explained(explained, float(n), len(along), n)
+    meat = np.zeros((len(along), len(along)))
+    for one, x in pairs:
+        y, white = _white(one, x, False)
+        basis = white @ onto
+        left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
+        rows = basis * left[:, None]
+        meat += rows.T @ rows
+    return Explained(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
 
 
 def normal_squares(e: Array) -> Array:

@@ -216,13 +216,7 @@ class Suite:
         columns = [
             None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
         ]
-        alone = [
-            departures.shared("bend", self.series, [c if c is None else c[:, [i]] for c in columns])
-            for i in range(table.shape[-1])
-        ]
-        best = int(np.argmax([d.gain for d in alone]))
-        whole = departures.shared("bend", self.series, columns)
-        return dataclasses.replace(whole, detail=float(best))
+        return departures.shared("bend", self.series, columns)
 
     def _observation_noise(self) -> list[Departure]:
         """Noise of observation under a law that has none.
