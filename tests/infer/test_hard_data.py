@@ -314,6 +314,7 @@ def test_points_of_an_ocean_model_and_eight_coupled_modes():
     assert (np.linalg.eigvals(law.linear.drift).real > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 @pytest.mark.parametrize(("initial", "kind"), [("stationary", "gaussian"), (1.0, "deterministic")])
 def test_first_rows_that_determine_no_mode_tell_whether_paths_start_apart(initial, kind):
     """Three of twelve points and four modes: the noise was once taken for larger by 10 errors."""

@@ -117,7 +117,7 @@ def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
             f"observation_noise='per_point' {gain}, try it"
         )
     if d.test == "bend":
-        term = bend_terms(law.domain)[int(d.detail)]
+        term = bend_terms(law.domain, law.n_modes)[int(d.detail)]
         terms = ("u", term, "u^3") if term == "u^2" else ("u", term)
         return (
             f"the drift bends (terms such as {term} in it {gain.replace('gains', 'gain')}): no "

@@ -12,14 +12,17 @@ Array = np.ndarray
 
 #: Values of fields that are powered at once.
 AT_ONCE = 1_000_000
+#: Modes up to which products are made on a grid of their own.
+MOST_MODES = 400
 POWERS = ("u^2", "u^3")
 
 
-def bend_terms(domain: AbstractDomain) -> tuple[str, ...]:
+def bend_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
     """Terms that are looked for; those with slopes where the domain has them."""
-    if isinstance(domain, Interval):
-        return (*POWERS, "u u_x", "u_x^2")
-    return (*POWERS, "|grad u|^2") if isinstance(domain, Box) else POWERS
+    if n_modes > MOST_MODES or not isinstance(domain, Interval | Box):
+        return POWERS
+    slopes = ("u u_x", "u_x^2") if isinstance(domain, Interval) else ("|grad u|^2",)
+    return (*POWERS, *slopes)
 
 
 def projections(state: Array, own: Observed, domain: AbstractDomain) -> Array:
@@ -27,8 +30,9 @@ def projections(state: Array, own: Observed, domain: AbstractDomain) -> Array:
 
     On an interval or a box products are exact; elsewhere they are those at the points of the data.
     """
-    rows, terms = state.reshape(-1, state.shape[-1]), bend_terms(domain)
-    exact = bind(terms, domain, rows.shape[-1]) if isinstance(domain, Interval | Box) else None
+    rows = state.reshape(-1, state.shape[-1])
+    terms = bend_terms(domain, rows.shape[-1])
+    exact = None if terms == POWERS else bind(terms, domain, rows.shape[-1])
     basis = own.basis(rows.shape[-1]) if exact is None else exact.analysis
     out, step = np.empty((len(terms), *rows.shape)), max(1, AT_ONCE // len(basis))
     for start in range(0, len(rows), step):
