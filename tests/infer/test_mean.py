@@ -221,7 +221,8 @@ def test_a_process_without_a_mean_is_not_given_one():
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def coupled_law(rate, n=4):
     """Modes that drive one another, of noise that goes together."""
-    drift = rate * (np.eye(n) + 0.5 * np.eye(n, k=1) - 0.5 * np.eye(n, k=-1))
+    ones = np.ones((n, n))
+    drift = rate * (np.eye(n) + 0.3 * (np.triu(ones, 1) - np.tril(ones, -1)))
     linear = Linear(drift, np.eye(n) + 0.3)
     covariance = operators.stationary_covariance(linear.drift, linear.noise)
     return StateSpace(linear, InitialState("stationary", np.zeros(n), covariance), np.asarray(0.0))
