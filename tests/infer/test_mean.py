@@ -218,7 +218,6 @@ def test_a_process_without_a_mean_is_not_given_one():
     assert (2.0 * np.array(gains) > stats.chi2.ppf(0.99, 1)).sum() > alarms
 
 
-@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def coupled_law(rate, n=4):
     """Modes that drive one another, of noise that goes together."""
     ones = np.ones((n, n))
@@ -266,6 +265,7 @@ def test_chance_of_a_mean_of_slow_coupled_modes():
     assert np.mean(np.array(gains) > least) > 0.05
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def test_slow_modes_are_not_made_fast():
     """Median of the estimated decay of one path, mean estimated, ``lambda T`` = 5."""
     times, found = np.linspace(0.0, 5.0, 101), []
