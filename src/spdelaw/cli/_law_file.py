@@ -121,10 +121,11 @@ def fit_facts(law: Law) -> dict[str, str]:
     if isinstance(law.dynamics, Linear):
         spectra = f"drift {info.drift}, noise {info.noise}"
     numbers = "" if of is None else f" of {of['count']} {of['kind']}"
+    sizes = {"path": info.n_paths, "time": info.n_times, "point": info.n_points}
     return {
         "domain": domain_name(law.domain),
         "engine": f"{info.engine}, route {info.route}",
-        "data": shape({"path": info.n_paths, "time": info.n_times, "point": info.n_points}),
+        "data": shape({name: n for name, n in sizes.items() if n is not None}),
         "initial state": law.initial.kind,
         **_mean(law),
         "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.equation import Linear
 from spdelaw.law import modes_at, noisy_state_space, seen_by, smooth_fields, weights_of
 from spdelaw.report._estimates import spatial_weights
 from spdelaw.report.html._figure import thinned
@@ -31,8 +32,9 @@ TIMES, VALUES = 300, 100_000
 MEAN_DRAWS = 1000
 #: Times at which the energy of the modes is taken.
 ROWS = 12
-#: Products of numbers that smoothing may cost, which bounds the number of paths with many modes.
-WORK = 4e9
+#: Products of numbers that smoothing may cost, which bounds the number of paths with many modes,
+#: and the fewest paths.
+WORK, FEWEST = 4e9, 2
 
 
 class Compared(NamedTuple):
@@ -119,8 +121,11 @@ class _Energy:
         self._material = material
         self._total = np.zeros((1 + DRAWS, material.law.n_modes))
         self._count = 0
-        cost = material.fields.sizes["time"] * material.law.dynamics.n_modes**3
-        self.most_paths = max(2, int(WORK / cost))
+        dynamics = material.law.dynamics
+        cost = material.fields.sizes["time"] * dynamics.n_modes**3
+        # A law that is not linear goes from step to step: a thousand times as slow.
+        many = WORK / cost if isinstance(dynamics, Linear) else FEWEST
+        self.most_paths = max(FEWEST, int(many))
 
     def add(self, values: Array, path: xr.DataArray) -> None:
         """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
