@@ -338,3 +338,13 @@ def test_longitudes_of_the_other_sign_get_the_line_that_turns_them():
 def test_radians_on_a_sphere_are_refused():
     with pytest.raises(DataError, match="expected degrees, got units 'radian'"):
         sl.fit(wide([0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], units="radian")["t"], sl.Sphere(), 1)
+
+
+def test_dates_of_a_file_may_be_text(tmp_path):
+    """Once 'expected real numbers, got dtype <U10'."""
+    raw = wide([0, 10, 20])
+    text = raw.assign_coords(time=raw.time.dt.strftime("%Y-%m-%d").values.astype(object))
+    text.to_netcdf(tmp_path / "a.nc")
+    back, _ = read_raw(tmp_path / "a.nc")
+    np.testing.assert_array_equal(back["time"], raw["time"])
+    xr.testing.assert_equal(back["t"], raw["t"])

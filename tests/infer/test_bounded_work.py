@@ -99,3 +99,16 @@ def test_chosen_modes_are_no_more_than_tell(missing, couples, most):
     found, sentence = choose_modes(map_of(steps, missing), couples)
     assert found == most <= max(MOST_COUPLED, MOST_GAPPY)
     assert "the criterion would take more" in sentence
+
+
+def test_modes_that_the_points_cannot_tell_apart_are_not_chosen():
+    """Two levels hold two modes of the vertical: a default fit once asked for fewer modes."""
+    rng = np.random.default_rng(0)
+    deep = sl.Box((0.0, 1.0), (0.0, 1.0), (0.0, 3.0), boundary="neumann")
+    axes = np.linspace(0, 1, 5), np.linspace(0, 1, 5), np.array([0.5, 2.0])
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+    values = np.cumsum(rng.standard_normal((1, 40, 1)), 1) * np.cos(np.pi * points[:, 0])
+    values += 0.1 * rng.standard_normal(values.shape)
+    words = {"times": np.arange(40), "points": points, "dims": ("x", "y", "z")}
+    found, _ = choose_modes(observe(sl.as_fields(values, **words), deep))
+    assert np.linalg.matrix_rank(deep.eigenfunctions(points, found)) == found

@@ -105,7 +105,7 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, bool, type(None))) else str(value)
 
 
-def shape(sizes: Mapping[Any, int]) -> str:
+def shape(sizes: Mapping[Any, int | None]) -> str:
     """Sizes with the names of their dims, such as ``5 path × 11 time × 9 x``."""
     return " × ".join(f"{n} {dim}" for dim, n in sizes.items())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.data import _netcdf, _zarr
@@ -20,7 +21,9 @@ from spdelaw.data._formats import unreadable
 from spdelaw.data._guard import checked_path, reading, undisturbed, writing
 from spdelaw.data._layout import TIME, check_dims
 from spdelaw.data._ragged import unraveled
+from spdelaw.data._recognise import is_time
 from spdelaw.data._table import Columns, from_table
+from spdelaw.data._table_dates import times_of
 from spdelaw.data._table_file import columns_missing, evident, is_table
 from spdelaw.data._valid import mask_invalid
 from spdelaw.errors import DataError, FileError, InputError
@@ -267,6 +270,18 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
             ) from error  # fmt: skip
         # The variable alone: decoding decodes the other dates that stand beside it, too.
         dataset = dataset.assign_coords({name: decoded.variable})
+    return _read_dates(dataset)
+
+
+def _read_dates(dataset: xr.Dataset) -> xr.Dataset:
+    """Times that are text, such as 2001-01-31, as the dates that it says."""
+    for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
+        values = dataset[name].values
+        is_text = values.dtype.kind in "UOT" and all(isinstance(v, str) for v in values.tolist())
+        if not (is_text and values.size and is_time(dataset, name)):
+            continue
+        dates = times_of(pd.Series(values.astype(object), name=name))
+        dataset = dataset.assign_coords({name: (name, dates, dataset[name].attrs)})
     return dataset
 
 

@@ -31,6 +31,8 @@ PATHS, MOST = 40, 32
 MOST_GAPPY, MOST_COUPLED, ROWS = 20, 12, 10
 #: Times of a record with gaps that the choice looks at.
 TIMES_GAPPY = 400
+#: Share of a mode, relative to the largest, that those before it do not hold: less is none.
+ALIKE = 1e-10
 #: Energy beyond the modes, relative to the field's, that counts as none.
 NOTHING_LEFT = 1e-16
 
@@ -51,7 +53,8 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
-    most = min(MOST, max(min(per_row, int(np.linalg.matrix_rank(wide))) - 1, 1))
+    apart = min(int(np.linalg.matrix_rank(wide)) - 1, _told_apart(wide))
+    most = min(MOST, max(min(per_row - 1, apart), 1))
     most = min(most, MOST_GAPPY) if is_gappy else most
     if couples:
         rows = observed.n_paths * observed.times.shape[-1]
@@ -71,6 +74,16 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
     if best == most:
         sentence += "; the criterion would take more"
     return best, sentence
+
+
+def _told_apart(basis: Array) -> int:
+    """How many of the first modes the points tell apart.
+
+    Two levels of a box do not tell its first modes apart, however many points there are.
+    """
+    diagonal = np.abs(np.diag(np.linalg.qr(basis, mode="r")))
+    alike = diagonal < ALIKE * diagonal.max()
+    return int(alike.argmax()) if alike.any() else len(diagonal)
 
 
 def _bic(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) -> float:
