@@ -37,8 +37,10 @@ def timed(run_json):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
-@pytest.mark.parametrize("drift", DRIFTS)
-@pytest.mark.parametrize("name", [SST, STATIONS])
+@pytest.mark.parametrize(
+    ("name", "drift"),
+    [*((SST, drift) for drift in DRIFTS), (STATIONS, "diagonal"), (STATIONS, "dense")],
+)
 def test_every_law_of_raw_data_ends(timed, name, drift, words):
     document = timed("fit", real_file(name), "--drift", drift, *words, "--out", "a.law")
     info = document["law"]["info"]
@@ -52,6 +54,11 @@ def test_every_law_of_raw_data_ends(timed, name, drift, words):
     drift = sl.load("a.law").linear.drift
     rates = drift if drift.ndim == 1 else np.linalg.eigvals(drift).real
     assert (rates > 0).all()
+
+
+def test_modes_of_a_box_have_no_pairs_to_turn_into(fails):
+    told = fails("fit", real_file(STATIONS), "--drift", "normal", "--modes", 4, "--out", "a.law")
+    assert "a domain whose modes come in pairs" in told
 
 
 @pytest.mark.slow
