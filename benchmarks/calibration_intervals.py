@@ -194,6 +194,7 @@ def judged(name: str, record: dict[str, Any]) -> tuple[list[str], bool]:
         str(record["sets"]),
         f"{100 * (1 - share):.1f}",
         f"{100 * high / n:.1f} / {100 * low / n:.1f}",
+        _least_held(record["numbers"]),
         f"{100 * (1 - by_errors):.1f}",
         f"{record['search'] / fits:.0f} + {record['intervals'] / fits:.0f}" if counted else "-",
         str(record["errors"]),
@@ -202,8 +203,15 @@ def judged(name: str, record: dict[str, Any]) -> tuple[list[str], bool]:
     return row, bool(holds)
 
 
+def _least_held(numbers: dict[str, list[int]]) -> str:
+    """The kind of number that is held least often."""
+    held = {name: 1.0 - (high + low) / n for name, (n, high, low, *_) in numbers.items()}
+    name = min(held, key=held.__getitem__)
+    return f"{name.replace('_', ' ')} {100 * held[name]:.1f}"
+
+
 HEAD = [
-    "kind", "sets", "held, %", "too high / too low, %", "by standard errors, %",
+    "kind", "sets", "held, %", "too high / too low, %", "least, %", "by standard errors, %",
     "evaluations: search + intervals", "errors", "holds",
 ]  # fmt: skip
 
