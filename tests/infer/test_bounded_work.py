@@ -112,3 +112,27 @@ def test_modes_that_the_points_cannot_tell_apart_are_not_chosen():
     words = {"times": np.arange(40), "points": points, "dims": ("x", "y", "z")}
     found, _ = choose_modes(observe(sl.as_fields(values, **words), deep))
     assert np.linalg.matrix_rank(deep.eigenfunctions(points, found)) == found
+
+
+def test_profiles_of_slow_evaluations_are_bounded(monkeypatch):
+    """What was profiled before the work was done stays; the rest has its standard error's ends."""
+    heat = sl.catalogue.heat(n_modes=3, initial="stationary")
+    fields = sl.simulate(heat, 2, np.linspace(0, 1, 31), np.linspace(0, np.pi, 21), seed=1)
+    gappy = sl.mask(fields, "random", 0.3, seed=2)
+    words = {"observation_noise": "none", "nuisance": 0, "mean": "zero", "initial": "stationary"}
+    whole = sl.fit(gappy, heat.domain, 3, **words)
+    monkeypatch.setattr("spdelaw.infer._intervals.SLOW", 0.0)
+    monkeypatch.setattr("spdelaw.infer._intervals.PROFILE_SECONDS", 0.0)
+    monkeypatch.setattr("spdelaw.infer._intervals.ENOUGH", 1)
+    bound = sl.fit(gappy, heat.domain, 3, **words)
+    plain = sl.fit(gappy, heat.domain, 3, engine=sl.Exact(profile=False), **words)
+    profiled = set(bound.info["profiled"])
+    assert profiled < set(whole.info["profiled"])
+    for name in ("eigenvalue", "noise_variance"):
+        for n in range(3):
+            other = whole if f"{name}[{n + 1}]" in profiled else plain
+            ends, expected = (
+                law.parameters[name].sel(statistic=["lower", "upper"]).values[n]
+                for law in (bound, other)
+            )
+            np.testing.assert_allclose(ends, expected, rtol=1e-6)

@@ -19,7 +19,7 @@ import scipy
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._joint_profile import JointProfile
-from spdelaw.infer._optimise import Counted, balanced
+from spdelaw.infer._optimise import SLOW, Counted, balanced
 from spdelaw.infer._profile import Profile, Target
 
 Array = np.ndarray
@@ -34,6 +34,9 @@ SPECTRA = {
     "noise": "noise_variance",
     "initial_variance": "initial_variance",
 }
+#: Where one evaluation takes long: seconds of all profiles, about, and evaluations that they may
+#: take however long these are.
+PROFILE_SECONDS, ENOUGH = 15.0, 300
 #: Powers of numbers in which r is about a straight line: the information on a decay rate is
 #: ``T / (2 lambda)``, and so is that on a stationary variance through it.
 POWERS = {"eigenvalue": 0.5, "stationary_variance": -0.5}
@@ -63,6 +66,7 @@ def likelihood_ends(
 
     By name of a quantity, (2,) or (N, 2), NaN where the standard error serves; names of the numbers
     that have the interval of their profile; and how often the likelihood was computed for them.
+    Where that would take long the last numbers are left to their standard errors.
     """
     z, ends = float(scipy.special.ndtri(0.5 * (1.0 + level))), dict[str, Array]()
     is_maximum, profiled = found.optimum.converged, list[str]()
@@ -75,7 +79,7 @@ def likelihood_ends(
     for number, is_wide in zip(numbers, wide, strict=True):
         value, error = number.target(found.full)[0], _error(found, number)
         own = known.get(number.label, np.full(2, np.nan))
-        if is_wide:
+        if is_wide and not (np.isnan(own).any() and objective.is_spent):
             own = _ends(found, number, objective, columns, z, own)
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
@@ -95,7 +99,9 @@ def _around_maximum(found: Estimate, root: Array) -> Counted:
         value, slope, _ = found.posterior.at(found.optimum.x + root @ u)
         return value, root.T @ slope
 
-    return Counted(objective)
+    seconds = found.posterior.seconds
+    most = max(PROFILE_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
+    return Counted(objective, most)
 
 
 def _error(found: Estimate, number: Number) -> float:
@@ -109,6 +115,8 @@ def _ends_together(
     """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
     out: dict[str, Array] = {}
     for name in dict.fromkeys(number.name for number in numbers if number.mode is not None):
+        if objective.is_spent:
+            break
         own = [number for number in numbers if number.name == name]
         targets = [_target(found, number, columns) for number in own]
         powers = np.full(len(own), POWERS.get(name, 0.0))
