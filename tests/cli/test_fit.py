@@ -179,7 +179,7 @@ def test_show_has_parameters_facts_and_citation(run, run_json, data):
     law = sl.load("a.law")
     for name in ("eigenvalue", "noise_variance"):
         assert all(f"{v:.4g}" in text for v in law.parameters[name].values[:, 0])
-    for words in ("exact", "[0, 3.14159], dirichlet", "12 paths", "Initial state", "cite: "):
+    for words in ("exact", "[0, 3.14159], dirichlet", "12 path × ", "Initial state", "cite: "):
         assert words in text
     assert document["citation"] == law.citation()
     assert document["law"]["info"] == json.loads(json.dumps(dict(law.info)))

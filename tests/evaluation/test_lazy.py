@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
+from spdelaw.evaluation import fill_record
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -63,9 +64,9 @@ def test_gaps_of_lazy_paths_are_filled_block_by_block(tmp_path):
 
 
 def test_a_few_paths_choose_the_law_for_all(monkeypatch):
-    from spdelaw.evaluation import _fill
+    from spdelaw.evaluation import _fill_lazy
 
-    monkeypatch.setattr(_fill, "HEAD_BYTES", 4.0 * DATA.nbytes / DATA.sizes["path"])
+    monkeypatch.setattr(_fill_lazy, "HEAD_BYTES", 4.0 * DATA.nbytes / DATA.sizes["path"])
     words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
     lazy = sl.fill(DATA.chunk(path=2), INTERVAL, 2, **words)
     head = sl.fill(DATA.isel(path=slice(4)), INTERVAL, 2, **words)
@@ -209,15 +210,15 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
 
 
 def test_the_beginning_of_a_record_chooses_and_its_climatology_is_of_all(monkeypatch):
-    from spdelaw.evaluation import _fill
+    from spdelaw.evaluation import _fill_lazy
 
     data = finer_record() + 2.0 * np.cos(finer_record().time)
-    monkeypatch.setattr(_fill, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
-    monkeypatch.setattr(_fill, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(_fill_lazy, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
+    monkeypatch.setattr(_fill_lazy, "FEWEST_ROWS", 2)
     how = sl.Preparation(anomalies="mean")
     words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
-    found = _fill.fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
-    head = _fill.fill_record(data.isel(time=slice(60)), INTERVAL, 2, prepare=how, **words)
+    found = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
+    head = fill_record(data.isel(time=slice(60)), INTERVAL, 2, prepare=how, **words)
     assert found.data.attrs["chosen_by"] == head.data.attrs["chosen_by"]
     np.testing.assert_allclose(found.law.linear.drift, head.law.linear.drift)
     offset = found.law.preparation.affine(np.zeros(1), found.law.points)[0][0]

@@ -280,7 +280,12 @@ def _read_dates(dataset: xr.Dataset) -> xr.Dataset:
         is_text = values.dtype.kind in "UOT" and all(isinstance(v, str) for v in values.tolist())
         if not (is_text and values.size and is_time(dataset, name)):
             continue
-        dates = times_of(pd.Series(values.astype(object), name=name))
+        try:
+            dates = times_of(pd.Series(values.astype(object), name=name))
+        except DataError as wrong:
+            raise DataError(
+                f"coordinate '{name}'", expected=wrong.expected, got=wrong.got, fix=wrong.fix
+            ) from None
         dataset = dataset.assign_coords({name: (name, dates, dataset[name].attrs)})
     return dataset
 
