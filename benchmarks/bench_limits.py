@@ -55,8 +55,8 @@ NOTES = {
     "test for a mean, whose null is simulated for coupled modes",
     "dense_quiet_40_zero": "information, factor, inverse and covariance of 2420 numbers are "
     "products of whole matrices, 40 billion operations. Tried: no search from a maximum, standard "
-    "errors without Jacobians, products in one call and without copies, one factor for the root. Two "
-    "runs of the same code gave 0.75 and 1.03",
+    "errors without Jacobians, products in one call and without copies, one factor for the root. "
+    "Two runs of the same code gave 0.75 and 1.03",
 }
 #: Rows that were stopped, and why.
 WITHOUT = {
