@@ -14,7 +14,8 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from spdelaw.errors import FileError
 
-#: Rows that tell how numbers are written, and bytes of text that are looked at together.
+#: Rows that tell how numbers are written and what columns are, and bytes of text that are looked at
+#: together.
 ROWS, PIECE = 100, 2**20
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
 #: Columns of numbers from which on a table looks like one with a column per station.
@@ -39,7 +40,9 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def read_frame(path: str | Path, station: str | None = None) -> pd.DataFrame:
+def read_frame(
+    path: str | Path, station: str | None = None, rows: int | None = None
+) -> pd.DataFrame:
     """The rows of a file; names of stations stay text."""
     source = Path(path)
     if not source.is_file():
@@ -54,7 +57,7 @@ def read_frame(path: str | Path, station: str | None = None) -> pd.DataFrame:
             fix="rename it after what it holds, such as stations.csv",
         )  # fmt: skip
     try:
-        frame = _parsed(source, station)
+        frame = _parsed(source, station, rows)
     except ImportError as error:
         raise FileError(
             str(source), expected="a package that reads Parquet", got="none",
@@ -69,15 +72,16 @@ def read_frame(path: str | Path, station: str | None = None) -> pd.DataFrame:
     return frame.rename(columns=lambda name: str(name).strip())
 
 
-def _parsed(source: Path, station: str | None) -> pd.DataFrame:
+def _parsed(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
     if source.suffix.lower() in (".parquet", ".pq"):
-        return pd.read_parquet(source)
+        frame = pd.read_parquet(source)
+        return frame if rows is None else frame.head(rows)
     encoding = _encoding(source)
     comments, names = _head(source, encoding)
     separator = max((",", ";", "\t", "|"), key=names.count)
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
-    how |= {"encoding": encoding, "skiprows": comments}
+    how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _comma_is_point(frame) else frame
 
@@ -142,7 +146,7 @@ def evident(path: str | Path) -> dict[str, str] | None:
 
     There is a time and a place, and one column of numbers beside them.
     """
-    frame = read_frame(path)
+    frame = read_frame(path, rows=ROWS)
     found = suggested(frame)
     usual = {role: words for role, words in USUAL.items() if role in found}
     known = all(found[role].lower() in words for role, words in usual.items())
@@ -154,7 +158,7 @@ def evident(path: str | Path) -> dict[str, str] | None:
 
 def columns_missing(path: str | Path, command: str) -> FileError:
     """That a table needs its columns named, with the line that names them."""
-    frame = read_frame(path)
+    frame = read_frame(path, rows=ROWS)
     roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
     guess: dict[str, Any] = suggested(frame)
     if "x" in guess:
