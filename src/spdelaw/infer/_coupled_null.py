@@ -92,9 +92,11 @@ def draws(law: Autoregression) -> tuple[Array, Array]:
     for first in range(0, total, some):
         c = _paths(law, min(some, total - first), generator)
         x, y = (part.reshape(len(c), -1, n) for part in (c[:, :-1], c[:, 1:]))
-        by_zero, factor = _residuals(x, y, law.free)
-        x, y = (part - part.mean(1, keepdims=True) for part in (x, y))
-        by_mean = _residuals(x, y, law.free)[0]
+        xx, xy, yy = _sums(x, y, c[:, 0], c[:, -1])
+        by_zero, factor = _residuals(xx, xy, yy, law.free)
+        x, y = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+        less = [size * np.swapaxes(a, 1, 2) @ b for a, b in ((x, x), (x, y), (y, y))]
+        by_mean = _residuals(xx - less[0], xy - less[1], yy - less[2], law.free)[0]
         gains.append(size * (_log_size(by_zero, law) - _log_size(by_mean, law)))
         factors += factor.sum(0) / total
     return np.concatenate(gains), factors
@@ -111,17 +113,29 @@ def _paths(law: Autoregression, n_draws: int, generator: np.random.Generator) ->
     return c
 
 
-def _residuals(x: Array, y: Array, free: Array) -> tuple[Array, Array]:
-    """Sums of products of what regressions on free entries leave, and the entries."""
-    xx, xy = np.swapaxes(x, 1, 2) @ x, np.swapaxes(x, 1, 2) @ y
+def _sums(x: Array, y: Array, first: Array, last: Array) -> tuple[Array, Array, Array]:
+    """Sums of ``x x'``, ``x y'`` and ``y y'``; all states but the ends are in both."""
+    before, across, start, end = (
+        np.swapaxes(a, 1, 2) @ b for a, b in ((x, x), (x, y), (first, first), (last, last))
+    )
+    return before, across, before - start + end
+
+
+def _residuals(xx: Array, xy: Array, yy: Array, free: Array) -> tuple[Array, Array]:
+    """Sums of products of what regressions on free entries leave, and the entries.
+
+    ``sum (y - F x)(y - F x)' = yy - F xy - (F xy)' + F xx F'`` from sums of products.
+    """
     if free.all():
         factor = np.linalg.solve(xx, xy)
     else:
         factor = np.zeros(xx.shape)
         for i, own in enumerate(free):
             factor[:, own, i] = np.linalg.solve(xx[:, own][:, :, own], xy[:, own, i, None])[..., 0]
-    left = y - x @ factor
-    return np.swapaxes(left, 1, 2) @ left, np.swapaxes(factor, 1, 2)
+    turned = np.swapaxes(factor, 1, 2)
+    crossed = turned @ xy
+    left = yy - crossed - np.swapaxes(crossed, 1, 2) + turned @ xx @ factor
+    return left, turned
 
 
 def _log_size(products: Array, law: Autoregression) -> Array:

@@ -70,7 +70,7 @@ def around_mean(found: Estimate, problem: Posed) -> Estimate:
     space = with_mean(found.state_space, value, problem.anchored)
     slopes = np.zeros((len(value), found.columns.shape[1]))
     if problem.polish:
-        slopes = _slopes(found, problem, value)
+        slopes = _slopes(found, problem, value, given)
     plain = float(problem.at_mean(space).log_likelihood.sum())
     total = value + np.pad(problem.centre, (0, len(value) - len(problem.centre)))
     own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood)
@@ -78,12 +78,33 @@ def around_mean(found: Estimate, problem: Posed) -> Estimate:
     return found._replace(state_space=space, log_likelihood=plain, mean=own)
 
 
-def _slopes(found: Estimate, problem: Posed, value: Array) -> Array:
-    """Change of the mean along each column of the covariance; (N, free).
+def _slopes(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+    """Change of the mean along each column of the covariance; (N, free)."""
+    n, free = len(value), found.columns.shape[1]
+    slopes = _by_scores(found, problem, value, given) if n < free else _by_means(found, problem)
+    return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
+
+
+def _by_scores(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+    """``C d2 log p / dm dtheta``: the score is quadratic in m, central differences are exact."""
+    own, mixed = found.parametrisation, np.zeros((len(value), len(found.full)))
+    errors = np.sqrt(np.diag(given))
+    for i in np.flatnonzero(errors):
+        ends = []
+        for way in (-1.0, 1.0):
+            mean = value + way * errors[i] * (np.arange(len(value)) == i)
+            space = with_mean(found.state_space, mean, problem.anchored)
+            ends.append(own.score(found.full, space, problem.at_mean(space)))
+        mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
+    return given @ mixed @ found.columns
+
+
+def _by_means(found: Estimate, problem: Posed) -> Array:
+    """Differences of m, where columns are fewer than modes.
 
     Zero along a direction that leads out of what has a likelihood.
     """
-    slopes = np.zeros((len(value), found.columns.shape[1]))
+    slopes = np.zeros((found.state_space.n_modes, found.columns.shape[1]))
     for i, column in enumerate(found.columns.T):
         step = min(STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
         with np.errstate(all="ignore"):
@@ -94,4 +115,4 @@ def _slopes(found: Estimate, problem: Posed, value: Array) -> Array:
             except np.linalg.LinAlgError:
                 continue
         slopes[:, i] = (ends[1] - ends[0]) / (2.0 * step)
-    return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
+    return slopes

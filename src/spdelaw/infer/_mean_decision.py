@@ -118,7 +118,8 @@ def _from_zero(problem: Posed, found: Estimate) -> Decision:
     decision = _decision(height, found, problem.size)
     if is_far and not (decision.answer == "constant" and around.seconds >= SLOW):
         height = max(height, _height_around(around, None))
-    return _decision(height, found, problem.size)
+        decision = _decision(height, found, problem.size)
+    return decision
 
 
 def _height_by_a_step(problem: Posed, near: Estimate) -> float:

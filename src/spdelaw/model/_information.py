@@ -17,6 +17,7 @@ exact curvature at the maximum over free drift and noise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ Array = np.ndarray
 FREQUENCIES = 96
 #: Largest condition number of the eigenvectors of a drift that the chain rule goes through.
 CONDITION = 1e6
+#: Directions along which a transition is differentiated at once.
+AT_ONCE = 32
 
 
 class Tangents(NamedTuple):
@@ -65,19 +68,31 @@ def tangents(space: StateSpace, by_drift: Array, by_noise: Array, dt: float) -> 
     pairs = rates[:, None] + rates.conj()
     p = (w @ q @ w.conj().T) / pairs
     decay = np.exp(-rates * dt)
-    turned = _between(w, _turned(by_drift), v)
-    by_f = turned * _slopes(rates, decay, dt)[:, None]
-    by_p = np.empty((len(a), n_drift + len(by_noise), len(a)), complex)
-    carried = _times(turned, p)
-    by_p[:, :n_drift] = -(carried + np.swapaxes(carried, 0, 2).conj())
-    by_p[:, n_drift:] = _between(w, _turned(by_noise), w.conj().T)
-    kept = decay[:, None] * decay.conj()
-    by_p *= ((1.0 - kept) / pairs)[:, None]
-    moved = _times(by_f, p * decay.conj())
-    by_p[:, :n_drift] -= moved + np.swapaxes(moved, 0, 2).conj()
+    kept = ((1.0 - decay[:, None] * decay.conj()) / pairs)[:, None]
+    slopes, late = _slopes(rates, decay, dt)[:, None], p * decay.conj()
+    by_factor = np.empty((n_drift, *a.shape))
+    by_covariance = np.empty((n_drift + len(by_noise), *a.shape))
+    for some in _chunks(n_drift):
+        turned = _between(w, _turned(by_drift[some]), v)
+        by_f = turned * slopes
+        by_p = kept * _hermitian(_times(turned, p)) + _hermitian(_times(by_f, late))
+        by_factor[some] = _turned(_between(v, by_f, w).real)
+        by_covariance[:n_drift][some] = _turned(_between(v, by_p, v.conj().T).real)
+    for some in _chunks(len(by_noise)):
+        by_p = kept * _between(w, _turned(by_noise[some]), w.conj().T)
+        by_covariance[n_drift:][some] = _turned(_between(v, by_p, v.conj().T).real)
     step = space.linear.over(np.array([dt]))
-    back = _turned(_between(v, by_f, w).real), _turned(_between(v, by_p, v.conj().T).real)
-    return Tangents(step.factor[0], step.covariance[0], *back)
+    return Tangents(step.factor[0], step.covariance[0], by_factor, by_covariance)
+
+
+def _chunks(size: int) -> Iterator[slice]:
+    """Directions that stay in the cache together."""
+    return (slice(start, start + AT_ONCE) for start in range(0, size, AT_ONCE))
+
+
+def _hermitian(turned: Array) -> Array:
+    """``-(A + A*)`` of each matrix of a turned stack."""
+    return -(turned + np.swapaxes(turned, 0, 2).conj())
 
 
 def _turned(stack: Array) -> Array:
