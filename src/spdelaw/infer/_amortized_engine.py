@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spdelaw.checks import whole
+from spdelaw.checks import optional, whole
 from spdelaw.data import Observed
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import InputError
@@ -82,9 +82,14 @@ class Amortized(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law of the observed fields by training on batches of paths."""
-        from spdelaw.infer.amortized import fit_amortized
+        from spdelaw.infer.amortized import Job, StructuredConfig, fit_structured
 
-        return fit_amortized(self, observed, n_modes, model, run)
+        job = Job.of(self, observed, n_modes, model, run)
+        if isinstance(self.config, StructuredConfig):
+            return fit_structured(job)
+        neural = "spdelaw.infer.amortized._neural_engine"
+        found: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
+        return found
 
     def __repr__(self) -> str:
         """What was said."""

@@ -4,19 +4,21 @@
 """
 
 from spdelaw.infer.amortized._config import AmortizedConfig, StructuredConfig, make_config
-from spdelaw.infer.amortized._engine import fit_amortized
+from spdelaw.infer.amortized._job import Job
 from spdelaw.infer.amortized._reconstruct import amortized_posterior, amortized_reconstruct
 from spdelaw.infer.amortized._sample_decoder import sample_decoder
+from spdelaw.infer.amortized._structured import fit_structured
 from spdelaw.train import Progress, TrainingInterrupted
 
 __all__ = [
     "AmortizedConfig",
+    "Job",
     "Progress",
     "StructuredConfig",
     "TrainingInterrupted",
     "amortized_posterior",
     "amortized_reconstruct",
-    "fit_amortized",
+    "fit_structured",
     "make_config",
     "sample_decoder",
 ]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spdelaw.data import Observed, fingerprint
+from spdelaw.data import Observed, fingerprint, observe
 from spdelaw.domain import AbstractDomain
+from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
-from spdelaw.train import Report, Snapshot
+from spdelaw.infer.amortized._config import AmortizedConfig
+from spdelaw.train import HOLD_OUT, Report, Snapshot, reporter, stream, with_tensorboard
+
+if TYPE_CHECKING:
+    from spdelaw.infer._amortized_engine import Amortized
 
 Array = np.ndarray
 
@@ -61,9 +66,25 @@ class Job:
     config: Any
     folder: Path | None
     report: Report
-    level: float = 0.95
-    seed: int = 0
-    threads: int = 1
+    level: float
+    seed: int
+    threads: int
+
+    @classmethod
+    def of(
+        cls, engine: Amortized, observed: Observed, n_modes: int, model: Model, run: dict[str, Any]
+    ) -> Job:
+        """What an engine with its options is asked to do.
+
+        ``run`` holds the arguments of `spdelaw.infer.Engine.learn` by name. The seed is that of
+        weights, order, noise and held-out paths; it repeats a run on one machine.
+        """
+        config, seed = engine.config, run["seed"]
+        folder = None if engine.checkpoint is None else Path(engine.checkpoint)
+        observed, held_out = _hold_out(observed, engine.validation, config, seed)
+        report = with_tensorboard(reporter(run["progress"]), engine.tensorboard)
+        what = (observed, held_out, n_modes, model, config, folder, report)
+        return cls(*what, run["level"], seed, engine.threads)
 
     @property
     def domain(self) -> AbstractDomain:
@@ -100,6 +121,29 @@ class Job:
             "n_points": len(self.observed.points),
             "checkpoint": None if self.folder is None else str(self.folder.absolute()),
         }
+
+
+def _hold_out(
+    observed: Observed, validation: Any, config: Any, seed: int
+) -> tuple[Observed, Observed]:
+    """Training paths, and those that score the epochs."""
+    if validation is not None:
+        given = observe(validation, observed.domain).in_memory().where_seen()
+        if not np.array_equal(given.points, observed.points):
+            got = f"{len(given.points)} others"
+            fix = "split one set of fields: train, validation, test = sl.split(fields)"
+            raise DataError("validation", expected="the points of the data", got=got, fix=fix)
+        return observed, given
+    if not isinstance(config, AmortizedConfig):  # nothing to choose by validation
+        return observed, observed
+    n = observed.n_paths
+    if n < 2:
+        expected = "at least two paths, one to validate with"
+        fix = "simulate or observe more paths, or use preset='structured' or engine='exact'"
+        raise DataError("data", expected=expected, got=str(n), fix=fix)
+    order = np.random.default_rng(stream(seed, HOLD_OUT)).permutation(n)
+    last = n - min(max(1, round(config.validation_fraction * n)), n - 1)
+    return observed.paths(np.sort(order[:last])), observed.paths(np.sort(order[last:]))
 
 
 def training_curve(snapshot: Snapshot, n_points: int = 20) -> dict[str, Any]:
