@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from spdelaw.checks import one_of
 from spdelaw.data import Observed
 from spdelaw.domain import Fields
 from spdelaw.equation import MOST_DENSE
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer._model import Model
-from spdelaw.infer._semilinear_sight import CUT, CUT_SHARE, NOISE_Z, ROUNDING
-from spdelaw.infer.semilinear import FieldsLayout, SemilinearFit, fit_one_pass, layout, residuals
+from spdelaw.infer._semilinear_sight import CUT, CUT_SHARE, NOISE_Z, ROUNDING, States
+from spdelaw.infer.semilinear import SemilinearFit, fit_one_pass, layout, residuals
 from spdelaw.model import transitions
 
 Array = np.ndarray
@@ -27,44 +28,30 @@ METHODS = ("auto", "closure", "one_pass")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ManyStates:
-    """Rows that are states of many modes.
+class ManyStates(States):
+    """Rows that are states of many modes; ``share`` is that of the energy beyond the modes."""
 
-    Attributes:
-        observed: the fields.
-        c: coefficients, (P, T, N).
-        gram: diagonal of ``Phi' Phi``, (N,).
-        outside: variance of what the modes leave over, 0 where it is rounding.
-        share: of the energy beyond the modes.
-    """
-
-    observed: Observed
-    c: Array
-    gram: Array
-    outside: float
-    share: float
+    share: float = 0.0
     route = "one pass over the increments"
-    statistics = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to say about modes that were left out."""
         return (CUT.format(100 * self.share),) if self.share > CUT_SHARE else ()
 
-    def fit(self, terms: Any, words: Mapping[str, Any], x0: Array | None = None) -> SemilinearFit:
+    def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
         form = layout(self.observed.domain, self.c.shape[2], terms, **words)
-        if not isinstance(form, FieldsLayout):
-            expected = "'closure' for one field"
-            raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
-        return fit_one_pass(form, transitions(self.c, self.observed.times), x0)
+        return fit_one_pass(form, transitions(self.c, self.observed.times))
+
+    def shows_noise(self, fit: SemilinearFit) -> bool:
+        """Whether neighbouring errors of predictions have opposite signs."""
+        return not self.is_held and _noise_score(self, fit) > NOISE_Z
 
 
 def takes_one_pass(method: str, domain: Any, n_modes: int) -> bool:
     """Whether a fit of so many modes goes by increments."""
-    if method not in METHODS:
-        expected = f"one of {METHODS}"
-        raise InputError("method", expected=expected, got=repr(method), fix="leave method out")
+    one_of("method", method, METHODS)
     if not isinstance(domain, Fields) and method == "one_pass":
         expected = "'closure' for one field"
         raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
@@ -81,14 +68,9 @@ def look_once(
     if model.noise_word not in ("auto", "none"):
         raise _needs("no noise of observations", repr(model.observation_noise))
     found = states.fit(terms, words)
-    if (
-        model.noise_word == "auto"
-        and states.outside > 0.0
-        and _noise_score(states, found) > NOISE_Z
-    ):
-        raise _needs(
-            "fields without noise of observations", "errors of predictions that noise makes"
-        )
+    if model.noise_word == "auto" and states.shows_noise(found):
+        got = "errors of predictions that noise makes"
+        raise _needs("fields without noise of observations", got)
     return states, found
 
 
@@ -113,7 +95,7 @@ def _states(observed: Observed, n_modes: int) -> ManyStates:
         gram[own] = np.diag(product)
     energy, spare = float((values**2).sum()), values.size - c.size
     outside = misfit / spare if spare > 0 and misfit > ROUNDING * energy else 0.0
-    return ManyStates(observed, c, gram, outside, misfit / energy)
+    return ManyStates(observed, c, gram, outside, not outside, None, misfit / energy)
 
 
 def _noise_score(states: ManyStates, fit: SemilinearFit) -> float:

@@ -12,9 +12,9 @@ from spdelaw.equation import InitialState, Reacting, substeps
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
-from spdelaw.infer._semilinear_start import FirstStates, first_states
+from spdelaw.infer._semilinear_start import first_states
 from spdelaw.infer._several_fields import field_notes
-from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, FieldsLayout, SemilinearFit, coarse
+from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
 from spdelaw.law import (
     Law,
     Numbers,
@@ -35,48 +35,49 @@ ENGINE = "semilinear"
 ALIKE = 0.95
 
 
-def law_of(fit: SemilinearFit, sight: Sight | ManyStates, level: float) -> Law:
+def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
     closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
-    first = first_states(fit, sight)
+    initial, error = first_states(fit, sight)
     said = [*sight.notes, *notes(fit)]
     if said:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
-    times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
     variance = _observation_variance(fit, sight)
-    kind = {"initial_state": first.initial.kind, "terms": list(names)}
+    kind = {"initial_state": initial.kind, "terms": list(names)}
     law = Law(
         domain=observed.domain,
         n_modes=len(closure.rates),
-        parameters=parameters_dataset(_quantities(fit, first, variance), level, kind),
+        parameters=parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
         dynamics=Reacting(
             observed.domain, names, closure.coefficients, closure.rates, closure.noise
         ),
-        initial=first.initial,
+        initial=initial,
         observation_variance=variance,
-        times=times,
+        times=np.unique(observed.times),
         points=observed.points,
         unresolved_variance=_unresolved(sight, variance),
-        info=_info(fit, sight, first.initial, said),  # type: ignore[arg-type]
+        info=_info(fit, sight, initial, said),  # type: ignore[arg-type]
     )
     return _with_density(law, fit, sight)
 
 
-def _observation_variance(fit: SemilinearFit, sight: Sight | ManyStates) -> Array:
+def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if isinstance(sight, States | ManyStates):
+    if isinstance(sight, States):
         return np.zeros(())
     if sight.point_variance is not None:
         return sight.point_variance
     return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
 
 
-def _unresolved(sight: Sight | ManyStates, variance: Array) -> float:
+def _unresolved(sight: Sight, variance: Array) -> float:
     """Mean square beyond the modes and the noise."""
     return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
 
 
-def _quantities(fit: SemilinearFit, first: FirstStates, variance: Array) -> dict[str, Quantity]:
+def _quantities(
+    fit: SemilinearFit, initial: InitialState, start_error: Array, variance: Array
+) -> dict[str, Quantity]:
     """Numbers of the law with standard errors by the delta method."""
     form, x, closure = fit.layout, fit.x, fit.layout.closure(fit.x)
     n, n_terms = len(closure.rates), len(closure.coefficients)
@@ -94,7 +95,7 @@ def _quantities(fit: SemilinearFit, first: FirstStates, variance: Array) -> dict
     safe = np.where(std > 0, std, 1.0)
     return {
         **out,
-        "initial_mean": Quantity(first.initial.mean, first.error, False),
+        "initial_mean": Quantity(initial.mean, start_error, False),
         "observation_std": Quantity(std, np.where(std > 0, error_of_r / (2.0 * safe), 0.0), True),
     }
 
@@ -137,7 +138,7 @@ def notes(fit: SemilinearFit) -> list[str]:
 
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
-    if isinstance(fit.layout, FieldsLayout):
+    if fit.layout.fields:
         return 0, 0.0  # what pulls one field back may be another one
     total = fit.layout.closure(fit.x).total
     powers = {
@@ -147,18 +148,12 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 
 
 def _info(
-    fit: SemilinearFit, sight: Sight | ManyStates, initial: InitialState, said: list[str]
+    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
     observed, d = sight.observed, fit.diagnostics
     kept = (
-        "n_steps",
-        "step_shift",
-        "rate_dt",
-        "converged",
-        "burn",
-        "n_transitions",
-        "frozen_shift",
-        "scheme",
+        *("n_steps", "step_shift", "rate_dt", "converged"),
+        *("burn", "n_transitions", "frozen_shift", "scheme"),
     )
     return {
         "engine": ENGINE,
@@ -196,10 +191,10 @@ def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
     return [[float(v) for v in row] for row in out]
 
 
-def _with_density(law: Law, fit: SemilinearFit, sight: Sight | ManyStates) -> Law:
+def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
     """The log density of the data, and of which numbers."""
     if isinstance(sight, ManyStates):
-        return law.with_info(log_likelihood=fit.log_likelihood)
+        return law
     if isinstance(sight, States) and sight.statistics is not None:
         found = _sum_density(law, fit, sight, sight.statistics)
     else:

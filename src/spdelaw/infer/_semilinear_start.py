@@ -11,18 +11,17 @@ and expectation-maximisation finds the mean and the variances (modes independent
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import InitialState
-from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight
 from spdelaw.infer._statistics_problem import SAME_START
 from spdelaw.infer.semilinear import SemilinearFit
 from spdelaw.model import Block, smooth_semilinear
 
 Array = np.ndarray
+#: Law of the first states, and standard errors of its mean (N,).
+FirstStates = tuple[InitialState, Array]
 
 #: Rounds of expectation-maximisation.
 ROUNDS = 60
@@ -32,14 +31,7 @@ REACH = 3.0
 LEAST = 1e-8
 
 
-class FirstStates(NamedTuple):
-    """Law of the first states, and standard errors of its mean (N,)."""
-
-    initial: InitialState
-    error: Array
-
-
-def first_states(fit: SemilinearFit, sight: Sight | ManyStates) -> FirstStates:
+def first_states(fit: SemilinearFit, sight: Sight) -> FirstStates:
     """Law of the states at the first time."""
     if isinstance(sight, Behind):
         return _behind(fit, sight)
@@ -52,14 +44,14 @@ def _of_states(first: Array, c: Array) -> FirstStates:
     n = c.shape[2]
     if not len(first):  # nobody saw the first time: as the field usually is
         seen = c[np.isfinite(c).all(2)]
-        return FirstStates(InitialState("gaussian", seen.mean(0), seen.var(0)), np.full(n, np.nan))
+        return InitialState("gaussian", seen.mean(0), seen.var(0)), np.full(n, np.nan)
     mean, spread = first.mean(0), np.zeros(n)
     if len(first) > 1:
         spread = first.var(0, ddof=1)
     error = np.sqrt(spread / len(first)) if len(first) > 1 else np.full(n, np.nan)
     if spread.sum() <= SAME_START * float((first**2).sum(1).mean()):
-        return FirstStates(InitialState("deterministic", mean, np.zeros(n)), error)
-    return FirstStates(InitialState("gaussian", mean, spread), error)
+        return InitialState("deterministic", mean, np.zeros(n)), error
+    return InitialState("gaussian", mean, spread), error
 
 
 def _behind(fit: SemilinearFit, sight: Behind) -> FirstStates:
@@ -89,7 +81,7 @@ def _shared(precision: Array, pull: Array, variance: Array) -> FirstStates:
         variance = ((states - mean) ** 2 + own).mean(0)
         variance = np.maximum(variance, LEAST * variance.mean())
     error = np.sqrt(variance / n_paths) if n_paths > 1 else np.full(n, np.nan)
-    return FirstStates(InitialState("gaussian", mean, variance), error)
+    return InitialState("gaussian", mean, variance), error
 
 
 def _early(block: Block, reach: float) -> Block:

@@ -10,7 +10,7 @@ import numpy as np
 from spdelaw.domain import AbstractDomain, Fields
 from spdelaw.equation import field_of, flat_terms
 from spdelaw.errors import InputError
-from spdelaw.infer.semilinear import FieldsLayout, SemilinearFit
+from spdelaw.infer.semilinear import SemilinearFit
 
 #: A noise this many standard errors above zero is there.
 CLEAR = 3.0
@@ -53,8 +53,6 @@ def _are_full(terms: Any) -> bool:
 
 def field_notes(fit: SemilinearFit) -> list[str]:
     """What a reader of the estimates of several fields should know."""
-    if not isinstance(fit.layout, FieldsLayout):
-        return []
     out, values, errors = [], fit.values, fit.standard_errors
     for field in fit.layout.fields:
         nu, scale = f"nu {field}", f"scale {field}"

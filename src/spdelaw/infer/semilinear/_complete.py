@@ -84,8 +84,6 @@ def fit_transitions(
     data: Transitions,
     *,
     scheme: str = "exact",
-    x0: Array | None = None,
-    n_steps: int = 1,
 ) -> SemilinearFit:
     """Fit of a layout to pairs of successive states.
 
@@ -93,20 +91,18 @@ def fit_transitions(
         form: parameters and terms.
         data: pairs, by `spdelaw.model.transitions`.
         scheme: "exact" or "semi_implicit".
-        x0: free vector to start from.
-        n_steps: sub-steps of the closure to begin with, where the reaction is slow.
     """
     one_of("scheme", scheme, SCHEMES)
     _check_amount(data, form)
-    x = start(form, data) if x0 is None else np.asarray(x0, float)
+    x = start(form, data)
     make = _closure_objective if scheme == "exact" else _scheme_objective
     data, used = _stepped(form, data, x), 0.0
     some = data.draw(WARM * max(len(x), 4))
     if len(some.dt) < len(data.dt):
-        warm = maximise(make(form, some, n_steps), x, WARM_NEAR)
+        warm = maximise(make(form, some, 1), x, WARM_NEAR)
         used, x = warm.n_evaluations * len(some.dt) / len(data.dt), warm.x
         data = _stepped(form, data, x)  # a start from increments is far too slow
-    return _finish(make, form, data, x, n_steps, used)
+    return _finish(make, form, data, x, used)
 
 
 def _stepped(form: Layout, data: Transitions, x: Array) -> Transitions:
@@ -114,11 +110,9 @@ def _stepped(form: Layout, data: Transitions, x: Array) -> Transitions:
     return data._replace(steps=substeps(form.closure(x), data.before, data.dt))
 
 
-def _finish(
-    make: Maker, form: Layout, data: Transitions, x: Array, n: int, used: float
-) -> SemilinearFit:
+def _finish(make: Maker, form: Layout, data: Transitions, x: Array, used: float) -> SemilinearFit:
     """Maximum on all transitions, its curvature, and as many sub-steps as it needs."""
-    covariance = None
+    covariance, n = None, 1
     while True:
         best = maximise(make(form, data, n), x, FULL_NEAR)
         _check_value(best)

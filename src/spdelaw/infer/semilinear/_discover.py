@@ -52,14 +52,12 @@ class Selection(NamedTuple):
             they are ``linear``, and their ``frequency`` in the bootstrap, NaN without one.
         inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
         fit: the law with the chosen terms.
-        library_fit: the law with all of them.
     """
 
     terms: Terms
     table: xr.Dataset
     inclusion: xr.DataArray
     fit: SemilinearFit
-    library_fit: SemilinearFit
 
 
 def default_library(domain: AbstractDomain) -> Terms:
@@ -139,7 +137,7 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
     included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(at))]
     return Selection(
         tuple(names[k] for k in best), _table(names, ranked, fits, bic, best, counts),
-        xr.DataArray(included, {"term": list(names)}, ("term",)), fits[best], whole,
+        xr.DataArray(included, {"term": list(names)}, ("term",)), fits[best],
     )  # fmt: skip
 
 

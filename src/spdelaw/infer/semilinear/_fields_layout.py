@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.checks import one_of
 from spdelaw.domain import AbstractDomain, Fields
-from spdelaw.equation import Closure, bound, field_of
+from spdelaw.equation import bound, field_of
 from spdelaw.errors import InputError
 from spdelaw.infer.semilinear._layout import (
     NOISES,
@@ -30,75 +31,16 @@ from spdelaw.infer.semilinear._layout import (
 Array = np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FieldsLayout(Layout):
-    """Which numbers of several fields are free; ``mu`` is of one field, (N / n_fields,).
-
-    Attributes:
-        fields: their names.
-    """
-
-    fields: tuple[str, ...] = ()
-
-    @property
-    def is_log(self) -> Array:
-        """Which parameters are free as logarithms; (n_parameters,)."""
-        return np.array(
-            [name == OBSERVATION or name.startswith(("scale ", "q ")) for name in self.names]
-        )
-
-    @property
-    def _sizes(self) -> tuple[int, int, int]:
-        """How many diffusivities, terms and numbers of the noise of one field there are."""
-        per_field = 2 if self.noise == "parametric" else len(self.mu)
-        return len(self.fields), len(self.reaction.names), per_field
-
-    def closure(self, x: Array) -> Closure:
-        """The equations at x."""
-        p, (n_fields, n_terms, size) = self.whole(x), self._sizes
-        after = n_fields + n_terms
-        noise = p[after : after + n_fields * size].reshape(n_fields, size)
-        if self.noise == "parametric":
-            noise = noise[:, :1] * self._index ** (-noise[:, 1:])
-        rates = np.outer(p[:n_fields], self.mu)
-        return Closure(self.reaction, p[n_fields:after], rates.T.ravel(), noise.T.ravel())
-
-    def pull(
-        self,
-        x: Array,
-        rate: Array,
-        noise: Array,
-        coefficient: Array,
-        observation: Array | None = None,
-    ) -> Array:
-        """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
-        n_fields = len(self.fields)
-        q, parts = self.closure(x).noise, []
-        for f in range(n_fields):
-            parts.append((rate[:, f::n_fields] @ self.mu)[:, None])
-        parts.append(coefficient)
-        for f in range(n_fields):
-            own = noise[:, f::n_fields] * q[f::n_fields]
-            if self.noise == "parametric":
-                parts += [own.sum(1)[:, None], -(own @ np.log(self._index))[:, None]]
-            else:
-                parts.append(own)
-        if observation is not None:
-            parts.append((observation * self.observation_variance(x))[:, None])
-        return np.concatenate(parts, axis=1)[:, self.free]
-
-    def alone(self, field: str, at: list[int]) -> Layout:
-        """The equation of one field, the others known."""
-        names = tuple(self.reaction.names[k] for k in at)
-        own = dataclasses.replace(
-            self.reaction, names=names, polynomials=tuple(self.reaction.polynomials[k] for k in at)
-        )
-        held = {"kappa": 0.0}
-        for short in ("nu", "scale", "exponent"):
-            if f"{short} {field}" in self.fixed:
-                held[short] = self.fixed[f"{short} {field}"]
-        held |= {name: self.fixed[name] for name in names if name in self.fixed}
-        return Layout(self.mu, own, self.noise, ("nu", "kappa", *names), held)
+def alone(form: Layout, field: str, at: list[int]) -> Layout:
+    """The equation of one field, whose terms stand at these places, the others known."""
+    reaction = form.reaction
+    names = tuple(reaction.names[k] for k in at)
+    polynomials = tuple(reaction.polynomials[k] for k in at)
+    own = dataclasses.replace(reaction, names=names, polynomials=polynomials)
+    full = {short: f"{short} {field}" for short in ("nu", "scale", "exponent")}
+    held = {short: form.fixed[name] for short, name in full.items() if name in form.fixed}
+    held |= {name: form.fixed[name] for name in names if name in form.fixed}
+    return Layout(form.mu, own, form.noise, ("nu", "kappa", *names), {"kappa": 0.0} | held)
 
 
 def name_among_all(name: str, field: str) -> str:
@@ -126,9 +68,7 @@ def layout(
     Raises:
         InputError: a word or a name is not known.
     """
-    if noise not in NOISES:
-        expected = f"one of {NOISES} beside terms"
-        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='parametric'")
+    one_of("noise", noise, NOISES)
     make: Any = _layout_of_fields if isinstance(domain, Fields) else layout_of_one
     form: Layout = make(domain, n_modes, terms, noise, fixed or {})
     if not observed:
@@ -140,7 +80,7 @@ def layout(
 
 def _layout_of_fields(
     domain: Fields, n_modes: int, terms: Any, noise: str, fixed: Mapping[str, Any]
-) -> FieldsLayout:
+) -> Layout:
     """Layout of a law of several fields.
 
     A field whose scale is held at 0 has no noise of its own, and no exponent.
@@ -159,7 +99,7 @@ def _layout_of_fields(
     held |= {f"exponent {f}": 0.0 for f in domain.names if held.get(f"scale {f}") == 0.0}
     _check_driven(domain, reaction.names, held)
     mu = domain.domain.eigenvalues(each) ** float(s)
-    return FieldsLayout(mu, reaction, noise, names, held, domain.names)
+    return Layout(mu, reaction, noise, names, held, domain.names)
 
 
 def _check_driven(domain: Fields, terms: tuple[str, ...], held: Mapping[str, float]) -> None:

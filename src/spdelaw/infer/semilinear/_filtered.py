@@ -66,9 +66,7 @@ def fit_filtered(
     noise: str = "parametric",
     fixed: Mapping[str, float] | None = None,
     observation_variance: float | None = None,
-    prior: Prior | None = None,
     burn: float | None = None,
-    n_steps: int = 1,
 ) -> SemilinearFit:
     """Learn a semilinear law from observations collapsed onto its modes.
 
@@ -79,9 +77,7 @@ def fit_filtered(
         noise: "parametric" or "diagonal".
         fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         observation_variance: where it is known; otherwise estimated.
-        prior: Gaussian state at the first time; by default wide.
         burn: time within which terms do not count; by default `BURN` time scales of the reaction.
-        n_steps: sub-steps of the closure between observations to begin with.
 
     Returns:
         `SemilinearFit`; the noise of observations is the parameter ``observation_variance``.
@@ -92,21 +88,20 @@ def fit_filtered(
     )  # fmt: skip
     r = noise_guess(collapsed) if observation_variance is None else observation_variance
     rough = rough_states(collapsed, r)
-    prior = rough.prior if prior is None else prior
     x, smooth, spent = filter_start(form.unobserved, collapsed, r, rough)
     metric = _complete_information(form, x, smooth, collapsed)
     x = x if observation_variance is not None else np.append(x, np.log(r))
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
     early = _burn(form, x, rough) if burn is None else burn
-    some = _Likelihood(form, collapsed, prior, early, SOME)
-    objective = some.objective(n_steps)
+    some = _Likelihood(form, collapsed, rough.prior, early, SOME)
+    objective = some.objective(1)
     first = maximise(objective, x, NEAR, MOST, some.share * metric)
     _check(first)
     metric = positive(information(objective, first), first.metric) / some.share
     burn = _burn(form, first.x, rough) if burn is None else burn
-    whole = _Likelihood(form, collapsed, prior, burn)
+    whole = _Likelihood(form, collapsed, rough.prior, burn)
     spent += some.share * (first.n_evaluations + len(x))
-    return _finish(whole, n_steps, first.x, metric, spent)
+    return _finish(whole, first.x, metric, spent)
 
 
 def _burn(form: Layout, x: Array, rough: Rough) -> float:
@@ -199,10 +194,10 @@ def _safe(closure, block, r, prior, n_steps, burn):  # type: ignore[no-untyped-d
     return found if all(np.isfinite(part).all() for part in found) else None
 
 
-def _finish(like: _Likelihood, n: int, x: Array, metric: Array, spent: float) -> SemilinearFit:
+def _finish(like: _Likelihood, x: Array, metric: Array, spent: float) -> SemilinearFit:
     """Maximum of all records, its curvature, and as many sub-steps as it needs."""
     form, collapsed = like.form, like.collapsed
-    few, covariance = like.few(FEW), None
+    few, covariance, n = like.few(FEW), None, 1
     while True:
         best, covariance, more = _climb(like.objective(n), x, metric, covariance, like)
         metric = np.linalg.inv(covariance)

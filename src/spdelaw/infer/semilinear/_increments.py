@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import Closure, Means, distinct_steps, field_of, phi
-from spdelaw.infer.semilinear._fields_layout import FieldsLayout
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.model import Transitions
 
 Array = np.ndarray
@@ -65,13 +65,13 @@ class Batch(NamedTuple):
     fields: list[tuple[Array, Array, Array]]
 
 
-def column_names(form: FieldsLayout, f: int) -> tuple[str, ...]:
+def column_names(form: Layout, f: int) -> tuple[str, ...]:
     """The diffusivity of a field, then its terms."""
     field = form.fields[f]
     return (f"nu {field}", *(name for name in form.reaction.names if field_of(name) == field))
 
 
-def sums(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> list[Sums]:
+def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> list[Sums]:
     """Products of one pass over the data, field by field."""
     n, out = len(form.mu), []
     for f in range(len(form.fields)):
@@ -89,7 +89,7 @@ def sums(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> list[
     return out
 
 
-def batches(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Iterator[Batch]:
+def batches(form: Layout, x: Array, data: Transitions, n_steps: int) -> Iterator[Batch]:
     """Columns and residuals at x, in units of the noise of a step; no steps freeze the reaction."""
     closure, slopes, n_fields = form.closure(x), mean_slopes(form, x, data), len(form.fields)
     size = max(1, BATCH // max(len(form.reaction.names) * data.after.shape[1], 1))
@@ -151,7 +151,7 @@ def _variance(rates: Array, dt: float) -> Array:
     return np.asarray(dt * phi(-2.0 * rates * dt, 1)[1])
 
 
-def mean_slopes(form: FieldsLayout, x: Array, data: Transitions) -> Array:
+def mean_slopes(form: Layout, x: Array, data: Transitions) -> Array:
     """Mean slope of each field's own reaction, for each of its modes; (N,)."""
     closure, n_fields = form.closure(x), len(form.fields)
     at = closure.reaction.at_points(data.draw(FEW).before)

@@ -1,7 +1,8 @@
 """The free vector of a semilinear law and what it stands for.
 
-    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
+    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term,
 
+and of several fields the same for each field, but for kappa: a damping of its own is a term there.
 ``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances as logarithms.
 """
 
@@ -30,11 +31,12 @@ class Layout:
     """Which numbers are free, in which order, and how they make a `Closure`.
 
     Attributes:
-        mu: ``mu_n^s``, (N,).
+        mu: ``mu_n^s`` of the modes of one field.
         reaction: terms on the modes.
         noise: "parametric" or "diagonal".
         names: of all parameters, free or not.
         fixed: values that are held, by name.
+        fields: names of several fields, whose modes take turns; none where there is one.
     """
 
     mu: Array
@@ -42,6 +44,7 @@ class Layout:
     noise: str
     names: tuple[str, ...]
     fixed: Mapping[str, float]
+    fields: tuple[str, ...] = ()
 
     @property
     def has_observation(self) -> bool:
@@ -68,8 +71,8 @@ class Layout:
     @property
     def is_log(self) -> Array:
         """Which parameters are free as logarithms; (n_parameters,)."""
-        logs = ("scale", OBSERVATION)
-        return np.array([name in logs or name.startswith("q_") for name in self.names])
+        logs, start = ("scale", OBSERVATION), ("scale ", "q ") if self.fields else "q_"
+        return np.array([name in logs or name.startswith(start) for name in self.names])
 
     def whole(self, x: Array) -> Array:
         """All parameters in their own units from the free vector."""
@@ -94,13 +97,14 @@ class Layout:
         return np.where(self.is_log[self.free], self.whole(x)[self.free], 1.0)
 
     def closure(self, x: Array) -> Closure:
-        """The equation at x."""
-        p = self.whole(x)
-        n_terms = len(self.reaction.names)
-        noise = p[2 + n_terms : len(p) - self.has_observation]
+        """The equations at x."""
+        p, n, first = self.whole(x), len(self.fields) or 1, len(self.fields) or 2
+        after = first + len(self.reaction.names)
+        noise = p[after : len(p) - self.has_observation].reshape(n, -1)
         if self.noise == "parametric":
-            noise = noise[0] * self._index ** (-noise[1])
-        return Closure(self.reaction, p[2 : 2 + n_terms], p[1] + p[0] * self.mu, noise)
+            noise = noise[:, :1] * self._index ** (-noise[:, 1:])
+        rates = np.outer(p[:n], self.mu) + (0.0 if self.fields else p[1])
+        return Closure(self.reaction, p[first:after], rates.T.ravel(), noise.T.ravel())
 
     @property
     def _index(self) -> Array:
@@ -119,13 +123,16 @@ class Layout:
         observation: Array | None = None,
     ) -> Array:
         """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
+        own = [slice(f, None, len(self.fields) or 1) for f in range(len(self.fields) or 1)]
+        parts = [(rate[:, at] @ self.mu)[:, None] for at in own]
+        parts += [coefficient] if self.fields else [rate.sum(1)[:, None], coefficient]
         q = self.closure(x).noise
-        if self.noise == "parametric":
-            by_noise = np.stack([noise @ q, -noise @ (q * np.log(self._index))], axis=1)
-        else:
-            by_noise = noise * q
-        by_rate = np.stack([rate @ self.mu, rate.sum(1)], axis=1)
-        parts = [by_rate, coefficient, by_noise]
+        for at in own:
+            if self.noise == "parametric":
+                columns = np.stack([q[at], -q[at] * np.log(self._index)], axis=1)
+                parts.append(noise[:, at] @ columns)
+            else:
+                parts.append(noise[:, at] * q[at])
         if observation is not None:
             parts.append((observation * self.observation_variance(x))[:, None])
         return np.concatenate(parts, axis=1)[:, self.free]

@@ -12,14 +12,14 @@ one for its noise.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.equation import reaction_rate
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear._fields_layout import FieldsLayout
 from spdelaw.infer.semilinear._increments import FEW, Sums, batches, column_names, sums
+from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, invert_information
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.infer.semilinear._starts import start
@@ -45,19 +45,16 @@ class Solved(NamedTuple):
     passes: int
 
 
-def fit_one_pass(form: FieldsLayout, data: Transitions, x0: Array | None = None) -> SemilinearFit:
+def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
     """Learn a law of several fields from complete states of many modes.
 
     Args:
         form: parameters and terms.
         data: pairs of successive states, by `spdelaw.model.transitions`.
-        x0: free vector to start from.
     """
     _check(form, data)
     few, n, passes = data.draw(FEW), 1, 0
-    x = start(form, few) if x0 is None else np.asarray(x0, float)
-    frozen = _iterate(form, x, data, 0) if x0 is None else None
-    x = x if frozen is None else frozen.x
+    x = frozen = _iterate(form, start(form, few), data, 0).x
     while True:
         found = _iterate(form, x, data, n)
         passes += found.passes
@@ -67,7 +64,7 @@ def fit_one_pass(form: FieldsLayout, data: Transitions, x0: Array | None = None)
         x, n = found.x, 2 * n
     errors, scores = np.sqrt(np.diag(found.covariance)), _scores(form, found.x, data, n)
     rate = np.median(reaction_rate(form.closure(found.x), few.before))
-    moved = np.nan if frozen is None else np.abs((frozen.x - found.x) / errors).max()
+    moved = np.abs((frozen - found.x) / errors).max()
     return SemilinearFit(
         form, found.x, found.covariance,
         found.covariance @ (scores.T @ scores) @ found.covariance, found.value, data.after.size,
@@ -81,7 +78,7 @@ def fit_one_pass(form: FieldsLayout, data: Transitions, x0: Array | None = None)
     )  # fmt: skip
 
 
-def _iterate(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Solved:
+def _iterate(form: Layout, x: Array, data: Transitions, n_steps: int) -> Solved:
     """Passes until the estimate stays where it is."""
     change = np.inf
     for k in range(1, MOST_PASSES + 1):
@@ -98,7 +95,7 @@ def _iterate(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> S
     raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
 
 
-def _solve(form: FieldsLayout, found: list[Sums], x: Array) -> Solved:
+def _solve(form: Layout, found: list[Sums], x: Array) -> Solved:
     """Least squares with the weights of the noise at x, then the noise of what it leaves."""
     values, place = form.values(x), {name: k for k, name in enumerate(form.free_names)}
     noise, n_fields = form.closure(x).noise, len(form.fields)
@@ -121,7 +118,7 @@ def _solve(form: FieldsLayout, found: list[Sums], x: Array) -> Solved:
 
 
 def _noise(
-    form: FieldsLayout, f: int, left: Array, count: int, values: dict[str, float]
+    form: Layout, f: int, left: Array, count: int, values: dict[str, float]
 ) -> tuple[dict[str, float], Array]:
     """Free numbers of a field's noise from squares (N,), and their covariance as free vector.
 
@@ -150,7 +147,7 @@ def _noise(
     return {names[k]: found[names[k]] for k in free}, np.linalg.inv(curvature[np.ix_(free, free)])
 
 
-def _scores(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Array:
+def _scores(form: Layout, x: Array, data: Transitions, n_steps: int) -> Array:
     """Slope of the log-likelihood of each transition by the free vector; (n, n_free)."""
     place = {name: k for k, name in enumerate(form.free_names)}
     noise, n_fields = form.closure(x).noise, len(form.fields)
@@ -161,21 +158,14 @@ def _scores(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Ar
             zip(form.fields, batch.fields, strict=True)
         ):
             q = noise[f::n_fields]
-            by = dict(
-                zip(
-                    column_names(form, f),
-                    np.einsum("ibn,bn->ib", columns, residual / q),
-                    strict=True,
-                )
-            )
+            slopes = np.einsum("ibn,bn->ib", columns, residual / q)
+            by = dict(zip(column_names(form, f), slopes, strict=True))
             surplus = 0.5 * (residual**2 / q - 1.0)
             if form.noise == "diagonal":
                 by |= {f"q {field} {n + 1}": surplus[:, n] for n in range(len(q))}
             else:
-                by |= {
-                    f"scale {field}": surplus @ basis[0],
-                    f"exponent {field}": surplus @ basis[1],
-                }
+                of_noise = (f"scale {field}", f"exponent {field}")
+                by |= dict(zip(of_noise, (surplus @ row for row in basis), strict=True))
             for name, score in by.items():
                 if name in place:
                     out[batch.rows, place[name]] = score
@@ -184,7 +174,7 @@ def _scores(form: FieldsLayout, x: Array, data: Transitions, n_steps: int) -> Ar
 
 def residuals(fit: SemilinearFit, data: Transitions) -> Array:
     """Errors of the predictions of a fit, standardised; (n, N)."""
-    form = cast("FieldsLayout", fit.layout)
+    form = fit.layout
     out = np.empty_like(data.after)
     noise, n_fields = form.closure(fit.x).noise, len(form.fields)
     for batch in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
@@ -193,14 +183,14 @@ def residuals(fit: SemilinearFit, data: Transitions) -> Array:
     return out
 
 
-def _step_shift(form: FieldsLayout, found: Solved, few: Transitions, n: int, steps: int) -> float:
+def _step_shift(form: Layout, found: Solved, few: Transitions, n: int, steps: int) -> float:
     """What twice the steps of the prediction would change, in standard errors, from a few."""
     finer, coarser = (_scores(form, found.x, few, k).sum(0) for k in (2 * steps, steps))
     change = found.covariance @ (finer - coarser) * (n / len(few.dt))
     return float(np.abs(change / np.sqrt(np.diag(found.covariance))).max())
 
 
-def _check(form: FieldsLayout, data: Transitions) -> None:
+def _check(form: Layout, data: Transitions) -> None:
     if len(data.dt) < 2 * len(form.free):
         raise InputError(
             "fields", expected=f"at least {2 * len(form.free)} transitions for "

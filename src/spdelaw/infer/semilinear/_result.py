@@ -6,8 +6,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy
-import xarray as xr
 
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import PowerLaw, Semilinear, SpectralSPDE
@@ -61,26 +59,6 @@ class SemilinearFit:
     def _errors(self, covariance: Array) -> dict[str, float]:
         spread = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * self.layout.units(self.x)
         return dict(zip(self.layout.free_names, map(float, spread), strict=True))
-
-    def table(self, level: float = 0.95) -> xr.DataArray:
-        """Estimate, standard error, interval and robust error of each free parameter."""
-        z = float(scipy.special.ndtri(0.5 + 0.5 * level))
-        values, errors, robust = self.values, self.standard_errors, self.robust_errors
-        log = dict(zip(self.layout.names, self.layout.is_log, strict=True))
-        rows = []
-        for name in self.layout.free_names:
-            v, e = values[name], errors[name]
-            ends = (
-                (v * np.exp(-z * e / v), v * np.exp(z * e / v))
-                if log[name]
-                else (v - z * e, v + z * e)
-            )
-            rows.append([v, e, *ends, robust[name]])
-        columns = ["estimate", "stderr", "lower", "upper", "robust_stderr"]
-        return xr.DataArray(
-            np.array(rows), {"parameter": list(self.layout.free_names), "statistic": columns},
-            ("parameter", "statistic"),
-        )  # fmt: skip
 
     def equation(self, domain: AbstractDomain, initial: Any = 0.0, times: Any = None) -> Semilinear:
         """The estimated equation."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import decay_mean, field_of
-from spdelaw.infer.semilinear._fields_layout import FieldsLayout, name_among_all
+from spdelaw.infer.semilinear._fields_layout import alone, name_among_all
 from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._optimise import solve
 from spdelaw.model import Transitions
@@ -39,12 +39,12 @@ class _Profile(NamedTuple):
 def start(layout: Layout, data: Transitions) -> Array:
     """The free vector of the exponential-Euler estimate."""
     data = data.draw(MOST)
-    if isinstance(layout, FieldsLayout):
+    if layout.fields:
         return _fields_start(layout, data)
     return layout.vector(start_values(layout, data, layout.reaction.values(data.before)))
 
 
-def _fields_start(layout: FieldsLayout, data: Transitions) -> Array:
+def _fields_start(layout: Layout, data: Transitions) -> Array:
     """The same of several fields, one after the other."""
     values: dict[str, float] = {}
     columns = layout.reaction.values(data.before)
@@ -52,7 +52,7 @@ def _fields_start(layout: FieldsLayout, data: Transitions) -> Array:
         at = [k for k, name in enumerate(layout.reaction.names) if field_of(name) == field]
         rows = slice(f, None, len(layout.fields))
         own = data._replace(before=data.before[:, rows], after=data.after[:, rows])
-        found = start_values(layout.alone(field, at), own, columns[at][..., rows])
+        found = start_values(alone(layout, field, at), own, columns[at][..., rows])
         values |= {name_among_all(name, field): value for name, value in found.items()}
     return layout.vector(values)
 
