@@ -116,7 +116,7 @@ def measured(function: Callable, folder: Path) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--gigabytes", type=float, default=0.5)
     parser.add_argument("--calls", nargs="+", default=[call.__name__ for call in CALLS])
     parser.add_argument("--folder", type=Path, default=Path("bench_record"))
     asked = parser.parse_args()
