@@ -5,43 +5,56 @@ Over a step from ``t`` to ``t + dt`` the state is Gaussian,
     c(t + dt) = F c(t) + N(0, Omega),   F = e^(-Lambda dt),
     Omega = int_0^dt w(t + dt - s) e^(-Lambda s) Q e^(-Lambda' s) ds.
 
-Diagonal operators have closed forms, matrices go to `_matrix_transition`. Steps of equal length,
-and of equal phase where the noise has seasons, share one transition.
+Diagonal operators have closed forms. For matrices both are power series in a step h = dt / 2^k so
+short that a dozen terms reach rounding, and are then doubled k times (Van Loan 1978, section III):
+
+    F_2h = F_h F_h,    Omega_2h = Omega_h + F_h Omega_h F_h'.
+
+The usual block exponential of ``[[Lambda, Q], [0, -Lambda']]`` is the same integral, but holds
+``e^(+Lambda dt)``, which overflows for modes much faster than a step. Sums of positive
+semidefinite terms do not. A step through several parts of a season is a chain of such steps.
+
+Steps of equal length, and of equal phase where the noise has seasons, share one transition.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from typing import Any, Protocol
+import math
+from typing import Any
 
 import numpy as np
 
+from spdelaw.equation import operators
 from spdelaw.equation._decay import decay_mean, decay_mean_slope
-from spdelaw.equation._matrix_transition import Pull, matrix_transition
 from spdelaw.equation._season import Season
 
 Array = np.ndarray
+#: Gradient by drift and noise, in the shape of each, and by the weights of the season.
+Pull = tuple[Array, Array, Array]
 
 #: Steps that differ by less than this share of the longest are the same: times carry rounding.
 SAME_STEP = 1e-12
+#: Norm of ``Lambda h`` below which `TERMS` terms of both series reach rounding.
+SHORT, TERMS = 0.25, 14
 
 
-class Transition(Protocol):
-    """Transitions of U steps.
+@dataclasses.dataclass(frozen=True)
+class Transition(abc.ABC):
+    """Transitions of U steps; what else they hold is what a gradient needs.
 
     Attributes:
         factor: ``F``, (U, N) or (U, N, N).
         covariance: ``Omega``, likewise.
     """
 
-    @property
-    def factor(self) -> Array: ...
+    factor: Array
+    covariance: Array
 
-    @property
-    def covariance(self) -> Array: ...
-
+    @abc.abstractmethod
     def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
-        """Gradient by the operators from those by ``F`` and ``Omega``."""
+        """Gradient by the operators from those by ``F`` and ``Omega``, symmetric."""
 
 
 def distinct_steps(dt: Array) -> tuple[Array, Array]:
@@ -73,21 +86,25 @@ def transition(
 ) -> Transition:
     """Transitions for steps of lengths ``dt`` (U,) that begin at ``start`` (U,)."""
     begin = np.zeros(len(dt)) if start is None else np.asarray(start, float)
+    dt = np.asarray(dt, float)
     if drift.ndim == noise.ndim == 1:
-        return _diagonal(drift, noise, np.asarray(dt, float), begin, season)
-    return matrix_transition(drift, noise, np.asarray(dt, float), begin, season)
+        return _diagonal(drift, noise, dt, begin, season)
+    if season is None:
+        return _steady(drift, noise, dt)
+    return _seasonal(drift, noise, dt, begin, season)
+
+
+# -- modes apart ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
-class DiagonalTransition:
+class DiagonalTransition(Transition):
     """``a = e^(-lambda dt)`` and ``omega = q g``, one per mode; (U, N) each.
 
     ``shares`` (U, N, K) are the parts of ``g`` that the K parts of a season have, ``slope`` is
     ``dg / d lambda``.
     """
 
-    factor: Array
-    covariance: Array
     _dt: Array
     _noise: Array
     _g: Array
@@ -112,13 +129,127 @@ def _diagonal(
         g = dt[:, None] * decay_mean(2.0 * x)
         slope, shares = 2.0 * dt[:, None] ** 2 * decay_mean_slope(2.0 * x), None
     else:
-        g, slope, shares = _seasonal(drift, dt[:, None], start[:, None], season)
+        g, slope, shares = _exposed(drift, dt[:, None], start[:, None], season)
     return DiagonalTransition(np.exp(-x), noise * g, dt, noise, g, slope, shares)
 
 
-def _seasonal(drift: Array, dt: Array, start: Array, season: Season) -> tuple[Any, Any, Array]:
+def _exposed(drift: Array, dt: Array, start: Array, season: Season) -> tuple[Any, Any, Array]:
     """``g``, its slope and the shares of the parts; a complex step gives the slope exactly."""
     tiny = 1e-200
     exposures = season.exposures(2.0 * (drift + 1j * tiny), start, start + dt)
     shares = exposures.real
     return shares @ season.weights, exposures.imag @ season.weights / tiny, shares
+
+
+# -- modes that drift or noise couple -------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class MatrixTransition(Transition):
+    """Transitions for U lengths of step; (U, N, N) each."""
+
+    _drift: Array
+    _noise: Array
+    _h: Array
+    _levels: tuple[tuple[Array, Array], ...]
+    _powers: Array
+    _terms: Array
+
+    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
+        """Gradient by ``Lambda`` and ``Q`` from (U, N, N) by ``F`` and ``Omega``, symmetric."""
+        gf, gw = by_factor, by_covariance
+        for f, omega in reversed(self._levels):
+            ft = np.swapaxes(f, -1, -2)
+            gf, gw = gf @ ft + ft @ gf + 2.0 * gw @ f @ omega, gw + ft @ gw @ f
+        h = self._h[:, None] ** np.arange(TERMS + 1)
+        by_power = np.tensordot(h, gf, (0, 0))
+        by_term = np.tensordot(h * self._h[:, None], gw, (0, 0))
+        a = -operators.as_matrix(self._drift)
+        by_a = np.zeros_like(a)
+        for k in range(TERMS - 1, -1, -1):
+            up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
+            by_a += up @ self._powers[k].T + 2.0 * down @ self._terms[k]
+            by_power[k] += a.T @ up
+            by_term[k] += a.T @ down + down @ a
+        by_drift, by_noise = operators.like(self._drift, -by_a), by_term[0]
+        return by_drift, operators.like(self._noise, by_noise), np.zeros(1)
+
+
+def _steady(drift: Array, noise: Array, dt: Array) -> MatrixTransition:
+    a, q = -operators.as_matrix(drift), operators.as_matrix(noise)
+    longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
+    if not np.isfinite(longest):
+        raise FloatingPointError("a drift or a step that is not finite")
+    doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
+    h = np.asarray(dt, float) / 2.0**doublings
+    powers, terms = _series(a, q)
+    order = h[:, None] ** np.arange(TERMS + 1)
+    f = np.tensordot(order, powers, (1, 0))
+    omega = np.tensordot(order * h[:, None], terms, (1, 0))
+    levels = []
+    for _ in range(doublings):
+        levels.append((f, omega))
+        omega = omega + f @ omega @ np.swapaxes(f, -1, -2)
+        f = f @ f
+    return MatrixTransition(f, omega, drift, noise, h, tuple(levels), powers, terms)
+
+
+def _series(a: Array, q: Array) -> tuple[Array, Array]:
+    """``A^k / k!`` and ``L^k Q / (k + 1)!`` with ``L X = A X + X A'``, k = 0, 1, ..."""
+    powers, terms = np.empty((2, TERMS + 1, *a.shape))
+    powers[0], terms[0] = np.eye(len(a)), q
+    for k in range(TERMS):
+        powers[k + 1] = a @ powers[k] / (k + 1)
+        half = a @ terms[k]
+        terms[k + 1] = (half + half.T) / (k + 2)
+    return powers, terms
+
+
+@dataclasses.dataclass(frozen=True)
+class SeasonalTransition(Transition):
+    """Steps through parts of a season, each a chain of steady ones; (U, N, N) each.
+
+    ``Omega <- F_c Omega F_c' + w_c Omega_c`` and ``F <- F_c F`` for c = 1, 2, ... in time.
+    """
+
+    _steady: MatrixTransition
+    _cells: tuple[tuple[Array, Array], ...]
+    _before: tuple[tuple[Array, Array], ...]
+    _season: Season
+
+    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
+        """Gradient by ``Lambda``, ``Q`` and the weights of the season."""
+        gf, gw = by_factor, by_covariance
+        by_f, by_omega = (np.zeros_like(self._steady.factor) for _ in range(2))
+        by_season = np.zeros(self._season.n_parts)
+        for (which, part), (f, omega) in zip(
+            reversed(self._cells), reversed(self._before), strict=True
+        ):
+            own, spread = self._steady.factor[which], self._steady.covariance[which]
+            weight, turned = self._season.weights[part], np.swapaxes(own, -1, -2)
+            np.add.at(by_f, which, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
+            np.add.at(by_omega, which, weight[:, None, None] * gw)
+            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
+            gf, gw = turned @ gf, turned @ gw @ own
+        by_drift, by_noise, _ = self._steady.pull_back(by_f, by_omega)
+        return by_drift, by_noise, by_season
+
+
+def _seasonal(
+    drift: Array, noise: Array, dt: Array, start: Array, season: Season
+) -> SeasonalTransition:
+    lengths, parts = season.cells(start, start + dt)
+    used, which = np.unique(lengths, return_inverse=True)
+    which = which.reshape(lengths.shape)
+    steady = _steady(drift, noise, used)
+    n = len(drift)
+    f, omega = np.broadcast_to(np.eye(n), (len(dt), n, n)), np.zeros((len(dt), n, n))
+    before = []
+    for at, part in zip(which, parts, strict=True):
+        before.append((f, omega))
+        own = steady.factor[at]
+        weight = season.weights[part][:, None, None]
+        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * steady.covariance[at]
+        f = own @ f
+    cells = tuple(zip(which, parts, strict=True))
+    return SeasonalTransition(f, omega, steady, cells, tuple(before), season)

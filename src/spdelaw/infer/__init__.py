@@ -1,8 +1,7 @@
 """LEARN: parameters from data."""
 
-from spdelaw.data import Observed
 from spdelaw.infer._amortized_engine import Amortized
-from spdelaw.infer._chaos_engine import TAILS, Chaos
+from spdelaw.infer._chaos_engine import Chaos
 from spdelaw.infer._discovery import Discovery, discover
 from spdelaw.infer._engine import Engine, engine_names
 from spdelaw.infer._exact import Exact
@@ -32,7 +31,6 @@ __all__ = [
     "NOISES",
     "OBSERVATION_NOISES",
     "RESTS",
-    "TAILS",
     "WORDS",
     "Amortized",
     "Chaos",
@@ -44,7 +42,6 @@ __all__ = [
     "LowRank",
     "Model",
     "Normal",
-    "Observed",
     "SemilinearEngine",
     "discover",
     "engine_names",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from typing import Any
@@ -36,7 +35,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     """Law with its parameters, standard errors and everything it should say about itself."""
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
-    times = observed.times if observed.times.ndim == 1 else np.unique(observed.times)
+    times = np.unique(observed.times)
     variance = _observation_variance(fit, model)
     hint = time_unit_hint(
         operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes)),
@@ -49,22 +48,18 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
     short = found.optimum.note
     notes = [*fit.notes, *said, *([short] if short else [])]
-    kind = state_space.initial.kind
-    clock = time.perf_counter()
+    kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
     ends, profiled, n_for_ends = (
         likelihood_ends(found, fit.n_modes, level) if profile else ({}, [], 0)
     )
-    fit = dataclasses.replace(
-        fit, seconds={**fit.seconds, "intervals": time.perf_counter() - clock}
-    )
+    seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
     said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
+    said_of |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     said_of |= _likelihood(fit, observed)
     return Law(
         domain=observed.domain,
         n_modes=fit.n_modes,
-        parameters=parameters_dataset(
-            quantities(fit, variance, ends), level, {"initial_state": kind}
-        ),
+        parameters=parameters_dataset(quantities(fit, variance, ends), level, kind),
         dynamics=state_space.dynamics,
         initial=state_space.initial,
         observation_variance=variance,
@@ -106,9 +101,7 @@ def _observation_variance(fit: Fit, model: Model) -> Array:
     if "observation" in fit.estimate.parametrisation.parts:
         return fit.estimate.state_space.observation_variance
     known = model.known_variance
-    if (
-        isinstance(known, np.ndarray) and known.ndim > 1
-    ):  # of single values: their mean stands for that of a new one
+    if known is not None and np.ndim(known) > 1:  # their mean stands for that of a new value
         return np.asarray(np.nanmean(known))
     return np.asarray(0.0 if known is None else known)
 
@@ -137,7 +130,6 @@ def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[s
             "remaining_gain": float(found.optimum.decrement),
             "slope_without_end": float(found.optimum.uphill),
         },
-        "seconds": {k: round(v, 4) for k, v in fit.seconds.items()},
         **software(scipy),
     }
 

@@ -77,11 +77,11 @@ def log_density(
     """
     given = (space, unresolved, floor)
     if isinstance(blocks, Collapsed) and blocks.records is not None:
-        parts = [_of_records(blocks, *given)]
+        parts = [_parts(blocks, *given)]
     elif isinstance(blocks, Collapsed):
-        parts = blocks.over(_parts, *given)
+        parts = blocks.over(_of_block, *given)
     else:
-        parts = [_parts(block, *given) for block in blocks]
+        parts = [_of_block(block, *given) for block in blocks]
     found = np.empty((5, n_paths))
     for paths, part in parts:
         found[:, paths] = part
@@ -137,37 +137,23 @@ def density_entries(
     return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 
-def _parts(
+def _of_block(
     block: Block, space: StateSpace, unresolved: float, floor: float
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Paths of a block, and for each of them what makes its log density; (P,) each.
-
-    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
-    outside the span, and the misfit outside.
-    """
-    n_paths, r = len(block.paths), float(space.observation_variance)
-    if r >= floor and unresolved == 0:
-        # One variance everywhere: what lies outside the modes needs no account of its own.
-        none = np.zeros(n_paths)
-        return block.paths, (_filtered(block, space), none, block.n_values, none, none)
-    misfit = block.misfit
-    if r < floor and space.initial.kind == "deterministic":
-        block, at_start = _without_start(block, space.initial.mean)
-        misfit = misfit + at_start
-    ranks, log_gram = _ranks(block)
-    is_whole = np.isin(ranks, (0, space.n_modes)).all()
-    noise = max(r, floor * (WHOLE_ROWS if is_whole else 1.0))
-    inside = np.broadcast_to(ranks.sum(0), n_paths).astype(float)
-    outside = block.n_values - inside
-    filtered = _filtered(block._replace(misfit=np.zeros(n_paths)), space.with_noise(noise))
-    in_span, change = filtered - _white(outside, 0.0, noise), 0.5 * (log_gram - block.log_weight)
-    return block.paths, (in_span, change, inside, outside, misfit)
+    """Paths of a block, and what makes the log density of each."""
+    own = block._replace(paths=np.arange(len(block.paths)))
+    alone = Collapsed((own,), len(own.paths), space.n_modes)
+    return block.paths, _parts(alone, space, unresolved, floor)[1]
 
 
-def _of_records(
+def _parts(
     data: Collapsed, space: StateSpace, unresolved: float, floor: float
 ) -> tuple[Array, tuple[Array, ...]]:
-    """The same of long records in parts: every number but the filter's is a sum over rows."""
+    """All paths, and for each of them what makes its log density; (P,) each.
+
+    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
+    outside the span, and the misfit outside. Every number but the filter's is a sum over rows.
+    """
     paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
     r = float(space.observation_variance)
 
@@ -181,8 +167,8 @@ def _of_records(
 
     misfit, values, weight = summed(data.over_rows(_sums_of_rows))
     if r >= floor and unresolved == 0:
-        filtered = evaluate_likelihood(data, space).log_likelihood
-        return paths, (filtered, none, values, none, none)
+        # One variance everywhere: what lies outside the modes needs no account of its own.
+        return paths, (_filtered(data, space), none, values, none, none)
     if r < floor and space.initial.kind == "deterministic":
         misfit = misfit + summed(data.over_first_rows(_start_misfit, space.initial.mean))[0]
         data = data.changed_heads(_unseen_start, space.initial.mean)
@@ -190,8 +176,7 @@ def _of_records(
     noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
     outside = values - inside
     bare = data.changed(_without_misfit)
-    filtered = evaluate_likelihood(bare, space.with_noise(noise)).log_likelihood
-    in_span = filtered - _white(outside, 0.0, noise)
+    in_span = _filtered(bare, space.with_noise(noise)) - _white(outside, 0.0, noise)
     return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
 
 
@@ -218,13 +203,11 @@ def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
     return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
 
-def _filtered(block: Block, space: StateSpace) -> Array:
-    """Log density of the values of a block with one observation variance; (P,)."""
-    own = block._replace(paths=np.arange(len(block.paths)))
+def _filtered(data: Collapsed, space: StateSpace) -> Array:
+    """Log density of the values with one observation variance; (P,)."""
     if isinstance(space.dynamics, Linear):
-        alone = Collapsed((own,), len(own.paths), space.n_modes)
-        return evaluate_likelihood(alone, space).log_likelihood
-    return filter_log_likelihood(own, space)
+        return evaluate_likelihood(data, space).log_likelihood
+    return filter_log_likelihood(data.blocks[0], space)
 
 
 def _white(count: Any, misfit: Any, variance: float) -> Any:

@@ -25,11 +25,9 @@ from spdelaw.model._restricted_statistics import (
 from spdelaw.model._rotate import rotate
 from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
 from spdelaw.model._semilinear_likelihood import (
-    Scores,
     Transitions,
     closure_log_likelihood,
     closure_scores,
-    gaussian,
     scheme_scores,
     transition_innovations,
     transitions,
@@ -47,7 +45,7 @@ from spdelaw.model._smoother import (
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
 from spdelaw.model._statistics import Statistics, collect, evaluate_statistics, white_noise_z
-from spdelaw.model._stitch import Link, Message, Part, stitch
+from spdelaw.model._stitch import Link, Part, stitch
 
 __all__ = [
     "TAILS",
@@ -57,13 +55,11 @@ __all__ = [
     "Evaluation",
     "Latents",
     "Link",
-    "Message",
     "OneStep",
     "PairSums",
     "Part",
     "PathNormals",
     "Prior",
-    "Scores",
     "Smoothed",
     "StateSpace",
     "Statistics",
@@ -87,7 +83,6 @@ __all__ = [
     "filter_scores",
     "first_paths",
     "forward_filter",
-    "gaussian",
     "in_segments",
     "innovations",
     "linear_state_space",

@@ -88,6 +88,10 @@ def pair_sums(c: Array, times: Array) -> PairSums:
     skip = at[:-2] @ np.swapaxes(at[2:], 1, 2)
     start = at[0] - at[0].mean(1, keepdims=True)
     lengths, which, two, which_two = _steps_in_a_row(times)
+    ones = {"before": square[:-1], "cross": cross, "after": square[1:]}
+    twos = {"early": cross[:-1], "late": cross[1:], "middle": square[1:-1], "skip": skip}
+    sums = {name: grouped(values, which, len(lengths)) for name, values in ones.items()}
+    sums |= {name: grouped(values, which_two, len(two)) for name, values in twos.items()}
     n_paths = len(c)
     return PairSums(
         lengths=lengths,
@@ -95,7 +99,7 @@ def pair_sums(c: Array, times: Array) -> PairSums:
         two_lengths=two,
         two_count=n_paths * np.bincount(which_two, minlength=len(two)).astype(float),
         first=start @ start.T,
-        **_by_steps(square, cross, skip, times),
+        **sums,
     )
 
 
@@ -107,14 +111,3 @@ def _steps_in_a_row(times: Array) -> tuple[Array, Array, Array, Array]:
         return lengths, which, np.zeros((min(n, 1), 2), int), np.zeros(n, int)
     two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
     return lengths, which, two, which_two.reshape(-1)
-
-
-def _by_steps(square: Array, cross: Array, skip: Array, times: Array) -> dict[str, Array]:
-    """Products at lags 0, 1 and 2 in time, (T - lag, N, N), summed over equal steps."""
-    lengths, which, two, which_two = _steps_in_a_row(times)
-    ones = {"before": square[:-1], "cross": cross, "after": square[1:]}
-    twos = {"early": cross[:-1], "late": cross[1:], "middle": square[1:-1], "skip": skip}
-    out = {name: grouped(values, which, len(lengths)) for name, values in ones.items()}
-    if len(two) == 0:
-        return out | {name: values[:0] for name, values in twos.items()}
-    return out | {name: grouped(values, which_two, len(two)) for name, values in twos.items()}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from spdelaw.equation import SpectralSPDE, operators
-from spdelaw.simulation._noise import BRIDGE, INITIAL, PATHS, normals
+from spdelaw.simulation._noise import BRIDGE, PATHS, normals
 from spdelaw.simulation._request import Request
 from spdelaw.simulation._schemes import Steps, recurse, steps
 
@@ -39,19 +39,8 @@ class LinearPaths:
         e, r = self.equation, self.request
         z = normals(r.seed, PATHS, start, n, (len(r.times), e.n_modes))
         noise = self._increments(start, z) if r.return_noise else None
-        c = recurse(self._initial_states(start, n), z, self.rule)
+        c = recurse(r.initial_states(start, n), z, self.rule)
         return (c + e.forced_mean(r.times) if e.dynamics.is_driven else c), noise
-
-    def _initial_states(self, start: int, n: int) -> Array:
-        e = self.equation
-        if not e.initial_variance.any():
-            return np.broadcast_to(e.initial_mean, (n, e.n_modes))
-        z = normals(self.request.seed, INITIAL, start, n, (e.n_modes,))
-        covariance = e.initial_state.covariance
-        if operators.is_diagonal(covariance):
-            return e.initial_mean + np.sqrt(covariance) * z
-        values, vectors = np.linalg.eigh(covariance)
-        return e.initial_mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def _increments(self, start: int, z: Array) -> Array:
         """``sqrt(q) (beta(t_{i+1}) - beta(t_i))`` that belongs to the path of the normals z."""

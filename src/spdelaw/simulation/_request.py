@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import one_of, whole
-from spdelaw.equation import Semilinear, SpectralSPDE, check_times
+from spdelaw.equation import Semilinear, SpectralSPDE, check_times, operators
 from spdelaw.errors import InputError
-from spdelaw.simulation._noise import OBSERVATION, normals
+from spdelaw.simulation._noise import INITIAL, OBSERVATION, normals
 from spdelaw.simulation._schemes import SCHEMES
 
 Array = np.ndarray
@@ -41,6 +41,17 @@ class Request:
     def eigenfunctions(self) -> Array:
         """Modes on the grid, (M, N)."""
         return self.equation.domain.eigenfunctions(self.grid, self.equation.n_modes)
+
+    def initial_states(self, start: int, n: int) -> Array:
+        """States of paths ``start, start + 1, ...`` at the initial time; (n, N)."""
+        mean, covariance = self.linear.initial_mean, self.linear.initial_state.covariance
+        if not covariance.any():
+            return np.broadcast_to(mean, (n, len(mean)))
+        z = normals(self.seed, INITIAL, start, n, (len(mean),))
+        if operators.is_diagonal(covariance):
+            return mean + np.sqrt(covariance) * z
+        values, vectors = np.linalg.eigh(covariance)
+        return mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def add_noise(self, fields: Array, start: int) -> None:
         """Observation noise of paths ``start, start + 1, ...``, in place."""

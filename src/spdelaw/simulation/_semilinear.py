@@ -19,7 +19,7 @@ import numpy as np
 
 from spdelaw.equation import Semilinear, distinct_steps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.simulation._noise import INITIAL, PATHS, normals
+from spdelaw.simulation._noise import PATHS, normals
 from spdelaw.simulation._request import Request
 
 Array = np.ndarray
@@ -56,7 +56,7 @@ class SemilinearPaths(NamedTuple):
         steps = np.diff(self.request.times, prepend=e.linear.initial_time)
         lengths, which = distinct_steps(steps)
         rules = [_rule(e, float(dt), self.n_steps, self.n_steps) for dt in lengths]
-        state, out = _start(self, start, n), np.empty((n, len(steps), e.n_modes))
+        state, out = self.request.initial_states(start, n), np.empty((n, len(steps), e.n_modes))
         with np.errstate(over="ignore", invalid="ignore"):
             for k, dt in enumerate(steps):
                 state = _next(self, state, float(dt), noise[:, k], rules[which[k]])
@@ -92,7 +92,7 @@ def _move(s: SemilinearPaths, n_paths: int) -> float:
     half = s._replace(n_steps=s.n_steps // 2)
     steps = np.diff(s.request.times, prepend=s.equation.linear.initial_time)
     noise = _draw(s, 0, n_paths)
-    state, squares = _start(s, 0, n_paths), []
+    state, squares = s.request.initial_states(0, n_paths), []
     with np.errstate(over="ignore", invalid="ignore"):
         for k in np.flatnonzero(steps):
             dt = float(steps[k])
@@ -140,14 +140,6 @@ def _next(s: SemilinearPaths, state: Array, dt: float, noise: Array, rule: _Rule
     for decay in rule.decays:
         pieces = decay * pieces[0::2] + pieces[1::2]
     return e.dynamics.strang(state, dt, pieces, rule.decay)
-
-
-def _start(s: SemilinearPaths, start: int, n: int) -> Array:
-    linear, n_modes = s.equation.linear, s.equation.n_modes
-    mean, variance = linear.initial_mean, linear.initial_variance
-    if not variance.any():
-        return np.broadcast_to(mean, (n, n_modes))
-    return mean + np.sqrt(variance) * normals(s.request.seed, INITIAL, start, n, (n_modes,))
 
 
 def _runs_away(e: Semilinear) -> ConvergenceError:

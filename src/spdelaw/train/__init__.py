@@ -3,14 +3,13 @@
 `spdelaw.train.torch_run` holds what trainings in torch share and is imported only where torch is.
 """
 
-from spdelaw.train._checkpoint import Snapshot, find_checkpoint, read_checkpoint, write_checkpoint
+from spdelaw.train._checkpoint import Snapshot, read_checkpoint
 from spdelaw.train._loop import (
     HOLD_OUT,
     NOISE,
     ORDER,
     WEIGHTS,
     Run,
-    Schedule,
     TrainingInterrupted,
     rate_factor,
     reused_memory,
@@ -31,10 +30,8 @@ __all__ = [
     "Progress",
     "Report",
     "Run",
-    "Schedule",
     "Snapshot",
     "TrainingInterrupted",
-    "find_checkpoint",
     "is_first",
     "joined",
     "rate_factor",
@@ -44,5 +41,4 @@ __all__ = [
     "stream",
     "train",
     "with_tensorboard",
-    "write_checkpoint",
 ]
