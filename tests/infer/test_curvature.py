@@ -168,7 +168,7 @@ def test_information_of_gappy_modes_is_that_of_differences(words):
     posterior = pose(observe(fields, domain), 3, model).posterior()
     for x in (np.zeros(len(posterior.scale)), 0.3 * rng.normal(size=len(posterior.scale))):
         x *= posterior.scale
-        got = posterior.exact_information()(x)
+        got = posterior.exact_information(x)
         expected = difference_information(
             lambda y: posterior.at(y)[:2], x, 0.05 * np.minimum(posterior.scale, 1.0),
             posterior.n_plain, posterior.initial_information,

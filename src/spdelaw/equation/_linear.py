@@ -100,7 +100,7 @@ class Linear(Dynamics):
     def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
         """``F m + r``, ``F P F' + Omega`` and ``P F'`` with r what the forcing adds."""
         step = self.over(np.array([dt]), np.array([t]))
-        f, omega = (_one_matrix(x) for x in (step.factor, step.covariance))
+        f, omega = (operators.as_matrix(x[0]) for x in (step.factor, step.covariance))
         ends = np.array([t, t + dt])
         before, after = self.response(ends)
 
@@ -161,7 +161,3 @@ class Linear(Dynamics):
         if "mean" in d:
             d["mean"] = np.asarray(d["mean"], float)
         return cls(np.asarray(d.pop("drift"), float), np.asarray(d.pop("noise"), float), **d)
-
-
-def _one_matrix(stack: Array) -> Array:
-    return stack[0] if stack.ndim == 3 else np.diag(stack[0])

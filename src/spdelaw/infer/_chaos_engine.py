@@ -32,7 +32,7 @@ from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.infer._moment_estimates import APART, from_coefficients, initial_state, mean_gram
 from spdelaw.infer._parametrise import parametrise
-from spdelaw.infer._posterior import Evaluate, estimate, log_posterior
+from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.law import N_TIME, Law
 from spdelaw.model import (
@@ -49,8 +49,8 @@ from spdelaw.model import (
 
 TAILS = ("modelled", "dropped")
 Array = np.ndarray
-#: Maximum of a likelihood, from another observation variance where one is given.
-Maximum = Callable[..., Estimate]
+#: Log-posterior of a likelihood, with another starting observation variance where one is given.
+Posed = Callable[[Evaluate, float | None], LogPosterior]
 #: Mean square outside the modes, relative to the field's, below which there is no noise.
 NOISE_FREE = 1e-12
 #: Paths whose projection gives the first guess of the observation variance.
@@ -160,8 +160,8 @@ def fit_truncated(
         weights, known = point_weights(known, len(observed.points)), 1.0
     collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
-    maximum = _maximiser(collapsed, observed, model, chaos, known)
-    found = maximum(lambda p: evaluate_chaos(collapsed, p, chaos))
+    posed = _posed(collapsed, observed, model, chaos, known)
+    found = _maximum(posed, lambda p: evaluate_chaos(collapsed, p, chaos))
     seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
     notes = (BIASED.format(chaos.n_time),)
     fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
@@ -169,7 +169,7 @@ def fit_truncated(
     outside = _outside_variance(collapsed)
     energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
-        exact = maximum(lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
+        exact = _maximum(posed, lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
         of, gain = "fields", exact.log_likelihood - found.log_likelihood
     else:
         of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
@@ -177,9 +177,9 @@ def fit_truncated(
     return fit, {"truncation_loss": loss, "truncation_loss_of": of}
 
 
-def _maximiser(
+def _posed(
     collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
-) -> Maximum:
+) -> Posed:
     """Maximisation of a likelihood of the modes, from moments and a projection."""
     outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
     moments = from_coefficients(collapsed, outside)
@@ -188,18 +188,12 @@ def _maximiser(
     kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
     parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
 
-    def maximum(evaluate: Evaluate, first: float | None = None, *, polish: bool = True) -> Estimate:
+    def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
         variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
         own = moments._replace(observation_variance=variance)
-        try:
-            posterior = log_posterior(parametrisation, _guarded(evaluate), own, model)
-            return estimate(posterior, polish=polish)
-        except FloatingPointError as error:
-            expected = "a maximum of the truncated likelihood"
-            fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
-            raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
+        return log_posterior(parametrisation, _guarded(evaluate), own, model)
 
-    return maximum
+    return posed
 
 
 def _outside_variance(collapsed: Collapsed) -> float:
@@ -234,6 +228,17 @@ def _guarded(evaluate: Evaluate) -> Evaluate:
             raise FloatingPointError(str(error)) from error
 
     return guarded
+
+
+def _maximum(
+    posed: Posed, evaluate: Evaluate, first: float | None = None, *, polish: bool = True
+) -> Estimate:
+    try:
+        return estimate(posed(evaluate, first), polish=polish)
+    except FloatingPointError as error:
+        expected = "a maximum of the truncated likelihood"
+        fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
+        raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
 
 
 def _gain_of_coefficients(

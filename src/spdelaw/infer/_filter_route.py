@@ -191,7 +191,7 @@ def _moments(
         collapsed = collapsed.changed(without_response, driven)
         found, energy = _first_moments(collapsed, spare, design)
     if model.couples:
-        collapsed = collapsed if model.forcing is None else centred(collapsed)
+        collapsed = collapsed if model.forcing is None else collapsed.changed(centred)
         found = from_coefficient_pairs(collapsed, found, model.couples_drift)
     return found, energy
 

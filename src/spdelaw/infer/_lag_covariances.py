@@ -28,16 +28,12 @@ MANY_PATHS = 5
 PAIRS = 5
 
 
-def centred(collapsed: Collapsed) -> Collapsed:
+def centred(block: Block) -> Block:
     """Coefficients less their mean over paths: what all paths share, such as a forcing, is gone.
 
     The response to a forcing needs the drift that is looked for. Blocks of few paths, or of paths
     with clocks of their own, stay as they are.
     """
-    return collapsed.changed(_centred)
-
-
-def _centred(block: Block) -> Block:
     if block.times.shape[1] > 1 or len(block.paths) < MANY_PATHS:
         return block
     good = determined_rows(block)[:, None]

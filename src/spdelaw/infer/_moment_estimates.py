@@ -204,16 +204,13 @@ def _means(sums: Array) -> Array:
 
 def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
     """Weighted line ``q h + 2 rho`` through squared increments, with positive q and rho."""
-    n = len(rho0)
-    q, rho = np.empty(n), np.empty(n)
-    for i in range(n):
-        h, s, w = pairs[i].T if pairs.shape[1] else (np.ones(1), 2 * rho0[i : i + 1], np.ones(1))
-        design = np.stack([h, np.full_like(h, 2.0)], axis=1)
-        solution = np.linalg.lstsq(design * np.sqrt(w)[:, None], s * np.sqrt(w), rcond=None)[0]
-        slope = max(solution[0], 0.05 * float(np.average(s, weights=w)) / max(h.mean(), 1e-300))
-        q[i] = max(slope, 1e-300)
-        rho[i] = max(solution[1], 1e-3 * rho0[i], 0.0)
-    return q, rho
+    if not pairs.shape[1]:
+        pairs = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
+    (h, _, w), s = pairs[0].T, pairs[..., 1].T  # all modes are seen at the same times
+    design, root = np.stack([h, np.full_like(h, 2.0)], axis=1), np.sqrt(w)[:, None]
+    slope, level = np.linalg.lstsq(design * root, s * root, rcond=None)[0]
+    least = 0.05 * np.average(s, axis=0, weights=w) / max(h.mean(), 1e-300)
+    return np.maximum(np.maximum(slope, least), 1e-300), np.maximum(level, 1e-3 * rho0)
 
 
 def _decay(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:

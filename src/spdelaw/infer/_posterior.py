@@ -152,15 +152,25 @@ class LogPosterior:
                 block = block + np.outer(row, row) / prior.std**2
         return block
 
-    def exact_information(self) -> Callable[[Array], Array | None] | None:
-        """Curvature around a maximum by a formula, where there is one."""
-        return self._of_modes if self.information is not None else self._of_coupled_modes()
+    def exact_information(self, x: Array) -> Array | None:
+        """Curvature around a maximum by a formula, or None.
 
-    def _of_modes(self, x: Array) -> Array | None:
-        """Of single modes, whatever their coordinates."""
-        full, own = self.full(x), self.parametrisation
+        Of single modes whatever their coordinates; of coupled ones where the data are complete and
+        nothing but drift and noise is free.
+        """
+        full, own, metric = self.full(x), self.parametrisation, self.metric
+        if self.information is None:
+            if (
+                metric is None
+                or not metric.exact
+                or self.priors
+                or set(own.parts) != set(PARTS[:2])
+            ):
+                return None
+            known, plain = metric.information(own, full), self.columns.argmax(0)
+            return np.zeros((len(x),) * 2) if known is None else known[np.ix_(plain, plain)]
         model = own.state_space(full)
-        by_numbers = None if self.information is None else self.information(model)
+        by_numbers = self.information(model)
         if by_numbers is None:
             return None
         found = coordinate_information(own, full, self.evaluate(model), by_numbers)
@@ -168,18 +178,6 @@ class LogPosterior:
             low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
             found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
         return self.columns.T @ found @ self.columns
-
-    def _of_coupled_modes(self) -> Callable[[Array], Array | None] | None:
-        """Of complete data, where nothing but drift and noise is free."""
-        metric, own = self.metric, self.parametrisation
-        if metric is None or not metric.exact or self.priors or set(own.parts) != set(PARTS[:2]):
-            return None
-
-        def information(x: Array) -> Array:
-            found, plain = metric.information(own, self.full(x)), self.columns.argmax(0)
-            return np.zeros((len(x),) * 2) if found is None else found[np.ix_(plain, plain)]
-
-        return information
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
@@ -356,8 +354,8 @@ def _maximum(posterior: LogPosterior, **how: bool) -> Optimum:
         posterior.n_plain,
         posterior.initial_information,
         owners=posterior.owners(),
-        exact=posterior.exact_information(),
-        expected=None if posterior.expects is None else posterior.expected_information,
+        exact=posterior.exact_information,
+        expected=posterior.expected_information,
         seconds=posterior.seconds,
         **how,
     )

@@ -174,7 +174,7 @@ def sweep(gram: Array, vector: Array, prior: Prior) -> Sweep:
     for t in range(n_times):
         block, vectors[t] = add(gram[t], own[t]), vector[t]
         if t == 0:
-            vectors[t] += apply(prior.precision, _wide(prior.mean, columns))
+            vectors[t] += apply(prior.precision, np.broadcast_to(prior.mean, vectors[t].shape))
         else:
             d = prior.coupling[..., prior.free[t - 1]]
             block -= sandwich(d, inverse[t - 1])
@@ -182,10 +182,6 @@ def sweep(gram: Array, vector: Array, prior: Prior) -> Sweep:
         inverse[t], logs = invert(block)
         log_determinant += logs
     return Sweep(inverse, vectors, log_determinant, prior)
-
-
-def _wide(mean: Array, batch: int) -> Array:
-    return np.broadcast_to(mean, (len(mean), batch))
 
 
 def chain_mean(found: Sweep) -> Array:

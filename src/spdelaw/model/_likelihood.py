@@ -23,6 +23,7 @@ from spdelaw.model._blocks import (
     apply,
     apply_gram,
     as_matrix,
+    multiply,
     quadratic,
     sandwich,
     transpose,
@@ -133,7 +134,8 @@ def score(
     r, n_paths = float(state_space.observation_variance), len(block.paths)
     states = post.mean
     if prior.n_fixed:
-        states = _with_fixed(post.mean, initial.mean[:, None] * block.unit)
+        first = np.broadcast_to(initial.mean[:, None] * block.unit, post.mean.shape[1:])
+        states = np.concatenate([first[None], post.mean])
     mean = states[-len(block.gram) :]
     outside, count, volume = density(block, use_misfit)
     misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
@@ -152,10 +154,6 @@ def score(
         pull[2],
     )
     return add_response_score(found, block, dynamics, mean, r)
-
-
-def _with_fixed(free: Array, first: Array) -> Array:
-    return np.concatenate([np.broadcast_to(first, free.shape[1:])[None], free])
 
 
 def _of_paths(block: Block, columns: Array) -> Array:
@@ -231,7 +229,7 @@ def _initial_information(
     if prior.n_fixed:
         f = prior.factor[..., prior.which[0]]
         seen = block.gram[0] / state_space.observation_variance
-        own, d = sandwich(transpose(f), d), transpose(_weighted(d, f))
+        own, d = sandwich(transpose(f), d), transpose(multiply(d, f))
     known = sandwich(d, post.first)
     # Paths are summed up before a diagonal becomes a matrix: one for each would be large.
     total, more, less = (_summed(part, len(block.paths)) for part in (seen, own, known))
@@ -241,7 +239,3 @@ def _initial_information(
 def _summed(block: Array, n_paths: int) -> Array:
     """A block summed over paths, as a matrix (N, N)."""
     return as_matrix(over_paths(block, n_paths)[..., None])[..., 0]
-
-
-def _weighted(weight: Array, f: Array) -> Array:
-    return weight * f if weight.ndim == 2 else np.einsum("ijb,jkb->ikb", weight, f)

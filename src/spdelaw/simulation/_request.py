@@ -82,8 +82,9 @@ class Request:
 
 
 def check_request(
-    equation: Any, n_paths: Any, times: Any, grid: Any, *, observation_std: Any, **words: Any
-) -> Request:
+    equation: Any, n_paths: Any, times: Any, grid: Any, seed: Any, scheme: Any,
+    observation_std: Any, return_noise: Any,
+) -> Request:  # fmt: skip
     """The request, or `InputError`."""
     if not isinstance(equation, (SpectralSPDE, Semilinear)):
         got, fix = type(equation).__name__, "pass sl.catalogue.heat()"
@@ -97,8 +98,8 @@ def check_request(
         whole("n_paths", n_paths, 1),
         linear._times(None if times is None else check_times(times)),
         equation.domain.check_points(equation.default_grid() if grid is None else grid),
-        whole("seed", words["seed"], 0),
-        one_of("scheme", words["scheme"], SCHEMES),
+        whole("seed", seed, 0),
+        one_of("scheme", scheme, SCHEMES),
         float(observation_std),
-        bool(words["return_noise"]),
+        bool(return_noise),
     )

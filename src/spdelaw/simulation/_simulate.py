@@ -87,16 +87,8 @@ def simulate(
         >>> dict(fields.sizes)
         {'path': 3, 'time': 201, 'x': 101}
     """
-    request = check_request(
-        equation,
-        n_paths,
-        times,
-        grid,
-        observation_std=observation_std,
-        seed=seed,
-        scheme=scheme,
-        return_noise=return_noise,
-    )
+    asked = (equation, n_paths, times, grid, seed, scheme, observation_std, return_noise)
+    request = check_request(*asked)
     paths: Paths
     if isinstance(equation, Semilinear):
         paths = semilinear_paths(request, equation)

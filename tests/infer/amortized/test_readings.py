@@ -36,8 +36,8 @@ def fit(data, **settings):
 @pytest.mark.parametrize("data", [fields(5), with_gaps(n_paths=5)], ids=["complete", "gaps"])
 def test_a_loss_per_value_or_time_is_the_sum_over_their_number(data, scale):
     terms = elbo(model_of(), paths_of(data), noise_of(5))
-    total = terms.loss(make_config(**SMALL))
-    each = terms.loss(make_config(**SMALL, loss_scale=scale))
+    total = -terms.objective(make_config(**SMALL)).mean()
+    each = -terms.objective(make_config(**SMALL, loss_scale=scale)).mean()
     n_values = np.isfinite(data.values).sum() / 5
     n = n_values if scale == "per_value" else n_values / data.sizes["x"]
     assert each.item() * n == pytest.approx(total.item(), rel=1e-12)
@@ -49,7 +49,7 @@ def test_divergences_as_means_stand_beside_a_likelihood_per_value():
     likelihood = terms.log_likelihood.mean().item() / (21 * 10)
     kl_initial, kl_chaos = terms.kl_initial.mean().item(), terms.kl_chaos.mean().item()
     expected = -likelihood + 0.07 * kl_initial + 1.3 * kl_chaos
-    assert terms.loss(config).item() == pytest.approx(expected, rel=1e-12)
+    assert -terms.objective(config).mean().item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

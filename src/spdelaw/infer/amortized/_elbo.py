@@ -72,10 +72,6 @@ class Elbo(NamedTuple):
             return 1.0
         return n_values.mean() / (self.n_points if word == "per_time" else 1)
 
-    def loss(self, config: AmortizedConfig) -> Tensor:
-        """Mean over paths of minus the objective."""
-        return -self.objective(config).mean()
-
 
 def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> Elbo:
     """Bound of every path.

@@ -65,13 +65,19 @@ def fit_structured(job: Job) -> Law:
         problem.posterior(), batches, problem.likelihood, config, job.seed, _Scores(job, problem)
     )
     seconds = {"prepare": time.perf_counter() - clock}
-    snapshot = train(run, identity=_identity(job), checkpoint=job.folder, report=job.report)
+    snapshot = train(
+        run,
+        identity=job.identity() | {"model": repr(job.model)},
+        checkpoint=job.folder,
+        report=job.report,
+    )
     clock = time.perf_counter()
     found, notes = _finished(problem, run)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
     fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
     law = assemble(fit, observed, job.model, job.level)
-    training = {**_errors(law, job), **training_curve(snapshot)}
+    errors = decode(law, observed, config.n_time).attrs
+    training = {**errors, **training_curve(snapshot)}
     facts = {**job.facts(), **_facts(law, job), "epochs": snapshot.epoch}
     return law.with_info(**facts, training=training)
 
@@ -127,14 +133,6 @@ class _Scores:
             unresolved_variance=self.problem.outside or 0.0,
             info=Provenance(),
         )
-
-
-def _identity(job: Job) -> dict[str, Any]:
-    return job.identity() | {"model": repr(job.model)}
-
-
-def _errors(law: Law, job: Job) -> dict[str, float]:
-    return dict(decode(law, job.observed, job.config.n_time).attrs)
 
 
 def _facts(law: Law, job: Job) -> dict[str, Any]:
