@@ -123,6 +123,19 @@ def test_scales_of_the_preparation_do_not_matter(fields):
     np.testing.assert_allclose(*found.scores["value"].sel(score="RMSE gaps").values, rtol=1e-5)
 
 
+def test_laws_with_and_without_a_mean_are_compared(fields):
+    """They see the same values; a shift that a law has learned does not move its scores."""
+    bump = np.sin(fields["x"])
+    one, far = fields + 2.0 * bump, fields + 5.0 * bump
+    around, zero = (fitted(one[:30], mean=mean) for mean in ("constant", "zero"))
+    found = sl.compare(around, zero, data=one[30:])
+    assert found.best == 0
+    moved = fitted(far[:30], mean="constant")
+    again = sl.compare(moved, fitted(far[:30], mean="zero"), data=far[30:])
+    first, second = (c.scores["value"].isel(law=0) for c in (found, again))
+    np.testing.assert_allclose(first, second, rtol=1e-4)
+
+
 def test_patterns_and_modes_of_a_domain_are_compared_with_land():
     data = sl.simulate(HEAT, 30, TIMES, GRID, seed=1, observation_std=0.1)
     data[..., 5:7] = np.nan

@@ -59,7 +59,7 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
     raise DataError(
         "variable", expected=f"one of {', '.join(names)}",
         got="several to choose from" if variable is None else repr(variable),
-        fix=f'pass variable="{names[0]}"',
+        fix=f'pass variable="{max(names, key=lambda name: dataset[name].ndim)}"',
     )  # fmt: skip
 
 

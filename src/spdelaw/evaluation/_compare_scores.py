@@ -19,7 +19,7 @@ from spdelaw.data import Observed
 from spdelaw.errors import DataError
 from spdelaw.evaluation._tiers import tier_masks
 from spdelaw.evaluation._trajectory import gaussian_crps
-from spdelaw.law import Law, noise_at, undriven
+from spdelaw.law import Law, noise_at, response, undriven
 
 Array = np.ndarray
 
@@ -77,13 +77,14 @@ def _mean(name: str, sums: Array, counts: Array) -> Array:
 
 
 def held_out(law: Law, data: Any) -> Held:
-    """Data as a law sees them, with offset and scale to go back by."""
+    """Data as a law sees them, less its mean, with offset and scale to go back by."""
     own, how = undriven(law, data).in_memory(), law.preparation
-    shape = own.fields.shape
-    if how is None or not how.how.is_affine:
-        return Held(own, np.zeros(shape), np.ones(shape))
-    found = how.affine(own.fields["time"].values, own.points)
-    return Held(own, *(np.broadcast_to(part, shape) for part in found))
+    offset, scale = np.zeros(1), np.ones(1)
+    if how is not None and how.how.is_affine:
+        offset, scale = how.affine(own.fields["time"].values, own.points)
+    if (driven := response(law, own.times, own.points)) is not None:
+        offset = offset + scale * driven
+    return Held(own, *(np.broadcast_to(part, own.fields.shape) for part in (offset, scale)))
 
 
 def check_same_values(held: list[Held], names: list[str]) -> None:

@@ -26,7 +26,7 @@ from spdelaw.law._provenance import Provenance, software
 from spdelaw.law._rest import Rest, smooth_rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
-from spdelaw.law._user_units import next_times, to_user, wanted_times
+from spdelaw.law._user_units import next_times, response, to_user, wanted_times
 
 __all__ = [
     "N_TIME",
@@ -60,6 +60,7 @@ __all__ = [
     "record_of",
     "register_accessor",
     "relative_l2",
+    "response",
     "rmse",
     "seen_by",
     "smooth_fields",
