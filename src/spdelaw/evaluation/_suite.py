@@ -199,7 +199,8 @@ class Suite:
         """Drift that bends, and noise that grows with the state."""
         state = self.errors.state
         energy = (state**2).sum(-1)
-        squares = state**2 / np.nanmean(state**2, (0, 1))
+        size = np.nanmean(state**2, (0, 1))
+        squares = state**2 / np.where(size > 0, size, 1.0)  # a mode that forgets at once has none
 
         def own(n: int, one: Series) -> Array:
             return one.column(np.stack([squares[..., n], energy / np.nanmean(energy)], -1))
