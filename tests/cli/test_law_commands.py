@@ -200,3 +200,15 @@ def test_report_of_one_law_and_of_two(run, run_json, fails, folder):
     assert "positive" in fails(
         "report", "first.law", "-d", "data.nc", "-o", "r.html", "--max-paths", 0
     )
+
+
+# ------------------------------------------------------------------ show
+
+
+def test_small_units_are_not_shown_as_zero(run):
+    """Variances of fields in units of 1e-9 are 1e-18 and have an interval."""
+    write(1e-9 * complete(40), "small.nc")
+    run("fit", "small.nc", *MODES, "--out", "small.law", "-q")
+    law = sl.load("small.law")
+    first = float(law.parameters["noise_variance"][0].sel(statistic="estimate"))
+    assert f"{first:.4g} [" in " ".join(run("show", "small.law").stdout.split())

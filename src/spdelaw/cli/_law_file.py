@@ -22,7 +22,7 @@ COLUMNS = {
     "initial_mean": "initial mean",
     "initial_variance": "initial variance",
 }
-#: Smaller numbers are zero by symmetry.
+#: Smaller numbers are zero by symmetry, unless their interval says otherwise.
 ROUNDING = 1e-12
 
 
@@ -201,7 +201,8 @@ def _cells(values: xr.DataArray) -> tuple[str, str]:
 
 def _cells_of(values: np.ndarray) -> tuple[str, str]:
     estimate, stderr, lower, upper = values
-    shown = f"{estimate:.4g}" if abs(estimate) > ROUNDING else "0"
+    may_be_zero = stderr == 0 or lower <= 0 <= upper
+    shown = "0" if may_be_zero and abs(estimate) <= ROUNDING else f"{estimate:.4g}"
     return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
 
 
