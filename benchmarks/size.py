@@ -41,7 +41,9 @@ ABILITIES = {
     "any dynamics: filter and smoother": ("equation/_dynamics*", "model/_filter*"),
     "mean: restricted likelihood and its test": (
         "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*"),
-    "intervals by profile": ("infer/_profile*", "infer/_intervals*", "infer/_joint_profile*"),
+    "intervals by profile": (
+        "infer/_profile*", "infer/_intervals*", "infer/_joint_profile*", "infer/_mean_interval*",
+    ),
     "rest with memory": ("law/_rest*", "infer/_rest*"),
     "lazy data, records cut in time, many fits": (
         "model/_pieces*", "model/_records*", "model/_stitch*", "law/_lazy*", "infer/_passes*",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ class MeanEstimate(NamedTuple):
         slopes: what it moves by along the columns of the others' covariance, (N, free).
         anchored: whether the initial mean was that of the state, and not of its deviation.
         restricted: log-likelihood with the mean integrated out.
+        at: ``m_hat`` and its covariance at other parameters.
     """
 
     value: Array
@@ -34,6 +36,7 @@ class MeanEstimate(NamedTuple):
     slopes: Array
     anchored: bool
     restricted: float
+    at: Callable[[StateSpace], tuple[Array, Array]]
 
     @property
     def errors(self) -> Array:

@@ -17,8 +17,9 @@ import numpy as np
 import scipy
 
 from spdelaw.infer._coordinates import AbstractCoordinates
-from spdelaw.infer._estimate import Estimate
+from spdelaw.infer._estimate import Estimate, MeanEstimate
 from spdelaw.infer._joint_profile import JointProfile
+from spdelaw.infer._mean_interval import mean_interval
 from spdelaw.infer._optimise import SLOW, Counted, balanced
 from spdelaw.infer._profile import Profile, Target
 
@@ -89,7 +90,47 @@ def likelihood_ends(
             ends[number.name] = own
         else:
             ends.setdefault(number.name, np.full((n_modes, 2), np.nan))[number.mode] = own
+    if found.mean is not None:
+        rates = [x for x in compress(numbers, wide) if x.name == "eigenvalue"]
+        means = _ends_of_means(found, found.mean, rates, objective, columns, level)
+        ends["mean"] = np.full((n_modes, 2), np.nan)
+        ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))
+        profiled += [f"mean[{mode + 1}]" for mode in means]
     return ends, profiled, objective.calls
+
+
+def _ends_of_means(
+    found: Estimate,
+    mean: MeanEstimate,
+    rates: list[Number],
+    objective: Counted,
+    columns: Array,
+    level: float,
+) -> dict[int, tuple[float, float]]:
+    """Ends of the means of modes whose decay rates are not well known, by mode.
+
+    What a mean owes to other numbers than its decay rate is added to its variance.
+    """
+    noise, out = found.parametrisation.slices["noise"], dict[int, tuple[float, float]]()
+    of_noise = found.parametrisation.parts["noise"]
+    for rate in rates:
+        if objective.is_spent or rate.mode is None:
+            break
+        mode = rate.mode
+        along = found.columns.T @ rate.target(found.full)[1]
+        own = mean.slopes[mode]
+        other = float(own @ own - (own @ along) ** 2 / (along @ along))
+
+        def given(u: Array, mode: int = mode, other: float = other) -> tuple[float, float]:
+            space = found.parametrisation.state_space(found.full + columns @ u)
+            value, covariance = mean.at(space)
+            return float(value[mode]), float(covariance[mode, mode]) + other
+
+        error = _error(found, Number("", mode, _log_of(of_noise, noise, mode, 1.0), True))
+        profile = Profile(objective, _target(found, rate, columns), columns.shape[1], True)
+        degrees = 2.0 / max(error, 1e-6) ** 2
+        out[mode] = mean_interval(profile, given, found.optimum.value, level, degrees)
+    return out
 
 
 def _around_maximum(found: Estimate, root: Array) -> Counted:

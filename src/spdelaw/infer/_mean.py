@@ -14,7 +14,7 @@ import numpy as np
 
 from spdelaw.data import Observed
 from spdelaw.infer._estimate import Estimate, MeanEstimate
-from spdelaw.model import with_mean
+from spdelaw.model import StateSpace, with_mean
 
 if TYPE_CHECKING:
     from spdelaw.infer._posed import Posed
@@ -72,8 +72,14 @@ def around_mean(found: Estimate, problem: Posed) -> Estimate:
     if problem.polish:
         slopes = _slopes(found, problem, value, given)
     plain = float(problem.at_mean(space).log_likelihood.sum())
-    total = value + np.pad(problem.centre, (0, len(value) - len(problem.centre)))
-    own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood)
+    centre = np.pad(problem.centre, (0, len(value) - len(problem.centre)))
+    total = value + centre
+
+    def at(space: StateSpace) -> tuple[Array, Array]:
+        mean, covariance = problem.mean_given(space)
+        return mean + centre, covariance
+
+    own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood, at)
     space = space._replace(dynamics=space.linear.with_mean(total))
     return found._replace(state_space=space, log_likelihood=plain, mean=own)
 
