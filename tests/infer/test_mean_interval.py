@@ -106,3 +106,18 @@ def test_gaps_and_noise_widen_it():
     value, error, lower, upper = law.parameters["mean"].values[0]
     assert lower < value - 2 * error
     assert upper > value + 2 * error
+
+
+def test_noise_is_known_where_no_decay_is_seen():
+    """A slope without end in the decay once left no digits of curvature for anything else."""
+    draw, points = np.random.default_rng([2, 1]), np.linspace(0.0, np.pi, 12)
+    rates, noise = np.array([1.0, 1.5]) / 59, np.array([1.0, 0.6])
+    c = np.cumsum(np.sqrt(noise) * draw.standard_normal((1, 60, 2)), axis=1)
+    c += 2.0 * np.sqrt(noise / (2 * rates))
+    values = c @ (np.sqrt(2 / np.pi) * np.sin(np.outer([1, 2], points)))
+    values += 0.5 * draw.standard_normal(values.shape)
+    values[draw.random(values.shape) < 0.5] = np.nan
+    how = {"initial": "stationary", "mean": "constant", "times": np.arange(60), "points": points}
+    law = sl.fit(values, DOMAIN, 2, **how)
+    estimate, error = law.parameters["noise_variance"].values.T[:2]
+    assert (error < estimate).all()

@@ -177,7 +177,11 @@ class LogPosterior:
         if self.priors:  # each of a coordinate of its own
             low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
             found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
-        return self.columns.T @ found @ self.columns
+        found = self.columns.T @ found @ self.columns
+        # With a mean integrated out it is that of data less a rough mean, and may bend up where
+        # nothing decays; differences tell then.
+        scaled = self.scale[:, None] * found * self.scale
+        return found if np.linalg.eigvalsh(scaled)[0] > 0 else None
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
