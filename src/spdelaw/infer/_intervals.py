@@ -109,17 +109,18 @@ def _ends_of_means(
 ) -> dict[int, tuple[float, float]]:
     """Ends of the means of modes whose decay rates are not well known, by mode.
 
-    What a mean owes to other numbers than its decay rate is added to its variance.
+    What a mean owes to other numbers than such rates is added to its variance.
     """
     noise, out = found.parametrisation.slices["noise"], dict[int, tuple[float, float]]()
     of_noise = found.parametrisation.parts["noise"]
+    along = np.transpose([found.columns.T @ rate.target(found.full)[1] for rate in rates])
+    apart = np.linalg.qr(along)[0] if rates else along
     for rate in rates:
         if objective.is_spent or rate.mode is None:
             break
         mode = rate.mode
-        along = found.columns.T @ rate.target(found.full)[1]
         own = mean.slopes[mode]
-        other = float(own @ own - (own @ along) ** 2 / (along @ along))
+        other = float(np.sum((own - apart @ (apart.T @ own)) ** 2))
 
         def given(u: Array, mode: int = mode, other: float = other) -> tuple[float, float]:
             space = found.parametrisation.state_space(found.full + columns @ u)
