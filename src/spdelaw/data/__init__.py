@@ -12,15 +12,14 @@ from spdelaw.data._guess_domain import guess_boundary, guess_domain, guess_side,
 from spdelaw.data._labels import labels_of, restore_names
 from spdelaw.data._layout import infer_dims
 from spdelaw.data._mask import mask
-from spdelaw.data._observed import (
+from spdelaw.data._observe import (
     ADAPTER,
-    Observed,
-    check_change,
     check_not_filled,
     check_times,
     observe,
     observed_fields,
 )
+from spdelaw.data._observed import Observed, check_change
 from spdelaw.data._own_clock import extended_clocks, own_clock
 from spdelaw.data._pieces import Pieces, pieces_of, slices_of
 from spdelaw.data._prepare import Preparation, Prepared, learn_map

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import scipy
 
+from spdelaw.infer._bend import Bend, balanced
 from spdelaw.infer._chain_rule import coordinate_information
 from spdelaw.infer._curvature import SHARED
 from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._metric import PARTS, Metric
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates
-from spdelaw.infer._optimise import NEAR, Bend, Optimum, balanced, maximise
+from spdelaw.infer._optimise import NEAR, Optimum, maximise
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import LEAST_KNOWN, starting_scale, starting_vector
 from spdelaw.infer._priors import fixed_values, prior_terms

@@ -49,75 +49,51 @@ class Filtered(NamedTuple):
     steps: tuple[Step, ...]
 
 
-class Row(NamedTuple):
-    """Collapsed observations of one time of one path."""
-
-    gram: Array
-    estimate: Array
-    constant: float
-
-
-def rows_of_path(block: Block, path: int, r: float) -> list[Row]:
-    """Rows of one path; the part of the log density that no state enters goes to the first.
-
-    Args:
-        block: collapsed observations.
-        path: position in the block.
-        r: observation variance.
-    """
-    shared = block.gram.shape[-1] == 1
-    gram = block.gram[..., 0 if shared else path]
-    full = gram if gram.ndim == 3 else operators.embed(gram)
-    whole = -0.5 * (
-        block.n_values[path] * np.log(2 * np.pi * r)
-        + block.misfit[path] / r
-        - block.log_weight[path]
-    )
-    return [
-        Row(g, c, float(whole) if t == 0 else 0.0)
-        for t, (g, c) in enumerate(zip(full, block.estimate[..., path], strict=True))
-    ]
-
-
 def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filtered:
     """Filter one path of a block."""
     dynamics, r = state_space.dynamics, float(state_space.observation_variance)
     times = block.times[:, 0 if block.times.shape[1] == 1 else path]
+    gram = block.gram[..., 0 if block.gram.shape[-1] == 1 else path]
+    gram = gram if gram.ndim == 3 else operators.embed(gram)
     m = state_space.initial.mean + dynamics.response(times[:1])[0]
     p = operators.as_matrix(state_space.initial.covariance)
     logs, after, before, steps = [], [], [], []
-    for t, row in enumerate(rows_of_path(block, path, r)):
+    for t, row in enumerate(zip(gram, block.estimate[..., path], strict=True)):
         if t:
             step = dynamics.moments(m, p, float(times[t - 1]), float(times[t] - times[t - 1]))
             steps.append(step)
             m, p = step.mean, step.covariance
         before.append((m, p))
-        log, m, p = update(m, p, row, r)
+        log, m, p = update(m, p, *row, r)
         logs.append(log)
         after.append((m, p))
-    (means, covariances), (earlier, wider) = (zip(*x, strict=True) for x in (after, before))
-    stacks = (np.stack(x) for x in (means, covariances, earlier, wider))
-    mean, covariance, predicted_mean, predicted_covariance = stacks
-    return Filtered(
-        np.array(logs), mean, covariance, predicted_mean, predicted_covariance, tuple(steps)
-    )
+    # What no state enters goes to the first row.
+    count, misfit = block.n_values[path] * np.log(2 * np.pi * r), block.misfit[path] / r
+    logs[0] += float(-0.5 * (count + misfit - block.log_weight[path]))
+    m, p, earlier, wider = (np.stack(x) for y in (after, before) for x in zip(*y, strict=True))
+    return Filtered(np.array(logs), m, p, earlier, wider, tuple(steps))
 
 
-def update(m: Array, p: Array, row: Row, r: float) -> tuple[float, Array, Array]:
-    """Log density of a row given the past, and the moments of the state after it."""
-    if not row.gram.any():
-        return row.constant, m, p
-    root = _root(row.gram)
+def update(
+    m: Array, p: Array, gram: Array, estimate: Array, r: float
+) -> tuple[float, Array, Array]:
+    """Log density of a row given the past, and the moments of the state after it.
+
+    Without what no state enters, ``-1/2 [n log(2 pi r) + misfit / r]``.
+    """
+    if not gram.any():
+        return 0.0, m, p
+    root = _root(gram)
     spread = p @ root
     inner = root.T @ spread
     inner[np.diag_indices_from(inner)] += r
     gain = np.linalg.solve(inner, spread.T).T
-    error = root.T @ (row.estimate - m)
+    error = root.T @ (estimate - m)
     energy = error @ np.linalg.solve(inner, error)
     rest = np.eye(len(m)) - gain @ root.T
     log_ratio = np.linalg.slogdet(inner)[1] - len(inner) * np.log(r)
     after = rest @ p @ rest.T + r * gain @ gain.T
-    return float(row.constant - 0.5 * (log_ratio + energy)), m + gain @ error, after
+    return float(-0.5 * (log_ratio + energy)), m + gain @ error, after
 
 
 def _root(gram: Array) -> Array:

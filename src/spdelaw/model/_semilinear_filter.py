@@ -24,6 +24,7 @@ import numpy as np
 
 from spdelaw.equation import Closure, Moments, Tape, advance, pull_back
 from spdelaw.model._collapse import Block
+from spdelaw.model._semilinear_likelihood import Scores
 
 Array = np.ndarray
 
@@ -36,24 +37,6 @@ class Prior(NamedTuple):
 
     mean: Array
     variance: Array
-
-
-class FilterScores(NamedTuple):
-    """Log-likelihood (P,) of each path and its gradients.
-
-    Attributes:
-        value: (P,).
-        rate: by ``lambda``, (P, N).
-        noise: by ``q``, (P, N).
-        coefficient: by ``theta``, (P, n_terms).
-        observation: by r, (P,).
-    """
-
-    value: Array
-    rate: Array
-    noise: Array
-    coefficient: Array
-    observation: Array
 
 
 class SemilinearStates(NamedTuple):
@@ -77,7 +60,7 @@ class _Update(NamedTuple):
 def filter_scores(
     closure: Closure, block: Block, r: float, prior: Prior, n_steps: int = 1, burn: float = 0.0,
     value_only: bool = False,
-) -> FilterScores:  # fmt: skip
+) -> Scores:  # fmt: skip
     """Log-likelihood of the observations of a block and its gradients.
 
     Args:
@@ -97,7 +80,7 @@ def filter_scores(
     value += _constant(block, gram, counts, r)
     if value_only or not np.isfinite(value).all():
         zero = np.zeros_like(updates[0].mean)
-        return FilterScores(value, zero, zero, zero[:, : len(closure.coefficients)], value * 0.0)
+        return Scores(value, zero, zero, zero[:, : len(closure.coefficients)], value * 0.0)
     return _backward(closure, block, gram, dt, r, n_steps, counts, before, updates, value, tapes)
 
 
@@ -186,7 +169,7 @@ def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Upda
 def _backward(
     closure: Closure, block: Block, gram: Array, dt: list, r: float, n_steps: int, counts: Array,
     before: list[Moments], updates: list[_Update], value: Array, tapes: list[Tape] | None,
-) -> FilterScores:  # fmt: skip
+) -> Scores:  # fmt: skip
     n_paths, n = block.vector.shape[2], block.vector.shape[1]
     rate, noise = np.zeros((n_paths, n)), np.zeros((n_paths, n))
     theta = np.zeros((n_paths, len(closure.coefficients)))
@@ -207,7 +190,7 @@ def _backward(
             rate, noise, theta = (
                 rate + pulled.rate, noise + pulled.noise, theta + pulled.coefficient,
             )  # fmt: skip
-    return FilterScores(value, rate, noise, theta, by_r)
+    return Scores(value, rate, noise, theta, by_r)
 
 
 def _pull_update(

@@ -19,7 +19,7 @@ N(0, 1) where the law fits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,12 +66,21 @@ class Transitions(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Log-likelihood (n,) of each transition and its gradients, (n, N), (n, N), (n, n_terms)."""
+    """Log-likelihood (n,) of each transition, or of each path, and its gradients.
+
+    Attributes:
+        value: (n,).
+        rate: by ``lambda``, (n, N).
+        noise: by ``q``, (n, N).
+        coefficient: by ``theta``, (n, n_terms).
+        observation: by r, (n,); None where there is no noise of observations.
+    """
 
     value: Array
     rate: Array
     noise: Array
     coefficient: Array
+    observation: Any = None
 
 
 def transitions(coefficients: Array, times: Array) -> Transitions:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,6 @@ import xarray as xr
 from torch import Tensor
 
 from spdelaw.data import Observed, observe
-from spdelaw.domain import AbstractDomain
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import DataError
 from spdelaw.infer.amortized._assess import mean_errors, path_errors
@@ -26,24 +26,24 @@ from spdelaw.train.torch_run import load_weights
 @torch.no_grad()
 def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
-    trained, observed, paths = _opened(folder, data, adapter)
-    model, parts = trained.model, []
-    for batch in paths.batches(trained.batch_size):
+    model, observed, batches = _opened(folder, data, adapter)
+    parts = []
+    for batch in batches:
         posterior, curves = model.encode(batch), model.curves(batch)
         c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
         mean = c @ model.basis.t()
         std = torch.sqrt(model.field_variance(curves, batch, posterior))
         parts.append((mean, std, *path_errors(mean, batch)))
     mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
-    found = _labelled(trained, observed, {"mean": mean, "std": std})
+    found = _labelled(observed, {"mean": mean, "std": std})
     return found.assign_attrs(mean_errors(*errors))
 
 
 @torch.no_grad()
 def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     """What the encoder says of each path; see `amortized_posterior`."""
-    trained, observed, paths = _opened(folder, data, adapter)
-    parts = [trained.model.encode(batch) for batch in paths.batches(trained.batch_size)]
+    model, observed, batches = _opened(folder, data, adapter)
+    parts = [model.encode(batch) for batch in batches]
     z0, z0_log, xi, xi_log = (torch.cat(part).double().numpy() for part in zip(*parts, strict=True))
     n_time, n_noise = xi.shape[1:]
     return xr.Dataset(
@@ -62,42 +62,10 @@ def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     )
 
 
-class _Trained(NamedTuple):
-    model: ChaosVAE
-    domain: AbstractDomain
-    points: np.ndarray
-    clock: Clock
-    batch_size: int
-
-
-def _opened(folder: Path, data: Any, adapter: dict[str, Any]) -> tuple[_Trained, Observed, Paths]:
-    """The network, and paths on its points and within its times."""
-    trained = _load(folder)
-    observed, points = observe(data, trained.domain, **adapter).in_memory(), trained.points
-    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
-        expected = f"the {len(points)} points the encoder was trained on"
-        fix = "use law.reconstruct, which takes any points"
-        raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
-    return trained, observed, as_paths(observed, trained.clock)
-
-
-def _labelled(trained: _Trained, observed: Observed, parts: dict[str, Tensor]) -> xr.Dataset:
-    """Fields (P, T, M) with the coordinates of the data."""
-    fields = observed.fields
-    rows = observed.rows[:, :, None]
-    places = trained.domain.places(observed.points)
-    shown = {
-        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
-        for name, part in parts.items()
-    }
-    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
-    dims = ("path", "time", *places.dims)
-    return xr.Dataset(
-        {name: (dims, values) for name, values in shown.items()}, coords={**lead, **places.coords}
-    )
-
-
-def _load(folder: Path) -> _Trained:
+def _opened(
+    folder: Path, data: Any, adapter: dict[str, Any]
+) -> tuple[ChaosVAE, Observed, Iterator[Paths]]:
+    """The network, and batches of paths on its points and within its times."""
     snapshot, identity = read_checkpoint(folder)
     values = identity["config"]
     if "variance" not in values:  # before 0.2 there was one reading, now called literal
@@ -107,4 +75,26 @@ def _load(folder: Path) -> _Trained:
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
     load_weights(model, snapshot, "best")
-    return _Trained(model, domain, points, Clock(*identity["clock"]), config.batch_size)
+    observed = observe(data, domain, **adapter).in_memory()
+    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
+        expected = f"the {len(points)} points the encoder was trained on"
+        fix = "use law.reconstruct, which takes any points"
+        raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
+    paths = as_paths(observed, Clock(*identity["clock"]))
+    return model, observed, paths.batches(config.batch_size)
+
+
+def _labelled(observed: Observed, parts: dict[str, Tensor]) -> xr.Dataset:
+    """Fields (P, T, M) with the coordinates of the data."""
+    fields = observed.fields
+    rows = observed.rows[:, :, None]
+    places = observed.domain.places(observed.points)
+    shown = {
+        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
+        for name, part in parts.items()
+    }
+    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
+    dims = ("path", "time", *places.dims)
+    return xr.Dataset(
+        {name: (dims, values) for name, values in shown.items()}, coords={**lead, **places.coords}
+    )
