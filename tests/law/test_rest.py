@@ -125,7 +125,7 @@ def test_saved_and_loaded(learned, tmp_path):
     fields, law = learned
     law.save(tmp_path / "a.law")
     again = sl.load(tmp_path / "a.law")
-    for old, new in zip(law.rest.parts, again.rest.parts, strict=True):
+    for old, new in zip(law.rest, again.rest, strict=True):
         np.testing.assert_array_equal(old, new)
     assert again.forecast(fields, steps=2).equals(law.forecast(fields, steps=2))
     assert "rest: memory per point" in repr(again)

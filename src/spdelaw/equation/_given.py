@@ -53,10 +53,8 @@ def check_covariance(what: str, matrix: Any, n_modes: int) -> Array:
     q = 0.5 * (q + q.T)
     least = np.linalg.eigvalsh(q)[0]
     if least < -ROUNDING * largest:
-        expected, got = (
-            "a covariance, without negative eigenvalues",
-            f"an eigenvalue of {least:.4g}",
-        )
+        expected = "a covariance, without negative eigenvalues"
+        got = f"an eigenvalue of {least:.4g}"
         raise EquationError(what, expected=expected, got=got, fix="pass factor @ factor.T")
     return q
 

@@ -92,10 +92,8 @@ def _padded(what: str, values: Any, n: int) -> Array:
     if v.ndim == 0:
         v = np.full(n, float(v))
     if v.ndim != 1 or v.size > n or not np.isfinite(v).all():
-        expected, got = (
-            f"at most {n} finite numbers",
-            f"shape {v.shape}" if v.ndim != 1 or v.size > n else repr(values),
-        )
+        expected = f"at most {n} finite numbers"
+        got = f"shape {v.shape}" if v.ndim != 1 or v.size > n else repr(values)
         fix = "pass one number per mode; fewer are filled up with zeros"
         raise EquationError(what, expected=expected, got=got, fix=fix)
     return np.concatenate([v, np.zeros(n - v.size)])

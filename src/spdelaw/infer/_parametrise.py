@@ -155,10 +155,8 @@ def starting_scale(
     number of values.
     """
     values = parametrisation.values(full)
-    q, transitions = (
-        operators.diagonal(moments.noise),
-        0.5 * max(moments.n_paths * moments.n_steps, 2),
-    )
+    q, steps = operators.diagonal(moments.noise), moments.n_paths * moments.n_steps
+    transitions = 0.5 * max(steps, 2)
     information = {"drift": moments.n_paths * moments.span * moments.energy / q[:, None]}
     if operators.is_diagonal(values["drift"]):
         # On a logarithm, and never less than a unit: a slow mode in a short record tells nothing.
@@ -178,7 +176,6 @@ def starting_scale(
         seen = len(q) * transitions / len(values["season"])
         scale[parametrisation.slices["season"]] = np.sqrt(2.0 / seen)
     if "observation" in values:
-        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(
-            max(2.0 * moments.n_values, 1.0)
-        )
+        known = max(2.0 * moments.n_values, 1.0)
+        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(known)
     return scale

@@ -48,7 +48,7 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         pairs: PairSums | None = own.pop("pairs")
         described["statistics"] = own | ({} if pairs is None else {"pairs": pairs._asdict()})
     if law.rest is not None:
-        described["rest"] = _parts(law.rest)
+        described["rest"] = law.rest._asdict()
     if law.preparation is not None:
         described["preparation"] = _parts(law.preparation) | {"how": law.preparation.how.to_dict()}
     arrays: dict[str, Array] = {}

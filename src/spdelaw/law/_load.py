@@ -100,7 +100,7 @@ def _check_numbers(law: Law) -> None:
 
 
 def _check_rest(law: Law) -> None:
-    for part in () if law.rest is None else law.rest.parts:
+    for part in law.rest or ():
         _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
         _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
 

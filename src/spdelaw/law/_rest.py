@@ -9,7 +9,6 @@ time to the next ``phi = exp(-a dt)`` and the variance goes to ``v + phi^2 (p - 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +22,7 @@ SAME_POINT = 1e-5
 BATCH_VALUES = 4_000_000
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rest:
+class Rest(NamedTuple):
     """Memory of what the modes leave over, at the points of the data.
 
     Attributes:
@@ -41,16 +39,9 @@ class Rest:
         """The same at other points: those of the data, and at all others a rest never seen."""
         rows = same_points(known, points)
         there = rows < len(known)
-        mean = Rest(*(np.mean(part) for part in self.parts))
-        picked = (np.append(part, m)[rows] for part, m in zip(self.parts, mean.parts, strict=True))
-        decay, variance, white = picked
+        decay, variance, white = (np.append(part, np.mean(part))[rows] for part in self)
         # Without a memory that was learned there, the past tells nothing.
         return Rest(np.where(there, decay, np.inf), variance, white)
-
-    @property
-    def parts(self) -> tuple[Array, Array, Array]:
-        """Decay, variance and white variance."""
-        return self.decay, self.variance, self.white
 
     def in_words(self, unit: str = "") -> str:
         """Median e-folding time, and the share of the rest that has memory."""

@@ -187,9 +187,8 @@ def _backward(
                 tape = tapes.pop()
             pulled = pull_back(closure, tape, Moments(m, p))
             m, p = pulled.mean, pulled.covariance
-            rate, noise, theta = (
-                rate + pulled.rate, noise + pulled.noise, theta + pulled.coefficient,
-            )  # fmt: skip
+            rate, noise = rate + pulled.rate, noise + pulled.noise
+            theta = theta + pulled.coefficient
     return Scores(value, rate, noise, theta, by_r)
 
 

@@ -123,11 +123,8 @@ def predict(
     p = phi(-lam * h, 3)
     decay, one, two = p[0], h * p[1], h * p[2]
     # phi_k' = phi_k - k phi_{k+1} and dz / d lambda = -h
-    decay_slope, one_slope, two_slope = (
-        -h * p[0],
-        -h * h * (p[1] - p[2]),
-        -h * h * (p[2] - 2.0 * p[3]),
-    )
+    decay_slope, one_slope = -h * p[0], -h * h * (p[1] - p[2])
+    two_slope = -h * h * (p[2] - 2.0 * p[3])
     mean, values = before, r.values(before)
     made, by_rate = np.zeros_like(values), np.zeros_like(before)
     for k in range(max(n_steps, 1)):
