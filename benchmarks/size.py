@@ -40,7 +40,8 @@ ABILITIES = {
         "infer/semilinear/*"),
     "any dynamics: filter and smoother": ("equation/_dynamics*", "model/_filter*"),
     "mean: restricted likelihood and its test": (
-        "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*"),
+        "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*",
+        "infer/_coupled_null*"),
     "intervals by profile": (
         "infer/_profile*", "infer/_intervals*", "infer/_joint_profile*", "infer/_mean_interval*",
     ),

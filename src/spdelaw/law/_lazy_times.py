@@ -98,7 +98,6 @@ class Labels(NamedTuple):
 
     Attributes:
         law: the law.
-        own: places of the data.
         places: where results are wanted.
         as_data: whether these are those of the data.
         dated: whether times are dates.
@@ -106,7 +105,6 @@ class Labels(NamedTuple):
     """
 
     law: Law
-    own: Places
     places: Places
     as_data: bool
     dated: bool
@@ -211,7 +209,7 @@ def forecast_record(law: Law, own: Observed, wanted: Array, grid: Any, dated: bo
 def _labels(law: Law, own: Observed, grid: Any, dated: bool) -> Labels:
     places = own.places if grid is None else law.domain.places(grid)
     row = own.fields.isel(time=slice(1)).compute()
-    return Labels(law, own.places, places, grid is None, dated, row)
+    return Labels(law, places, grid is None, dated, row)
 
 
 # -- tasks ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from spdelaw.model._chaos_rows import (
     single_patterns,
 )
 from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._likelihood import Evaluation
+from spdelaw.model._likelihood import Evaluation, of_all
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._threads import one_thread
 
@@ -47,14 +47,9 @@ def evaluate_chaos(
         got = f"tail {model.tail!r}" if model.noise_factor is None else "a dense noise factor"
         fix = "evaluate_likelihood is the likelihood with the tail, and takes any noise"
         raise InputError("model", expected=expected, got=got, fix=fix)
-    log_likelihood = np.empty(collapsed.n_paths)
-    sums: list = [0.0] * (len(Evaluation._fields) - 1)
-    for block in collapsed.blocks:
-        for one in single_patterns(block):
-            part = _evaluate(one, state_space, model, density)
-            log_likelihood[one.paths] = part.log_likelihood
-            sums = [a + b for a, b in zip(sums, part[1:], strict=True)]
-    return Evaluation(log_likelihood, *sums)
+    each = [one for block in collapsed.blocks for one in single_patterns(block)]
+    parts = [_evaluate(one, state_space, model, density) for one in each]
+    return of_all([one.paths for one in each], parts, collapsed.n_paths)
 
 
 # -- one pattern ---------------------------------------------------------------------------

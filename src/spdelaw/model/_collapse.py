@@ -24,6 +24,7 @@ import numpy as np
 
 from spdelaw.data import Here, Place
 from spdelaw.domain import Products
+from spdelaw.model._blocks import in_full
 from spdelaw.model._least_squares import least_squares, marginal
 from spdelaw.model._row_grams import Basis, few_rows, row_grams, single_grams
 
@@ -79,6 +80,11 @@ class Block(NamedTuple):
     def is_diagonal(self) -> bool:
         """Whether the observations leave the modes uncoupled."""
         return self.gram.ndim == 3
+
+    @property
+    def matrices(self) -> Array:
+        """``G`` in full, the batch before the modes; (T, B, N, N)."""
+        return np.ascontiguousarray(np.moveaxis(in_full(self.gram), -1, 1))
 
 
 class Facts(NamedTuple):

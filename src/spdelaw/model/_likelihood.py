@@ -81,9 +81,14 @@ def evaluate_likelihood(
             parts = Here(pool.map).over(evaluate_block, collapsed.blocks, state_space, use_misfit)
     else:
         parts = collapsed.over(evaluate_block, state_space, use_misfit)
-    log_likelihood = np.empty(collapsed.n_paths)
-    for block, part in zip(collapsed.facts, parts, strict=True):
-        log_likelihood[block.paths] = part.log_likelihood
+    return of_all([block.paths for block in collapsed.facts], parts, collapsed.n_paths)
+
+
+def of_all(paths: list[Array], parts: list[Evaluation], n_paths: int) -> Evaluation:
+    """Likelihood and score of all paths from those of some at a time."""
+    log_likelihood = np.empty(n_paths)
+    for some, part in zip(paths, parts, strict=True):
+        log_likelihood[some] = part.log_likelihood
     sums: list[Any] = [sum(values) for values in zip(*(p[1:] for p in parts), strict=True)]
     return Evaluation(log_likelihood, *sums)
 

@@ -72,7 +72,7 @@ def filter_scores(
         burn: time from the first observation on within which terms do not count.
         value_only: leave the gradients at zero.
     """
-    gram, dt = _grams(block), _steps(block)
+    gram, dt = block.matrices, _steps(block)
     counts = _counted(block, burn)
     tapes: list[Tape] | None = None if value_only or _is_long(block, n_steps) else []
     before, updates = _forward(closure, block, gram, dt, r, prior, n_steps, tapes)
@@ -88,16 +88,6 @@ def _is_long(block: Block, n_steps: int) -> bool:
     """Whether the stages of all moves are too much to keep."""
     n_times, n, n_paths = block.vector.shape
     return 8 * TAPE_MATRICES * n_times * n_steps * n_paths * n**2 > TAPE_BYTES
-
-
-def _grams(block: Block) -> Array:
-    """``G`` as (T, B, N, N), B being 1 where it is shared."""
-    if block.is_diagonal:
-        t, n, batch = block.gram.shape
-        out = np.zeros((t, batch, n, n))
-        out[:, :, np.arange(n), np.arange(n)] = block.gram.transpose(0, 2, 1)
-        return out
-    return np.ascontiguousarray(block.gram.transpose(0, 3, 1, 2))
 
 
 def _steps(block: Block) -> list[Array | float]:
@@ -222,7 +212,7 @@ def smooth_semilinear(
     ``m_t|T = m_t + C P_{t+1}^-1 (m_{t+1}|T - m_{t+1})`` with C the covariance of the state at t
     with the next one.
     """
-    gram, dt = _grams(block), _steps(block)
+    gram, dt = block.matrices, _steps(block)
     before, updates = _forward(closure, block, gram, dt, r, prior, n_steps)
     m, p = updates[-1].mean, updates[-1].covariance
     means, spreads = [m], [p]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.model._blocks import in_full
 from spdelaw.model._collapse import Block
 
 Array = np.ndarray
@@ -72,11 +73,8 @@ class _Cutter:
 
 def _own_values(n_values: Array, gram: Array) -> Array:
     """Values of each segment: all of a path's in its first, and in the others what is left out."""
-    n = gram.shape[1]
-    left_out = np.zeros(gram.shape[-1])
-    for g in gram:
-        whole = np.moveaxis(g, -1, 0) if g.ndim == 3 else np.eye(n) * g.T[:, :, None]
-        left_out += np.linalg.matrix_rank(whole, hermitian=True)
+    ranks = np.linalg.matrix_rank(np.moveaxis(in_full(gram), -1, 1), hermitian=True)
+    left_out = ranks.sum(0).astype(float)
     n_segments = len(left_out) // len(n_values)
     left_out[::n_segments] = n_values
     return left_out

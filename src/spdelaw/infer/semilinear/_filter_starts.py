@@ -16,7 +16,6 @@ import numpy as np
 from spdelaw.infer.semilinear._layout import Layout
 from spdelaw.infer.semilinear._starts import start
 from spdelaw.model import (
-    Block,
     Collapsed,
     Prior,
     Transitions,
@@ -43,29 +42,16 @@ LEAST = 1e-6
 
 def noise_guess(collapsed: Collapsed) -> float:
     """What the modes leave over per value; where they leave nothing, 1 % of the variance."""
-    spent = sum(
-        np.linalg.matrix_rank(_at(b.gram, t), hermitian=True).sum() * _copies(b)
-        for b in collapsed.blocks
-        for t in range(len(b.gram))
-    )
+    spent = 0
+    for b in collapsed.blocks:
+        ranks = np.linalg.matrix_rank(b.matrices, hermitian=True)
+        spent += np.broadcast_to(ranks, (len(ranks), len(b.paths))).sum()
     power = sum(float((b.vector * b.estimate).sum()) for b in collapsed.blocks)
     total = (power + collapsed.misfit) / max(collapsed.n_values, 1.0)
     free = collapsed.n_values - spent
     if free > 0.02 * collapsed.n_values:
         return max(collapsed.misfit / free, LEAST * total)
     return 0.01 * total
-
-
-def _copies(block: Block) -> int:
-    return block.vector.shape[2] if block.gram.shape[-1] == 1 else 1
-
-
-def _at(gram: Array, t: int) -> Array:
-    """``G`` at one time as (B, N, N)."""
-    g = gram[t]
-    if gram.ndim == 3:
-        return np.einsum("nb,nm->bnm", g, np.eye(len(g)))
-    return np.moveaxis(g, -1, 0)
 
 
 class Rough(NamedTuple):
@@ -81,12 +67,8 @@ def rough_states(collapsed: Collapsed, r: float) -> Rough:
     block = collapsed.blocks[0]
     n_times, n, n_paths = block.vector.shape
     n_paths = min(n_paths, PATHS)
-    grams = np.concatenate(
-        [
-            np.broadcast_to(_at(block.gram, t), (block.vector.shape[2], n, n))[:n_paths]
-            for t in range(n_times)
-        ]
-    )
+    grams = np.broadcast_to(block.matrices, (n_times, len(block.paths), n, n))[:, :n_paths]
+    grams = grams.reshape(-1, n, n)
     vectors = block.vector[..., :n_paths].transpose(0, 2, 1).reshape(-1, n)
     v = np.full(n, max(float((block.estimate**2).mean()), 1e-300))
     for _ in range(ROUNDS):
