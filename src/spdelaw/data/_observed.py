@@ -215,9 +215,7 @@ class Observed(NamedTuple):
         survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
         own = seen[len(seen) - self.fields.sizes["time"] :]  # without a row at the start
         fields = self.fields.isel(time=own)
-        values, times = self.values[:, seen], self.times[seen]
-        std = None if self.std is None else self.std[:, seen]
-        return self._with(values=values, times=times, fields=fields, survey=survey, std=std)
+        return self._cut((slice(None), seen), times=self.times[seen], fields=fields, survey=survey)
 
     def at_points(self, keep: Array) -> Observed:
         """The same at some points, (M,) boolean; results have holes at the others."""
@@ -225,23 +223,22 @@ class Observed(NamedTuple):
         if self.survey is not None and np.array_equal(keep, self.survey.seen):
             survey = self.survey.where_seen
         fields = self.fields.isel({self.fields.dims[-1]: keep})
-        values, places = self.values[..., keep], self.places.only(keep)
-        std = None if self.std is None else self.std[..., keep]
-        return self._with(values=values, places=places, fields=fields, survey=survey, std=std)
+        return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
 
     def paths(self, which: slice | Array | list[int]) -> Observed:
         """Some of the paths."""
         times = self.times if self.times.ndim == 1 else self.times[which]
-        std = None if self.std is None else self.std[which]
-        values, fields = self.values[which], self.fields.isel(path=which)
-        return self._with(values=values, times=times, fields=fields, std=std)
+        return self._cut(which, times=times, fields=self.fields.isel(path=which))
 
     def at_times(self, which: slice) -> Observed:
         """Some of the times of every path."""
-        values, times = self.values[:, which], self.times[..., which]
-        std = None if self.std is None else self.std[:, which]
-        fields = self.fields.isel(time=which)
-        return self._with(values=values, times=times, fields=fields, std=std)
+        times, fields = self.times[..., which], self.fields.isel(time=which)
+        return self._cut((slice(None), which), times=times, fields=fields)
+
+    def _cut(self, index: Any, **new: Any) -> Observed:
+        """Some of the values, with their deviations where each came with one."""
+        std = None if self.std is None else self.std[index]
+        return self._with(values=self.values[index], std=std, **new)
 
     # -- the same with something else ---------------------------------------------------
 

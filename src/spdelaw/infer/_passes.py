@@ -1,4 +1,4 @@
-"""Passes over observed fields for a design: in memory at once, in pieces one by one.
+"""Passes over observed fields for a design, piece by piece.
 
 Each answers a question about all values and brings back few numbers, so that lazy data are never
 whole in the memory of one process.
@@ -10,7 +10,7 @@ import numpy as np
 
 from spdelaw.data import Observed
 from spdelaw.domain import Products
-from spdelaw.infer._nuisance import SAMPLE, components_of, every_row, principal_components
+from spdelaw.infer._nuisance import SAMPLE, components_of, every_row
 from spdelaw.model import Collapsed, collapse_pieces
 
 Array = np.ndarray
@@ -37,8 +37,6 @@ def collapsed_pieces(
 
 def components(observed: Observed) -> tuple[Array, float] | None:
     """`principal_components` of complete fields."""
-    if not observed.in_pieces:
-        return principal_components(observed.values)
     pieces, shape = observed.pieces(), observed.values.shape
     step = every_row(*shape[:2])
     blocks = [
@@ -73,8 +71,6 @@ def _left_over(values: Array, phi: Array, inverse: Array) -> tuple[float, float]
 
 def projected(observed: Observed, keep: Array) -> Array:
     """Principal components of all fields, (P, T, r): few enough to be in memory."""
-    if not observed.in_pieces:
-        return observed.values @ keep
     pieces = observed.pieces()
     parts = pieces.by_block(observed.place.over(np.matmul, pieces.flat, keep))
     return np.concatenate([np.concatenate(block, axis=1) for block in parts])
