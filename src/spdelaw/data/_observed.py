@@ -84,6 +84,12 @@ class Observed(NamedTuple):
         return int(self.fields.sizes["path"])
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Paths, times and points, as a law says what it was learned from."""
+        n_times, n_points = int(self.times.shape[-1]), len(self.points)
+        return {"n_paths": self.n_paths, "n_times": n_times, "n_points": n_points}
+
+    @property
     def clock(self) -> str:
         """Coordinate of the fields with their times: "time", or "path_time" of each path's own."""
         return "path_time" if self.has_own_clocks else "time"

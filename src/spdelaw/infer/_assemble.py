@@ -111,9 +111,7 @@ def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[s
     return {
         "engine": "exact",
         "route": fit.route,
-        "n_paths": observed.n_paths,
-        "n_times": int(observed.times.shape[-1]),
-        "n_points": len(observed.points),
+        **observed.sizes,
         "n_observed": float(fit.n_observed),
         "n_parameters": found.n_free,
         "n_nuisance": found.state_space.n_modes - fit.n_modes,

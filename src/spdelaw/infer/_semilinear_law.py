@@ -158,9 +158,7 @@ def _info(
     return {
         "engine": ENGINE,
         "route": sight.route,
-        "n_paths": observed.n_paths,
-        "n_times": int(observed.times.shape[-1]),
-        "n_points": len(observed.points),
+        **observed.sizes,
         "n_observed": float(np.isfinite(np.asarray(observed.values)).sum()),
         "n_parameters": len(fit.x),
         "initial_state": initial.kind,

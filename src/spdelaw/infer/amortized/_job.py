@@ -115,10 +115,8 @@ class Job:
             "preset": self.config.preset,
             "config": self.config.model_dump(mode="json"),
             "seed": self.seed,
-            "n_paths": self.observed.n_paths,
+            **self.observed.sizes,
             "n_validation": self.held_out.n_paths,
-            "n_times": int(self.observed.times.shape[-1]),
-            "n_points": len(self.observed.points),
             "checkpoint": None if self.folder is None else str(self.folder.absolute()),
         }
 
