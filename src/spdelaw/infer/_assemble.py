@@ -35,11 +35,10 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     """Law with its parameters, standard errors and everything it should say about itself."""
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
-    times = np.unique(observed.times)
     variance = _observation_variance(fit, model)
     hint = time_unit_hint(
         operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes)),
-        float(np.median(np.diff(times))),
+        float(np.median(np.diff(np.unique(observed.times)))),
         observed.span,
         bool(report["undetermined"]),
     )
@@ -56,15 +55,11 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
     said_of |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     said_of |= _likelihood(fit, observed)
-    return Law(
-        domain=observed.domain,
-        n_modes=fit.n_modes,
-        parameters=parameters_dataset(quantities(fit, variance, ends), level, kind),
-        dynamics=state_space.dynamics,
-        initial=state_space.initial,
-        observation_variance=variance,
-        times=times,
-        points=observed.points,
+    return Law.of(
+        observed,
+        fit.n_modes,
+        state_space.with_noise(variance),
+        parameters_dataset(quantities(fit, variance, ends), level, kind),
         unresolved_variance=float(fit.outside_variance),
         info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
         coordinates=coordinates_dataset(

@@ -26,7 +26,7 @@ from spdelaw.law import (
     software,
     statistics_density,
 )
-from spdelaw.model import Statistics, closure_log_likelihood, transitions
+from spdelaw.model import StateSpace, Statistics, closure_log_likelihood, transitions
 
 Array = np.ndarray
 
@@ -44,19 +44,14 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
     variance = _observation_variance(fit, sight)
     kind = {"initial_state": initial.kind, "terms": list(names)}
-    law = Law(
-        domain=observed.domain,
-        n_modes=len(closure.rates),
-        parameters=parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
-        dynamics=Reacting(
-            observed.domain, names, closure.coefficients, closure.rates, closure.noise
-        ),
-        initial=initial,
-        observation_variance=variance,
-        times=np.unique(observed.times),
-        points=observed.points,
+    numbers = (closure.coefficients, closure.rates, closure.noise)
+    law = Law.of(
+        observed,
+        len(closure.rates),
+        StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
+        parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
         unresolved_variance=_unresolved(sight, variance),
-        info=_info(fit, sight, initial, said),  # type: ignore[arg-type]
+        info=_info(fit, sight, initial, said),
     )
     return _with_density(law, fit, sight)
 

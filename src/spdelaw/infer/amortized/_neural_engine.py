@@ -60,18 +60,8 @@ def fit_neural(job: Job) -> Law:
     found = assess(run.best(), paths, config)
     state = _state(model, found, clock)
     exact = _log_likelihood(job, basis, state)
-    return Law(
-        domain=domain,
-        n_modes=job.n_modes,
-        parameters=_table(state, job.level),
-        dynamics=state.dynamics,
-        initial=state.initial,
-        observation_variance=state.observation_variance,
-        times=np.unique(observed.times),
-        points=observed.points,
-        unresolved_variance=0.0,
-        info=Provenance.of(_info(job, run, found, exact)),
-    )
+    info = Provenance.of(_info(job, run, found, exact))
+    return Law.of(observed, job.n_modes, state, _table(state, job.level), info=info)
 
 
 def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:

@@ -33,7 +33,7 @@ from spdelaw.infer._problem import Problem
 from spdelaw.infer.amortized._config import StructuredConfig
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._reconstruct import decode
-from spdelaw.law import Law, Provenance, chaos_posterior
+from spdelaw.law import Law, chaos_posterior
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 from spdelaw.train import ORDER, Run, Snapshot, stream, train
 
@@ -121,18 +121,9 @@ class _Scores:
         job, variance = self.job, state_space.observation_variance
         if "observation" not in self.problem.parametrisation.parts:
             variance = np.asarray(job.model.known_variance or 0.0)
-        return Law(
-            domain=job.domain,
-            n_modes=job.n_modes,
-            parameters=xr.Dataset(),
-            dynamics=state_space.dynamics,
-            initial=state_space.initial,
-            observation_variance=variance,
-            times=np.unique(job.observed.times),
-            points=job.observed.points,
-            unresolved_variance=self.problem.outside or 0.0,
-            info=Provenance(),
-        )
+        space, outside = state_space.with_noise(variance), self.problem.outside or 0.0
+        given = (job.observed, job.n_modes, space, xr.Dataset())
+        return Law.of(*given, unresolved_variance=outside)
 
 
 def _facts(law: Law, job: Job) -> dict[str, Any]:
