@@ -11,6 +11,7 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
 import json  # noqa: E402
 import platform  # noqa: E402
 import statistics  # noqa: E402
+import subprocess  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable, Collection, Mapping  # noqa: E402
 from importlib import metadata  # noqa: E402
@@ -51,6 +52,12 @@ def interleaved_medians(
 def versions(*packages: str) -> dict[str, str]:
     """Versions of Python and of packages, the ones that decide the speed."""
     return {"python": platform.python_version(), **{p: metadata.version(p) for p in packages}}
+
+
+def current_commit() -> str:
+    """Of the code that runs; empty where it is under no control."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def write_results(name: str, document: dict[str, Any], markdown: str) -> None:

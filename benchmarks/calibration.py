@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import subprocess
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._calibration_kinds import KINDS, Kind
-from benchmarks._timing import RESULTS, table, versions, write_results
+from benchmarks._timing import RESULTS, current_commit, table, versions, write_results
 
 import numpy as np  # isort: skip
 import scipy.stats  # isort: skip
@@ -196,7 +195,7 @@ def _bands(law: sl.Law, kind: Kind, test: Any, tier: str, seed: int) -> list[int
 def run(work: Path, seconds: float, kinds: tuple[Kind, ...] = KINDS, sets: int = 10**9) -> None:
     """Append lines until the time is over or every kind has that many."""
     done = {(line["kind"], line["seed"]) for line in read(work)}
-    start, turn, commit = time.monotonic(), 0, _commit()
+    start, turn, commit = time.monotonic(), 0, current_commit()
     while any(turn * kind.turns < sets for kind in kinds):
         for kind in kinds:
             for seed in range(turn * kind.turns, min((turn + 1) * kind.turns, sets)):
@@ -206,12 +205,6 @@ def run(work: Path, seconds: float, kinds: tuple[Kind, ...] = KINDS, sets: int =
                 if time.monotonic() - start > seconds:
                     return
         turn += 1
-
-
-def _commit() -> str:
-    """Of the code that runs; empty where it is under no control."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def quick(kinds: tuple[Kind, ...] = KINDS, sets: int = QUICK_SETS) -> list[str]:

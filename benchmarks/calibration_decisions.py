@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks._timing import RESULTS, table, write_results
+from benchmarks._timing import RESULTS, current_commit, table, write_results
 
 import numpy as np  # isort: skip
 from scipy import linalg  # isort: skip
@@ -169,10 +169,11 @@ def _row(
 ) -> dict[str, Any]:
     allowed = RATE + 3.0 * np.sqrt(RATE * (1.0 - RATE) / sets)
     holds = None if power else bool(taken <= allowed * sets)
-    return {"kind": name, "sets": sets, "taken": taken, "other": other, "holds": holds}
+    row = {"kind": name, "sets": sets, "taken": taken, "other": other, "holds": holds}
+    return row | {"commit": current_commit()}
 
 
-HEAD = ["decision", "sets", "taken", "other without the early stop", "holds"]
+HEAD = ["decision", "sets", "taken", "other without the early stop", "holds", "commit"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -199,7 +200,8 @@ def _markdown(command: str, done: list[dict[str, Any]]) -> str:
     words = {True: "yes", False: "no", None: "power"}
     cells = [
         [row["kind"], str(row["sets"]), f"{row['taken']} ({row['taken'] / row['sets']:.1%})",
-         "–" if row["other"] is None else str(row["other"]), words[row["holds"]]]
+         "–" if row["other"] is None else str(row["other"]), words[row["holds"]],
+         row.get("commit", "–")]
         for row in done
     ]  # fmt: skip
     text = "what a fit takes that is not there may be 1 % and three Monte-Carlo errors"

@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks._timing import RESULTS, table, write_results
+from benchmarks._timing import RESULTS, current_commit, table, write_results
 
 import numpy as np  # isort: skip
 
@@ -168,7 +168,9 @@ def _misses(rows: Array, truth: Array) -> list[int]:
 def run(kind: Kind, wanted: int, record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The record of a kind, longer by some data sets each time, until there are enough."""
     record = record or {"sets": 0, "errors": 0, "search": 0, "intervals": 0, "numbers": {}}
+    commit = current_commit()
     while record["sets"] < wanted:
+        record["commits"] = sorted({*record.get("commits", []), commit})
         for seed in range(record["sets"], min(record["sets"] + CHUNK, wanted)):
             found = outcome(kind, seed)
             record["sets"] += 1
@@ -199,6 +201,7 @@ def judged(name: str, record: dict[str, Any]) -> tuple[list[str], bool]:
         f"{record['search'] / fits:.0f} + {record['intervals'] / fits:.0f}" if counted else "-",
         str(record["errors"]),
         "yes" if holds else "no",
+        " ".join(record.get("commits", [])),
     ]
     return row, bool(holds)
 
@@ -213,6 +216,7 @@ def _least_held(numbers: dict[str, list[int]]) -> str:
 HEAD = [
     "kind", "sets", "held, %", "too high / too low, %", "least, %", "by standard errors, %",
     "evaluations: search + intervals", "errors", "holds",
+    "commit",
 ]  # fmt: skip
 
 
