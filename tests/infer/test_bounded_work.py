@@ -72,6 +72,33 @@ def test_expected_curvature_is_that_of_differences():
     assert (np.abs(np.log(ratios)) < np.log(1.25)).all()
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ({"drift": "dense"}, "differenced"),
+        ({"drift": "dense", "slow": True}, "expected"),
+        ({"drift": "dense", "noise": "dense", "quiet": True}, "analytic"),
+        ({"bootstrap": 2}, "bootstrap"),
+    ],
+)
+def test_a_law_says_how_its_standard_errors_were_made(monkeypatch, words, wanted):
+    words = dict(words)
+    quiet = words.pop("quiet", False)
+    if words.pop("slow", False):
+        monkeypatch.setattr("spdelaw.infer._optimise.DIFFERENCE_SECONDS", 0.0)
+        monkeypatch.setattr("spdelaw.infer._optimise.SLOW", 0.0)
+    fields = sl.simulate(
+        sl.catalogue.heat(n_modes=2), 3, TIMES / 20, np.linspace(0.1, 3, 7), seed=0,
+        observation_std=0.0 if quiet else 0.2,
+    )  # fmt: skip
+    if not quiet:
+        fields = sl.mask(fields, "random", 0.2, seed=0)
+    start = "deterministic" if quiet else "stationary"
+    law = sl.fit(fields, INTERVAL, 2, mean="zero", nuisance=0, initial=start, **words)
+    assert law.info["standard_errors"] == wanted
+    assert ("standard errors are those that the law expects" in repr(law)) == (wanted == "expected")
+
+
 def map_of(mean, missing=0.0, n_points=80):
     rng = np.random.default_rng(0)
     values = mean + 0.1 * rng.standard_normal((len(TIMES), n_points))

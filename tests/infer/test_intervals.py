@@ -6,6 +6,7 @@ from scipy import optimize, special
 
 import spdelaw as sl
 from spdelaw.errors import InputError
+from spdelaw.infer._intervals import beside_bound
 from spdelaw.infer._profile import Profile
 
 Z = special.ndtri(0.975)
@@ -212,3 +213,31 @@ def test_a_law_without_profiles_is_the_same_law():
     assert not quick.info["profiled"]
     with pytest.raises(InputError, match="profile"):
         sl.Exact(profile="no")
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+def test_beside_a_bound_the_ratio_is_a_mixture(level):
+    """Two numbers that know all of one another, one of them zero and not below.
+
+    Of a standard normal (t, n) with ``n >= 0`` allowed, the ratio of ``t >= 0, n = 0`` to that is
+    drawn; null: a binomial share of 400,000, four deviations.
+    """
+    t, n = np.random.default_rng(0).standard_normal((2, 400_000))
+    free, tied = np.minimum(n, 0) ** 2, np.minimum(t, 0) ** 2 + n**2
+    share = np.mean(tied - free > beside_bound(level) ** 2)
+    assert abs(share - (1 - level)) < 4 * np.sqrt(level * (1 - level) / t.size)
+    assert beside_bound(level) >= special.ndtri(0.5 + 0.5 * level)
+
+
+def test_a_coefficient_at_its_bound_widens_the_others(monkeypatch):
+    words = {"mean": "zero", "drift": "parametric"}
+    equation = sl.catalogue.heat(n_modes=4)
+    fields = sl.simulate(equation, 20, 0.05 * np.arange(41), POINTS, seed=2)
+    law = sl.fit(fields, DOMAIN, 4, **words)
+    assert law.parameters.kappa.values[2] == 0.0
+    monkeypatch.setattr("spdelaw.infer._intervals.beside_bound", lambda level: Z)
+    plain = sl.fit(fields, DOMAIN, 4, **words)
+    for name in ("nu", "eigenvalue"):
+        own, other = (x.parameters[name].values.reshape(-1, 4)[0, 2:] for x in (law, plain))
+        assert 1.01 < np.ptp(np.log(own)) / np.ptp(np.log(other)) < 1.12
+    np.testing.assert_allclose(law.parameters.kappa, plain.parameters.kappa, rtol=1e-6)

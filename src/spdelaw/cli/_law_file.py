@@ -174,7 +174,7 @@ def domain_name(domain: AbstractDomain) -> str:
 
 def show_notes(output: Output, law: Law) -> None:
     """What the law has to say about itself, a line each."""
-    for note in law.info.get("warnings", []):
+    for note in law.info.notes:
         output.line(f"note: {note}")
 
 

@@ -117,6 +117,7 @@ def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[s
         **({"noise_rank": model.noise_rank} if model.noise == "low_rank" else {}),
         "decisions": _decisions(fit),
         "converged": found.optimum.converged,
+        "standard_errors": found.optimum.curvature,
         "convergence": {
             "evaluations": found.optimum.n_evaluations,
             "evaluations_for_intervals": n_for_ends,

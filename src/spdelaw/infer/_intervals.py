@@ -69,14 +69,18 @@ def likelihood_ends(
     that have the interval of their profile; and how often the likelihood was computed for them.
     Where that would take long the last numbers are left to their standard errors.
     """
-    z, ends = float(scipy.special.ndtri(0.5 * (1.0 + level))), dict[str, Array]()
+    z, ends = _normal(level), dict[str, Array]()
     is_maximum, profiled = found.optimum.converged, list[str]()
     numbers = list(_numbers(found, n_modes))
     wide = [is_maximum and _error(found, number) > WIDE for number in numbers]
     root = _root(found) if any(wide) else np.zeros((0, 0))
     objective = _around_maximum(found, root)
     columns = found.posterior.columns @ root if any(wide) else root
-    known = _ends_together(found, list(compress(numbers, wide)), objective, columns, z)
+    known = _ends_of_ties(found, list(compress(numbers, wide)), objective, columns, z)
+    if at_bound := {label: own for label, own in known.items() if np.isneginf(own[0])}:
+        z, known = beside_bound(level), at_bound
+    others = [number for number in compress(numbers, wide) if number.label not in known]
+    known |= _ends_together(found, others, objective, columns, z)
     for number, is_wide in zip(numbers, wide, strict=True):
         value, error = number.target(found.full)[0], _error(found, number)
         own = known.get(number.label, np.full(2, np.nan))
@@ -97,6 +101,38 @@ def likelihood_ends(
         ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))
         profiled += [f"mean[{mode + 1}]" for mode in means]
     return ends, profiled, objective.calls
+
+
+def beside_bound(level: float) -> float:
+    """Root of the likelihood ratio that a level takes where a coefficient of the law is near zero.
+
+    Beside a bound the ratio of another number is no longer chi-square with one degree of freedom.
+    Where the two know most of one another it is half of that and a quarter of one with two degrees,
+    and zero otherwise (Self and Liang 1987): 2.06 in place of 1.96.
+    """
+
+    def surplus(square: float) -> float:
+        beyond = 0.5 * scipy.special.chdtrc(1, square) + 0.25 * scipy.special.chdtrc(2, square)
+        return float(beyond - (1.0 - level))
+
+    return max(float(np.sqrt(scipy.optimize.brentq(surplus, 0.0, 200.0))), _normal(level))
+
+
+def _normal(level: float) -> float:
+    return float(scipy.special.ndtri(0.5 * (1.0 + level)))
+
+
+def _ends_of_ties(
+    found: Estimate, numbers: list[Number], objective: Counted, columns: Array, z: float
+) -> dict[str, Array]:
+    """Ends of the positive coefficients that tie a law, by label: some may reach down to zero."""
+    unknown, out = np.full(2, np.nan), dict[str, Array]()
+    tied = [x for x in numbers if x.mode is None and x.is_log and x.name != "observation_std"]
+    for number in tied:
+        if objective.is_spent:
+            break
+        out[number.label] = _ends(found, number, objective, columns, z, unknown)
+    return out
 
 
 def _ends_of_means(

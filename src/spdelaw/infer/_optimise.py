@@ -67,6 +67,8 @@ class Optimum(NamedTuple):
         decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
         uphill: slope, in log-likelihood per standard error, where nothing bends it down.
         bend: the information taken apart, where somebody looked.
+        curvature: how the information was found: "analytic", "expected" or "differenced"; "none"
+            where nobody looked.
     """
 
     x: Array
@@ -76,6 +78,7 @@ class Optimum(NamedTuple):
     decrement: float
     uphill: float = 0.0
     bend: Bend | None = None
+    curvature: str = "none"
 
     @property
     def is_bounded(self) -> bool:
@@ -142,13 +145,16 @@ def maximise(
     is_slow = seconds >= SLOW
     counted = Counted(objective, max(SEARCH_SECONDS / seconds, ENOUGH) if is_slow else np.inf)
     differs = 2.0 * n_plain * seconds <= DIFFERENCE_SECONDS
+    way = "none"
 
     def curvature(x: Array, scale: Array) -> Array:
-        found = None if exact is None else exact(x)
+        nonlocal way
+        found, way = None if exact is None else exact(x), "analytic"
         if found is None and is_slow and not differs and expected is not None:
-            found = expected(x)
+            found, way = expected(x), "expected"
         if found is not None:
             return found
+        way = "differenced"
         found = differences(x, scale)
         finer = balanced(found, scale)
         # Differences over many standard errors are no curvature.
@@ -181,7 +187,7 @@ def maximise(
             x = beside
         x, value, _ = _search(counted, x, scale, curvature, max_iterations)
     uphill = bend.uphill(gradient)
-    return Optimum(x, value, information, counted.calls, float(decrement), uphill, bend)
+    return Optimum(x, value, information, counted.calls, float(decrement), uphill, bend, way)
 
 
 class Counted:

@@ -17,6 +17,9 @@ import numpy as np
 
 from spdelaw._version import __version__
 
+#: Said where standard errors are not of the curvature of the data.
+EXPECTED_ERRORS = "standard errors are those that the law expects: those of the data take long"
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Provenance(Mapping[str, Any]):
@@ -37,6 +40,8 @@ class Provenance(Mapping[str, Any]):
         warnings: what the law has to say about itself.
         preparation: steps that were applied to the data.
         converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
+        standard_errors: of which curvature: "analytic", "differenced", or "expected" by the law,
+            where one of the data would take long; "none", or "bootstrap".
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
         labels: names and attributes of the data, which results carry again.
@@ -67,6 +72,7 @@ class Provenance(Mapping[str, Any]):
     warnings: list[str] | None = None
     preparation: list[str] | None = None
     converged: bool | None = None
+    standard_errors: str | None = None
     seconds: dict[str, float] | None = None
     convergence: dict[str, float] | None = None
     identifiability: dict[str, Any] | None = None
@@ -82,6 +88,12 @@ class Provenance(Mapping[str, Any]):
             return entries
         own = {key: value for key, value in entries.items() if key in FIELDS}
         return cls(**own, extra={key: entries[key] for key in entries if key not in FIELDS})
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know: of which curvature errors are, and warnings."""
+        expected = self.standard_errors == "expected"
+        return [*([EXPECTED_ERRORS] if expected else []), *(self.warnings or [])]
 
     def __getitem__(self, key: str) -> Any:
         """The entry, or KeyError where none was reported."""

@@ -76,7 +76,7 @@ def summary(law: Law) -> Summary:
     if "season" in p:
         parts = ", ".join(interval(row) for row in p.season.values)
         notes.append(f"noise by season, relative: {parts}")
-    notes += [f"note: {note}" for note in info.get("warnings", [])]
+    notes += [f"note: {note}" for note in info.notes]
     title = f"Law of {law.n_modes} modes on {law.domain}"
     return Summary(title, facts, level, header, rows[:MOST_ROWS], notes)
 
