@@ -182,7 +182,8 @@ class LogPosterior:
         # With a mean integrated out it is that of data less a rough mean, and may bend up where
         # nothing decays; differences tell then.
         scaled = self.scale[:, None] * found * self.scale
-        return found if np.linalg.eigvalsh(scaled)[0] > 0 else None
+        bends_down = np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
+        return found if bends_down else None
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
