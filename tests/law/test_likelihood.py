@@ -183,7 +183,7 @@ def test_noise_that_goes_to_zero_moves_it_continuously():
 def named(some, data):
     found = some.log_likelihood(data)
     of = Numbers(found.attrs["of"], found.attrs["count"])
-    return some.with_info(**density_entries(found.values, of, data))
+    return some.with_info(**density_entries(found.values, of, some.observe(data)))
 
 
 def test_only_densities_of_the_same_numbers_are_compared():

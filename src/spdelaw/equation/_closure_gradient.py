@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation._closure import Closure, Moments, Stage, SubStep, Tape
-from spdelaw.equation._exponential import STAGES, combine_rate
+from spdelaw.equation._exponential import STAGES, combine
 from spdelaw.equation._polynomial import Means, derivative
 
 Array = np.ndarray
@@ -81,13 +81,13 @@ def _pull_step(
             by_m[j] = by_m[j] + weight * m
         for j, weight in two.stage[i]:
             by_p[j] = by_p[j] + weight * p
-        rate += m * combine_rate(one, i, start[0], slopes[0])
+        rate += m * combine(one.slope, i, start[0], slopes[0])
         zero = np.zeros((1, 1, 1)) if start[1] is None else start[1]
-        rate += 2.0 * np.einsum("bij,bij->bi", p, combine_rate(two, i, zero, slopes[1]))
+        rate += 2.0 * np.einsum("bij,bij->bi", p, combine(two.slope, i, zero, slopes[1]))
         if c is not None and start[2] is not None:
             for j, weight in three.stage[i]:
                 by_c[j] = by_c[j] + weight * c
-            rate += np.einsum("bij,bij->bj", c, combine_rate(three, i, start[2], slopes[2]))
+            rate += np.einsum("bij,bij->bj", c, combine(three.slope, i, start[2], slopes[2]))
     return m0, p0, (None if c is None else c0)
 
 

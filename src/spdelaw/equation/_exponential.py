@@ -11,7 +11,7 @@ A constant N is integrated exactly whatever the stiffness. The weights are those
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,14 +28,12 @@ class Weights(NamedTuple):
     Attributes:
         decay: ``e^(c_i z)`` of each stage and, last, of the step.
         stage: ``h a_ij`` by stage i, as pairs (j, weight); row 4 holds ``h b_j``.
-        decay_slope: derivative of ``decay`` by the rate.
-        stage_slope: derivative of ``stage`` by the rate.
+        slope: both by the rate, as weights.
     """
 
     decay: tuple[Array, ...]
     stage: tuple[tuple[tuple[int, Array], ...], ...]
-    decay_slope: tuple[Array, ...]
-    stage_slope: tuple[tuple[tuple[int, Array], ...], ...]
+    slope: Any = None
 
 
 def phi(z: Array, most: int) -> list[Array]:
@@ -66,7 +64,8 @@ def weights(rate: Array, h: Array | float) -> Weights:
     decay = (one, half[0], half[0], p[0], p[0])
     # dz / d(rate) = -h
     decay_slope = (0.0 * one, *(-h * s for s in (half_slope[0], half_slope[0], slope[0], slope[0])))
-    return Weights(decay, _rows(half, p, h), decay_slope, _rows(half_slope, slope, -h * h))
+    by_rate = Weights(decay_slope, _rows(half_slope, slope, -h * h))
+    return Weights(decay, _rows(half, p, h), by_rate)
 
 
 def _rows(
@@ -88,16 +87,11 @@ def _rows(
 
 
 def combine(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
-    """``e^(c_i z) u + h sum_j a_ij N_j``; stage 4 is the end of the step."""
+    """``e^(c_i z) u + h sum_j a_ij N_j``; stage 4 is the end of the step.
+
+    With ``w.slope`` its derivative by the rate.
+    """
     out = w.decay[stage] * start
     for j, weight in w.stage[stage]:
-        out = out + weight * slopes[j]  # a shared start broadcasts against its slopes
-    return out
-
-
-def combine_rate(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
-    """Derivative of `combine` by the rate."""
-    out = w.decay_slope[stage] * start
-    for j, weight in w.stage_slope[stage]:
         out = out + weight * slopes[j]  # a shared start broadcasts against its slopes
     return out

@@ -85,8 +85,7 @@ def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
         )
     value, of = density or (found.log_likelihood, Numbers("values", int(fit.n_observed)))
     restricted = {} if found.mean is None else {"restricted_log_likelihood": found.mean.restricted}
-    fields = None if observed.is_lazy else observed.fields
-    return density_entries(value, of, fields, observed.reading) | restricted
+    return density_entries(value, of, observed) | restricted
 
 
 def _observation_variance(fit: Fit, model: Model) -> Array:

@@ -192,8 +192,7 @@ def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
         found = _sum_density(law, fit, sight, sight.statistics)
     else:
         found = _density(law, sight)
-    fields = None if sight.observed.is_lazy else sight.observed.fields
-    return law.with_info(**density_entries(*found, fields))
+    return law.with_info(**density_entries(*found, sight.observed))
 
 
 def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:

@@ -21,9 +21,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.data import Reading, checksum
+from spdelaw.data import Observed, checksum
 from spdelaw.equation import InitialState, Linear
 from spdelaw.model import (
     Block,
@@ -124,16 +123,13 @@ def statistics_density(
     return in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
 
 
-def density_entries(
-    value: Any, of: Numbers, fields: xr.DataArray | None, reading: Reading | None = None
-) -> dict[str, Any]:
+def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, Any]:
     """Entries of a provenance for the log density of the data that a law was learned from.
 
-    ``fields`` are the data, None where they are lazy: they are not read again for a fingerprint.
-    ``reading`` is of these fields, where they were read before.
+    Lazy data are not read again for a fingerprint.
     """
-    if fields is not None:
-        of = dataclasses.replace(of, fingerprint=checksum(fields, reading))
+    if not observed.is_lazy:
+        of = dataclasses.replace(of, fingerprint=checksum(observed.fields, observed.reading))
     return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 

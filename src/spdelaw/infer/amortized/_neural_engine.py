@@ -114,7 +114,7 @@ def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
-        **density_entries(exact, Numbers("values", n_values), observed.fields, observed.reading),
+        **density_entries(exact, Numbers("values", n_values), observed),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
         "training": {
