@@ -32,21 +32,7 @@ LOST = 0.5
 
 
 def eigenmodes(law: Law) -> xr.Dataset:
-    """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
-
-    ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
-    ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
-    mode coefficients. The period of a mode that does not turn is infinite.
-
-    Example:
-        >>> import spdelaw as sl
-        >>> ring = sl.catalogue.advection_diffusion(3, speed=2.0)
-        >>> fields = sl.simulate(ring, 100, seed=0)
-        >>> law = sl.fit(fields, ring.domain, 3, drift="normal")
-        >>> row = law.eigenmodes().frequency.sel(eigenmode=2)  # 2 k = 4
-        >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
-        True
-    """
+    """Decay and turn of the eigenmodes of the drift, a row per real one or complex pair."""
     drift, _, roots, _ = _numbers(law)
     values, right = np.linalg.eig(drift)
     left = np.linalg.inv(right)
@@ -82,10 +68,7 @@ def eigenmodes(law: Law) -> xr.Dataset:
 
 
 def stationary_covariance(law: Law) -> xr.DataArray:
-    """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic).
-
-    Where the noise has a season, the mean of the covariance over a period.
-    """
+    """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic)."""
     found = _with_intervals(law, operators.stationary_covariance, np.eye(law.n_modes, dtype=bool))
     if law.coordinates is not None and "stationary_variance" in law.coordinates:
         at = np.arange(law.n_modes)
@@ -94,11 +77,7 @@ def stationary_covariance(law: Law) -> xr.DataArray:
 
 
 def optimal_growth(law: Law, times: Any) -> xr.Dataset:
-    """Most that the energy of a pattern grows over lead times, without noise.
-
-    ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
-    ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
-    """
+    """Largest growth of energy over each lead time, and the patterns it starts and ends with."""
     leads = _leads(times)
 
     def propagator(drift: Array) -> Array:
@@ -117,10 +96,9 @@ def optimal_growth(law: Law, times: Any) -> xr.Dataset:
 
 
 def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
-    """Spectral density of each coefficient; dims (frequency, mode, statistic).
+    """Diagonal of ``(2 pi i f + Lambda)^-1 Q (2 pi i f + Lambda)^-H``.
 
-    Two-sided, by cycles per unit of time: its integral over all frequencies is the
-    stationary variance. Where the noise has a season, the mean over a period.
+    Dims (frequency, mode, statistic).
     """
     f = np.atleast_1d(np.asarray(frequencies, dtype=float))
     if f.ndim != 1 or not np.isfinite(f).all():
@@ -137,12 +115,7 @@ def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
 
 
 def predictability(law: Law, times: Any) -> xr.Dataset:
-    """Mean-square error of the best forecast from a perfectly known state.
-
-    Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
-    ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
-    variance is lost. Where the noise has a season, both are means over a period.
-    """
+    """Error of the best forecast from a perfectly known state, relative to climatology."""
     leads = _leads(times)
     drift, noise, _, _ = _numbers(law)
     limit = _limit(drift, noise)

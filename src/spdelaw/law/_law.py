@@ -306,11 +306,55 @@ class Law:
 
     # -- what follows from a linear drift and its noise -------------------------------------
 
-    eigenmodes = _derived.eigenmodes
-    stationary_covariance = _derived.stationary_covariance
-    optimal_growth = _derived.optimal_growth
-    power_spectrum = _derived.power_spectrum
-    predictability = _derived.predictability
+    def eigenmodes(self) -> xr.Dataset:
+        """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
+
+        ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
+        ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
+        mode coefficients. The period of a mode that does not turn is infinite.
+
+        Example:
+            >>> import spdelaw as sl
+            >>> ring = sl.catalogue.advection_diffusion(3, speed=2.0)
+            >>> fields = sl.simulate(ring, 100, seed=0)
+            >>> law = sl.fit(fields, ring.domain, 3, drift="normal")
+            >>> row = law.eigenmodes().frequency.sel(eigenmode=2)  # 2 k = 4
+            >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
+            True
+        """
+        return _derived.eigenmodes(self)
+
+    def stationary_covariance(self) -> xr.DataArray:
+        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic).
+
+        Where the noise has a season, the mean of the covariance over a period.
+        """
+        return _derived.stationary_covariance(self)
+
+    def optimal_growth(self, times: Any) -> xr.Dataset:
+        """Most that the energy of a pattern grows over lead times, without noise.
+
+        ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
+        ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
+        """
+        return _derived.optimal_growth(self, times)
+
+    def power_spectrum(self, frequencies: Any) -> xr.DataArray:
+        """Spectral density of each coefficient; dims (frequency, mode, statistic).
+
+        Two-sided, by cycles per unit of time: its integral over all frequencies is the
+        stationary variance. Where the noise has a season, the mean over a period.
+        """
+        return _derived.power_spectrum(self, frequencies)
+
+    def predictability(self, times: Any) -> xr.Dataset:
+        """Mean-square error of the best forecast from a perfectly known state.
+
+        Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
+        ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
+        variance is lost. Where the noise has a season, both are means over a period.
+        """
+        return _derived.predictability(self, times)
 
     # -- people and files ---------------------------------------------------------------
 
