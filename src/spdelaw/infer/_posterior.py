@@ -61,6 +61,8 @@ class LogPosterior:
         separable: whether modes do not meet in the likelihood but through shared coordinates.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
+        is_rough: whether that is of data less a rough mean: it may bend up where nothing decays,
+            and says nothing then.
         expects: the metric, also where the search does not go by it.
         seconds: that one evaluation takes, about.
     """
@@ -78,6 +80,7 @@ class LogPosterior:
     information: Information | None = None
     expects: Metric | None = None
     seconds: float = 0.0
+    is_rough: bool = False
 
     def full(self, x: Array) -> Array:
         """Full vector at ``x``."""
@@ -179,11 +182,11 @@ class LogPosterior:
             low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
             found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
         found = self.columns.T @ found @ self.columns
-        # With a mean integrated out it is that of data less a rough mean, and may bend up where
-        # nothing decays; differences tell then.
         scaled = self.scale[:, None] * found * self.scale
-        bends_down = np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
-        return found if bends_down else None
+        is_wrong = self.is_rough and not (
+            np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
+        )
+        return None if is_wrong else found
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
@@ -228,6 +231,7 @@ def log_posterior(
     separable: bool = False,
     metric: Metric | None = None,
     information: Information | None = None,
+    is_rough: bool = False,
     seconds: float = 0.0,
 ) -> LogPosterior:
     """Log-posterior around moment estimates; the initial mean takes one Newton step.
@@ -241,6 +245,7 @@ def log_posterior(
         separable: whether the data leave modes apart that the law leaves apart.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
+        is_rough: whether that is of data less a rough mean.
         seconds: that one evaluation takes, about.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
@@ -261,7 +266,7 @@ def log_posterior(
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
     known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
-    how = (separable, metric, information, metric, seconds)
+    how = (separable, metric, information, metric, seconds, is_rough)
     return LogPosterior(*known, np.zeros(len(base)), *how)
 
 

@@ -120,6 +120,7 @@ class Problem(Posed):
             separable=data.is_diagonal,
             metric=self.metric,
             information=information if self._has_formula else None,
+            is_rough=self.has_mean,
             seconds=self.seconds,
         )
 
