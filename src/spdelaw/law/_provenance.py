@@ -41,7 +41,8 @@ class Provenance(Mapping[str, Any]):
         preparation: steps that were applied to the data.
         converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
         standard_errors: of which curvature: "analytic", "differenced", or "expected" by the law,
-            where one of the data would take long; "none", or "bootstrap".
+            where one of the data would take long; "none", or "bootstrap". Of a semilinear law the
+            errors themselves, by name.
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
         labels: names and attributes of the data, which results carry again.
@@ -72,7 +73,7 @@ class Provenance(Mapping[str, Any]):
     warnings: list[str] | None = None
     preparation: list[str] | None = None
     converged: bool | None = None
-    standard_errors: str | None = None
+    standard_errors: str | dict[str, float] | None = None
     seconds: dict[str, float] | None = None
     convergence: dict[str, float] | None = None
     identifiability: dict[str, Any] | None = None
