@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from typing import Any
@@ -27,8 +28,12 @@ from spdelaw.law import (
     software,
     statistics_density,
 )
+from spdelaw.model import StateSpace
 
 Array = np.ndarray
+
+#: Least decay rate of coupled modes, relative to the largest entry: ten times what rounding leaves.
+LEAST_DECAY = 1e-9
 
 
 def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: bool = True) -> Law:
@@ -71,6 +76,25 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         ),
         statistics=fit.statistics,
     )
+
+
+def _decaying(space: StateSpace) -> StateSpace:
+    """The law, every mode of which decays in spite of rounding.
+
+    A cycle that nothing disturbs has no decay in a fit of coupled modes; an eigenvalue of zero,
+    less its rounding, would be no stable law.
+    """
+    drift, initial = space.linear.drift, space.initial
+    if operators.is_diagonal(drift):
+        return space
+    lack = LEAST_DECAY * np.abs(drift).max() - float(operators.decay_rates(drift).min())
+    if lack <= 0:
+        return space
+    dynamics = dataclasses.replace(space.linear, drift=drift + 2.0 * lack * np.eye(len(drift)))
+    if initial.kind == "stationary":
+        covariance = operators.stationary_covariance(dynamics.drift, dynamics.noise)
+        initial = initial._replace(covariance=operators.like(initial.covariance, covariance))
+    return space._replace(dynamics=dynamics, initial=initial)
 
 
 def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
