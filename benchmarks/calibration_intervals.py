@@ -201,7 +201,7 @@ def judged(name: str, record: dict[str, Any]) -> tuple[list[str], bool]:
         f"{record['search'] / fits:.0f} + {record['intervals'] / fits:.0f}" if counted else "-",
         str(record["errors"]),
         "yes" if holds else "no",
-        " ".join(record.get("commits", [])),
+        " ".join(record.get("commits", [])) or "–",
     ]
     return row, bool(holds)
 
