@@ -80,6 +80,8 @@ def coupled_row(n: int, kind: str, **more: str) -> dict[str, Any]:
     note = (
         f"{law.info['n_parameters']} numbers, {law.info['convergence']['evaluations']} evaluations"
     )
+    if law.info["standard_errors"] == "expected":
+        note += ", standard errors by expected curvature"
     if law.info["mean"] == "constant":
         tested = law.info["decisions"]["mean"]
         note += (
