@@ -30,6 +30,17 @@ def test_a_cycle_without_decay_is_a_law(kind, decay):
         np.testing.assert_array_equal(space.initial.covariance, np.eye(3))
 
 
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_a_fit_gives_such_a_law(monkeypatch):
+    """Whatever the search ends with, the law has at least the decay that `_decaying` leaves."""
+    times, points = np.linspace(0.0, 1.0, 21), np.linspace(0.1, 3.0, 7)
+    fields = sl.simulate(sl.catalogue.heat(n_modes=2), 5, times, points, seed=0)
+    monkeypatch.setattr("spdelaw.infer._assemble.LEAST_DECAY", 10.0)
+    law = sl.fit(fields, sl.Interval(0, np.pi), 2, drift="dense", mean="zero", nuisance=0)
+    drift = law.parameters.drift.values[..., 0]
+    assert np.linalg.eigvals(law.linear.drift).real.min() > 9.0 * np.abs(drift).max()
+
+
 def test_what_decays_is_left_alone():
     drift = np.array([[0.1, 0.5], [-0.5, 0.1]])
     start = InitialState("stationary", np.zeros(2), np.eye(2))

@@ -63,7 +63,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     return Law.of(
         observed,
         fit.n_modes,
-        state_space.with_noise(variance),
+        _decaying(state_space).with_noise(variance),
         parameters_dataset(quantities(fit, variance, ends), level, kind),
         unresolved_variance=float(fit.outside_variance),
         info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
