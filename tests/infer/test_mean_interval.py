@@ -47,10 +47,10 @@ def given_decay(c, rate):
 
 
 def by_hand(c, share):
-    """Quantile of the mean with the weight ``lambda^(1/4)`` of a single path."""
+    """Quantile of the mean with the weight ``lambda^(3/8)`` of a single path."""
     logs = np.linspace(-90.0, 2.0, 6000)
     height, mean, std = np.array([given_decay(c, rate) for rate in np.exp(logs)]).T
-    weight = np.exp(height - height.max() + 0.25 * logs)
+    weight = np.exp(height - height.max() + 0.375 * logs)
     total = integrate.trapezoid(weight, logs)
 
     def lack(x):
