@@ -144,8 +144,10 @@ def _mean(law: Law) -> dict[str, str]:
     if law.info.mean is None or not decided:
         return {}
     gain, needed = decided.get("gain_of_mean"), decided.get("gain_needed")
-    tested = "" if gain is None else f" (a mean gains {gain:.1f} nats, {needed:.1f} needed)"
-    return {"mean": f"{law.info.mean}{tested}"}
+    if gain is None:
+        return {"mean": law.info.mean}
+    but = "; no search with one ends in a maximum" if "converged_with_mean" in decided else ""
+    return {"mean": f"{law.info.mean} (a mean gains {gain:.1f} nats, {needed:.1f} needed{but})"}
 
 
 def _time_dependence(law: Law) -> dict[str, str]:
