@@ -26,6 +26,7 @@ from spdelaw.law import (
     density_entries,
     parameters_dataset,
     software,
+    state_space_law,
     statistics_density,
 )
 from spdelaw.model import StateSpace
@@ -60,7 +61,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
     said_of |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     said_of |= _likelihood(fit, observed)
-    return Law.of(
+    return state_space_law(
         observed,
         fit.n_modes,
         _decaying(state_space).with_noise(variance),

@@ -24,6 +24,7 @@ from spdelaw.law import (
     log_density,
     parameters_dataset,
     software,
+    state_space_law,
     statistics_density,
 )
 from spdelaw.model import StateSpace, Statistics, closure_log_likelihood, transitions
@@ -45,7 +46,7 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
     variance = _observation_variance(fit, sight)
     kind = {"initial_state": initial.kind, "terms": list(names)}
     numbers = (closure.coefficients, closure.rates, closure.noise)
-    law = Law.of(
+    law = state_space_law(
         observed,
         len(closure.rates),
         StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),

@@ -4,7 +4,7 @@ from spdelaw.law._accessor import register_accessor
 from spdelaw.law._chaos import N_TIME, chaos_posterior
 from spdelaw.law._divergence import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
-from spdelaw.law._law import Law
+from spdelaw.law._law import Law, state_space_law
 from spdelaw.law._lazy import Unread, by_paths, in_paths, joined
 from spdelaw.law._lazy_times import in_parts, is_record, parts_of
 from spdelaw.law._likelihood import Numbers, density_entries, log_density, statistics_density
@@ -66,6 +66,7 @@ __all__ = [
     "smooth_fields",
     "smooth_rest",
     "software",
+    "state_space_law",
     "statistics_density",
     "to_user",
     "undriven",

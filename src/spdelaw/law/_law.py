@@ -95,27 +95,6 @@ class Law:
         noise = np.asarray(self.observation_variance, dtype=float)
         object.__setattr__(self, "observation_variance", noise)
 
-    @classmethod
-    def of(
-        cls,
-        observed: Observed,
-        n_modes: int,
-        space: StateSpace,
-        parameters: xr.Dataset,
-        **more: Any,
-    ) -> Law:
-        """Law of observed fields by the numbers of a state space, at their times and points."""
-        more = {"unresolved_variance": 0.0, "info": Provenance(), **more}
-        return cls(
-            domain=observed.domain,
-            n_modes=n_modes,
-            parameters=parameters,
-            times=np.unique(observed.times),
-            points=observed.points,
-            **space._asdict(),
-            **more,
-        )
-
     # -- its parts --------------------------------------------------------------------
 
     @property
@@ -402,3 +381,19 @@ def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
         raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(part.attrs["count"] for part in parts)
     return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)
+
+
+def state_space_law(
+    observed: Observed, n_modes: int, space: StateSpace, parameters: xr.Dataset, **more: Any
+) -> Law:
+    """Law of observed fields by the numbers of a state space, at their times and points."""
+    more = {"unresolved_variance": 0.0, "info": Provenance(), **more}
+    return Law(
+        domain=observed.domain,
+        n_modes=n_modes,
+        parameters=parameters,
+        times=np.unique(observed.times),
+        points=observed.points,
+        **space._asdict(),
+        **more,
+    )

@@ -26,6 +26,7 @@ from spdelaw.law import (
     density_entries,
     parameters_dataset,
     software,
+    state_space_law,
 )
 from spdelaw.model import StateSpace, linear_state_space
 from spdelaw.train import joined, train
@@ -61,7 +62,7 @@ def fit_neural(job: Job) -> Law:
     state = _state(model, found, clock)
     exact = _log_likelihood(job, basis, state)
     info = Provenance.of(_info(job, run, found, exact))
-    return Law.of(observed, job.n_modes, state, _table(state, job.level), info=info)
+    return state_space_law(observed, job.n_modes, state, _table(state, job.level), info=info)
 
 
 def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:

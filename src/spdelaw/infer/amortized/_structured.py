@@ -33,7 +33,7 @@ from spdelaw.infer._problem import Problem
 from spdelaw.infer.amortized._config import StructuredConfig
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._reconstruct import decode
-from spdelaw.law import Law, chaos_posterior
+from spdelaw.law import Law, chaos_posterior, state_space_law
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
 from spdelaw.train import ORDER, Run, Snapshot, stream, train
 
@@ -123,7 +123,7 @@ class _Scores:
             variance = np.asarray(job.model.known_variance or 0.0)
         space, outside = state_space.with_noise(variance), self.problem.outside or 0.0
         given = (job.observed, job.n_modes, space, xr.Dataset())
-        return Law.of(*given, unresolved_variance=outside)
+        return state_space_law(*given, unresolved_variance=outside)
 
 
 def _facts(law: Law, job: Job) -> dict[str, Any]:
