@@ -297,19 +297,20 @@ def _range(seconds: dict[str, float] | None) -> str:
 def _markdown(d: dict[str, Any]) -> str:
     rows = [
         [
-            row["case"], row["yardstick"], _range(row.get("seconds")),
-            _range(row.get("yardstick_seconds")), f"{row['ratio']:.3g}", f"{row['limit']:.3g}",
-            "met" if row["met"] else "**missed**", row["note"],
+            row["case"], "met" if row["met"] else "**missed**", f"{row['ratio']:.3g}",
+            f"{row['limit']:.3g}", row["yardstick"], _range(row.get("seconds")),
+            _range(row.get("yardstick_seconds")),
         ]
         for row in d["rows"]
     ]  # fmt: skip
+    notes = [f"- {row['case']}: {row['note']}" for row in d["rows"] if row["note"]]
     absent = [
         name for name in (*ROWS, *SINGLE, "large") if name not in {r["name"] for r in d["rows"]}
     ]
     left = "Every row has a number."
     if absent:
         left = f"Not run yet: {', '.join(absent)}."
-    head = ["case", "beside", "ms (range)", "beside, ms (range)", "ratio", "limit", "", "note"]
+    head = ["case", "", "ratio", "limit", "beside", "ms (range)", "beside, ms (range)"]
     return "\n".join(
         [
             "# How far from the limit",
@@ -318,6 +319,8 @@ def _markdown(d: dict[str, Any]) -> str:
             "the two that was set for it. Rows beside a number of seconds were run once.",
             "",
             table(head, rows),
+            "",
+            *notes,
             "",
             left,
             "",
