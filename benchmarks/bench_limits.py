@@ -54,7 +54,7 @@ NOTES = {
     "dense_quiet_40": "the fit itself is the row with mean='zero'; the rest is the test for a "
     "mean, whose null is simulated for coupled modes. Tried: residuals from sums of products in "
     "place of regressions on every draw (0.9 to 0.3 s for each of two laws), derivatives in chunks "
-    "that stay in the cache (0.9 to 0.3 s)",
+    "that stay in the cache (0.9 to 0.3 s). Two runs of the same code gave 0.96 and 1.03",
     "dense_quiet_40_zero": "information, factor, inverse and covariance of 2420 numbers are "
     "products of whole matrices, 40 billion operations. Tried: no search from a maximum, standard "
     "errors without Jacobians, products in one call and without copies, one factor for the root. "
