@@ -84,6 +84,16 @@ def decay_rates(a: Array) -> Array:
     return eigenvalues(a).real
 
 
+def decaying(a: Array, least: float) -> Array:
+    """The matrix itself where every rate is ``least`` of its largest eigenvalue, else with decay.
+
+    As much of it is added to all as that takes, and once more.
+    """
+    values = np.linalg.eigvals(a)
+    lack = least * np.abs(values).max() - values.real.min()
+    return a if lack <= 0 else a + 2.0 * lack * np.eye(len(a))
+
+
 def root(covariance: Array) -> Array:
     """Symmetric ``S`` with ``S S' = covariance``; singular covariances have one as well."""
     return roots(covariance)[0]

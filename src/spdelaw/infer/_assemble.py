@@ -33,7 +33,7 @@ from spdelaw.model import StateSpace
 
 Array = np.ndarray
 
-#: Least decay rate of coupled modes, relative to the largest entry: ten times what rounding leaves.
+#: Least decay rate of coupled modes, relative to the largest eigenvalue: far above rounding.
 LEAST_DECAY = 1e-9
 
 
@@ -86,12 +86,10 @@ def _decaying(space: StateSpace) -> StateSpace:
     less its rounding, would be no stable law.
     """
     drift, initial = space.linear.drift, space.initial
-    if operators.is_diagonal(drift):
+    stable = drift if operators.is_diagonal(drift) else operators.decaying(drift, LEAST_DECAY)
+    if stable is drift:
         return space
-    lack = LEAST_DECAY * np.abs(drift).max() - float(operators.decay_rates(drift).min())
-    if lack <= 0:
-        return space
-    dynamics = dataclasses.replace(space.linear, drift=drift + 2.0 * lack * np.eye(len(drift)))
+    dynamics = dataclasses.replace(space.linear, drift=stable)
     if initial.kind == "stationary":
         covariance = operators.stationary_covariance(dynamics.drift, dynamics.noise)
         initial = initial._replace(covariance=operators.like(initial.covariance, covariance))

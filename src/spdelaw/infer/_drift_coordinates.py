@@ -150,17 +150,8 @@ class Stable(AbstractCoordinates):
 
     def start(self, operator: Array) -> Array:
         """``M^-1`` solves ``Lambda P + P Lambda' = 1``, and ``K = Lambda P - 1/2``."""
-        a = _decaying(operators.as_matrix(operator) / self._units)
+        # A block of a stable matrix, such as the reported modes of all, need not be stable.
+        a = operators.decaying(operators.as_matrix(operator) / self._units, LEAST_DECAY)
         p = operators.stationary_covariance(a, np.eye(len(a)))
         turn = a @ p
         return np.concatenate([self._root.start(np.linalg.inv(p)), turn[self._below]])
-
-
-def _decaying(drift: Array) -> Array:
-    """The matrix itself where all of it decays, else with as much decay added as that takes.
-
-    A block of a stable matrix, such as the reported modes of all, need not be stable.
-    """
-    values = np.linalg.eigvals(drift)
-    lack = LEAST_DECAY * np.abs(values).max() - values.real.min()
-    return drift if lack <= 0 else drift + 2.0 * lack * np.eye(len(drift))
