@@ -18,10 +18,11 @@ import scipy
 
 from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate, MeanEstimate
+from spdelaw.infer._held import Target
 from spdelaw.infer._joint_profile import JointProfile
 from spdelaw.infer._mean_interval import mean_interval
 from spdelaw.infer._optimise import SLOW, Counted, balanced
-from spdelaw.infer._profile import Profile, Target
+from spdelaw.infer._profile import Profile
 
 Array = np.ndarray
 

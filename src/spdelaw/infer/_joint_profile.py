@@ -18,8 +18,7 @@ import dataclasses
 
 import numpy as np
 
-from spdelaw.infer._curvature import Objective
-from spdelaw.infer._profile import INNER_GAIN, Target, learned
+from spdelaw.infer._held import INNER_GAIN, Held, Point
 
 Array = np.ndarray
 
@@ -36,24 +35,20 @@ LEAST = 0.4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class JointProfile:
-    """Profiles of k numbers, in coordinates of about unit variance with the maximum at zero.
+class JointProfile(Held):
+    """Profiles of k numbers, which are logarithms, with the maximum at zero.
 
     Attributes:
-        objective: log-likelihood and gradient.
-        targets: the numbers, logarithms, and their gradients.
         powers: of the numbers in which r is about a straight line, (k,).
         size: of a vector of coordinates.
     """
 
-    objective: Objective
-    targets: list[Target]
     powers: Array
     size: int
 
     def ends(self, side: int, z: float, top: float) -> Array:
         """Ends of the intervals on a side, +-1; NaN where they are not found this way; (k,)."""
-        centre, normals = self._numbers(np.zeros(self.size))
+        centre, normals = self.numbers(np.zeros(self.size))
         covariance, out = normals @ normals.T, np.full(len(centre), np.nan)
         for group in _groups(covariance, self._reach(side, z, covariance)):
             part = dataclasses.replace(
@@ -71,20 +66,19 @@ class JointProfile:
         error = np.sqrt(np.diag(covariance))
         other = np.linalg.inv(covariance) - np.diag(1.0 / error**2)
         end, nothing = side * z * error, np.full(len(error), np.nan)
-        x, metric = np.zeros(self.size), np.eye(self.size)
-        nodes, joint, alone = list[Array](), list[Array](), list[Array]()
+        point, nodes = Point.top(self.size, top), list[Array]()
+        joint, alone = list[Array](), list[Array]()
         for attempt in range(ROUNDS):
             for part in SHARES if attempt == 0 else (1.0,):
                 v = part * end
-                found = self._held(self._logarithm(v), x, metric)
-                if found is None:
+                point = self.at(self._logarithm(v), point, INNER_STEPS)
+                if not point.lack < INNER_GAIN:
                     return nothing
-                x, value, slopes, metric = found
-                slope = slopes / (1.0 + self.powers * v)
+                slope = point.slopes / (1.0 + self.powers * v)
                 nodes, joint = [*nodes, v], [*joint, slope]
                 alone = [*alone, slope + other @ v]
             falls = _Fall(np.array(nodes), np.array(joint), error)
-            if not abs(top - value - falls(end).sum()) < UNEXPLAINED * len(end):
+            if not abs(top - point.value - falls(end).sum()) < UNEXPLAINED * len(end):
                 return nothing
             own = _Fall(np.array(nodes), np.array(alone), error)
             share = _where(own, end, 0.5 * z**2)
@@ -103,54 +97,7 @@ class JointProfile:
 
     def _logarithm(self, v: Array) -> Array:
         """Numbers at which powers are ``v`` away from those of the maximum."""
-        return self._numbers(np.zeros(self.size))[0] + self._straight(v)
-
-    def _numbers(self, x: Array) -> tuple[Array, Array]:
-        """Numbers and their gradients, (k,) and (k, size)."""
-        found = [target(x) for target in self.targets]
-        return np.array([value for value, _ in found]), np.array([slope for _, slope in found])
-
-    def _held(
-        self, numbers: Array, x: Array, metric: Array
-    ) -> tuple[Array, float, Array, Array] | None:
-        """Maximum with the numbers held: where, its value, its slopes and the metric there."""
-        start = self._onto(numbers, x, metric)
-        if start is None:
-            return None
-        x, (value, slope) = start, self.objective(start)
-        for _ in range(INNER_STEPS):
-            if not np.isfinite(value):
-                return None
-            normals = self._numbers(x)[1]
-            multipliers = np.linalg.lstsq(normals @ metric @ normals.T, normals @ metric @ slope)[0]
-            uphill = metric @ (slope - multipliers @ normals)
-            gain = 0.5 * float(uphill @ (slope - multipliers @ normals))
-            if gain < INNER_GAIN:
-                return x, value + gain, multipliers, metric
-            moved = self._onto(numbers, x + uphill, metric)
-            if moved is None:
-                return None
-            height, new = self.objective(moved)
-            if not height > value:
-                return None
-            bend = multipliers @ (self._numbers(moved)[1] - normals)
-            metric = learned(metric, moved - x, slope - new + bend)
-            x, value, slope = moved, height, new
-        return None
-
-    def _onto(self, numbers: Array, x: Array, metric: Array) -> Array | None:
-        """The point next to x at which the numbers have these values; None where they overflow."""
-        for _ in range(20):
-            values, normals = self._numbers(x)
-            lack = numbers - values
-            if not (np.isfinite(lack).all() and np.isfinite(normals).all()):
-                return None
-            if not (np.abs(lack) > 1e-10).any():
-                break
-            across = normals @ metric
-            # Least squares: far out, numbers may stop to depend on the coordinates.
-            x = x + across.T @ np.linalg.lstsq(across @ normals.T, lack)[0]
-        return x
+        return self.numbers(np.zeros(self.size))[0] + self._straight(v)
 
 
 def _groups(covariance: Array, is_near: Array) -> list[Array]:

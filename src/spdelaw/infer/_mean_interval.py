@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.infer._profile import Point, Profile
+from spdelaw.infer._held import Point
+from spdelaw.infer._profile import Profile
 
 Array = np.ndarray
 #: ``m_hat`` and ``C`` of a mode where a profile is.
@@ -66,9 +67,8 @@ def mean_interval(
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
-    origin = np.zeros(profile.size)
-    t, normal = profile.target(origin)
-    first = Point(origin, top, 0.0, np.eye(profile.size))
+    t, normal = profile.target(np.zeros(profile.size))
+    first = Point.top(profile.size, top)
     step = min(FIRST_STEP * float(np.linalg.norm(normal)), FIRST_MOST)
     low, high = (_side(profile, given, first, t, way * step) for way in (-1, 1))
     middle = _node(given, first, t)
@@ -83,7 +83,7 @@ def _node(given: Given, point: Point, t: float) -> Node | None:
         mean, variance = given(point.x)
     except np.linalg.LinAlgError:
         return None
-    node = Node(t, point.value, point.slope, mean, float(np.sqrt(variance)))
+    node = Node(t, point.value, float(point.slopes[0]), mean, float(np.sqrt(variance)))
     return node if np.isfinite(node).all() and node.std > 0 else None
 
 

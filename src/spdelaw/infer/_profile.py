@@ -7,28 +7,21 @@ of a level holds all c with
 
 Where log p is quadratic this is the interval of the standard error. It needs no such thing, is the
 same on whatever scale the number is written, and has an infinite end on a flat side. The curve is
-followed outwards, each point from the one before: a quasi-Newton method on ``g(x) = c`` finds
-``L(c)``, the multiplier of the constraint is the slope of ``L``, and Newton steps on r, which is
-nearly a straight line, find the end.
+followed outwards, each point from the one before (`spdelaw.infer._held`), and Newton steps on r,
+which is nearly a straight line, find the end.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.infer._curvature import Objective
+from spdelaw.infer._held import Held, Point, Target
 
-Array = np.ndarray
-#: A number and its gradient.
-Target = Callable[[Array], tuple[float, Array]]
-
-#: Log-likelihood that a point of the curve may lack (what it lacks is added), steps to get there,
-#: and how far one goes, in standard errors.
-INNER_GAIN, INNER_STEPS, INNER_REACH = 0.01, 40, 3.0
+#: Steps to a point of the curve.
+INNER_STEPS = 40
 #: Distance of r from z, and share of the way, within which a last step is exact enough, and points
 #: to try.
 END_TOLERANCE, END_POINTS = 0.05, 25
@@ -39,22 +32,6 @@ CLIFF = 1.1
 FIRST_STEP, GROWTH, ENDLESS = 2.0, 2.5, 23.0
 #: The same for other numbers, in standard errors.
 ENDLESS_ERRORS = 1e3
-
-
-class Point(NamedTuple):
-    """A point of the curve.
-
-    Attributes:
-        x: where.
-        value: of the profile.
-        slope: of the profile, by the number.
-        metric: inverse curvature around it, as far as it was learned.
-    """
-
-    x: Array
-    value: float
-    slope: float
-    metric: Array
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,17 +61,16 @@ class Profile:
             z: normal quantile of the level.
             top: log-likelihood at the maximum.
         """
-        origin = np.zeros(self.size)
-        centre, normal = self.target(origin)
+        centre, normal = self.target(np.zeros(self.size))
         error = float(np.linalg.norm(normal))
         limit = ENDLESS if self.is_log else ENDLESS_ERRORS * error
         reach = _straight(z * error, side * self.power) if self.is_log else z * error
-        near, inside, outside = Point(origin, top, 0.0, np.eye(self.size)), 0.0, np.inf
+        near, inside, outside = Point.top(self.size, top), 0.0, np.inf
         for _ in range(END_POINTS):
             point = self.at(centre + side * reach, near)
             top = max(top, point.value)
             r = float(np.sqrt(2.0 * (top - point.value)))
-            step = _newton(r, z, -side * point.slope)
+            step = _newton(r, z, -side * float(point.slopes[0]))
             # On a plateau near z a small distance of r is none of c: the search goes on.
             if abs(r - z) < END_TOLERANCE and abs(step) < END_TOLERANCE * reach:
                 return centre + side * (reach + step)
@@ -112,55 +88,7 @@ class Profile:
 
     def at(self, number: float, near: Point) -> Point:
         """Maximum where the target has this value, starting from a point nearby."""
-        x, metric = self._onto(number, near.x, near.metric), near.metric
-        value, slope = self.objective(x)
-        for _ in range(INNER_STEPS):
-            if not np.isfinite(value):
-                return Point(x, -np.inf, 0.0, metric)
-            normal = self.target(x)[1]
-            multiplier = float(slope @ _along(normal, metric))
-            uphill = metric @ (slope - multiplier * normal)
-            gain = 0.5 * float(uphill @ (slope - multiplier * normal))
-            moved = self._higher(number, x, value, uphill, gain, metric)
-            if gain < INNER_GAIN or moved is None:
-                break
-            step = moved[0] - x
-            bend = multiplier * (self.target(moved[0])[1] - normal)
-            metric = learned(metric, step, slope - moved[2] + bend)
-            x, value, slope = moved
-        return Point(x, value + gain, multiplier, metric)
-
-    def _higher(
-        self, number: float, x: Array, value: float, uphill: Array, gain: float, metric: Array
-    ) -> tuple[Array, float, Array] | None:
-        """A higher point uphill, its value and slope; None where there is none worth a step."""
-        if gain < INNER_GAIN:
-            return None
-        step = uphill * min(1.0, INNER_REACH / float(np.linalg.norm(uphill)))
-        for _ in range(6):
-            trial = self._onto(number, x + step, metric)
-            height, slope = self.objective(trial)
-            if height > value + 1e-4 * gain:
-                return trial, height, slope
-            step = 0.4 * step
-        return None
-
-    def _onto(self, number: float, x: Array, metric: Array) -> Array:
-        """The point on ``target = number`` next to x; one step where the target is linear."""
-        for _ in range(20):
-            value, normal = self.target(x)
-            lack = number - value
-            if not abs(lack) > 1e-10 * max(1.0, abs(number)):
-                break
-            x = x + _along(normal, metric) * lack
-        return x
-
-
-def _along(normal: Array, metric: Array) -> Array:
-    """The cheapest step that moves the target by one; none where it cannot be moved."""
-    step = metric @ normal
-    squared = float(normal @ step)
-    return step / squared if squared > 0 else np.zeros_like(step)
+        return Held(self.objective, [self.target]).at(np.array([number]), near, INNER_STEPS)
 
 
 def _straight(reach: float, power: float) -> float:
@@ -185,14 +113,3 @@ def _reach(wanted: float, inside: float, outside: float) -> float:
     if inside + margin < wanted < outside - margin:
         return wanted
     return 0.5 * (inside + outside)
-
-
-def learned(metric: Array, step: Array, change: Array) -> Array:
-    """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
-        return metric
-    along = metric @ change
-    scale = (1.0 + float(change @ along) / curvature) / curvature
-    mixed = np.outer(along, step) / curvature
-    return metric + scale * np.outer(step, step) - mixed - mixed.T

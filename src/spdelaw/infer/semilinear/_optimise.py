@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.errors import ConvergenceError, SpdeLawWarning
-from spdelaw.infer._profile import learned
+from spdelaw.infer._held import learned
 
 Array = np.ndarray
 
