@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from spdelaw.checks import optional, whole
@@ -55,8 +56,9 @@ class Amortized(Engine):
         """Check every setting."""
         from spdelaw.infer.amortized import make_config
 
-        self.config, self.settings = make_config(config, **settings), settings
-        self.validation, self.checkpoint, self.tensorboard = validation, checkpoint, tensorboard
+        self.config: Any = make_config(config, **settings)
+        self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.threads, self.honours = whole("threads", threads, 1), HONOURED[self.config.preset]
         if self.config.preset != "structured" and threads != 1:
             expected = f"1: preset={self.config.preset!r} does not use it"

@@ -2,69 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._elbo import exact_elbo
+from spdelaw.infer.amortized._elbo import elbo
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.infer.amortized._structured import ACTIVE
 
 
-class Assessment(NamedTuple):
-    """Means over paths.
-
-    Attributes:
-        relative_l2, rmse: of the posterior mean's field, the first time left out; the first the
-            mean over paths, the second pooled (paper, section 3.3).
-        loss: as the config weighs and scales it.
-        elbo: mean bound of a path, weights 1.
-        kl_initial, kl_chaos: mean divergence of each mode, (N,), and of each noise, (L,).
-        active: share of the K coordinates of each noise in use, (L,).
-        initial_mean: mean of the posterior means of ``z0``, (N,).
-    """
-
-    relative_l2: float
-    rmse: float
-    loss: float
-    elbo: float
-    kl_initial: Tensor
-    kl_chaos: Tensor
-    active: Tensor
-    initial_mean: Tensor
-
-
 @torch.no_grad()
-def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> Assessment:
-    """All numbers in one pass, without sampling."""
+def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, Any]:
+    """All numbers in one pass, without sampling; means over paths.
+
+    ``relative_l2`` and ``rmse`` are of the posterior mean's field, the first time left out; the
+    first the mean over paths, the second pooled (paper, section 3.3). ``loss`` is as the config
+    weighs and scales it, ``elbo`` the bound of a path with weights 1, ``initial_mean`` the mean of
+    the posterior means of ``z0``, (N,). ``latent_use`` tells of posterior collapse: the divergence
+    of each mode, of each noise, and the share of the K coordinates of each noise in use; one with
+    KL near 0 carries nothing.
+    """
     parts = []
     for batch in paths.batches(config.batch_size):
-        posterior, curves = model.encode(batch), model.curves(batch)
-        mean = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
-        terms = exact_elbo(model, batch, posterior, curves, mean)
+        terms = elbo(model, batch)
         parts.append(
             (
-                *path_errors(mean @ model.basis.t(), batch),
+                *path_errors(terms.coefficients @ model.basis.t(), batch),
                 terms.objective(config), terms.bound(),
                 terms.kl_initial, terms.kl_chaos.sum(1),
-                posterior.chaos_mean.double(), posterior.initial_mean.double(),
+                terms.posterior.chaos_mean.double(), terms.posterior.initial_mean.double(),
             )
         )  # fmt: skip
-    error, norm, count, objective, bound, kl_z, kl_xi, xi, z0 = map(
-        torch.cat, zip(*parts, strict=True)
-    )
-    return Assessment(
-        **mean_errors(error, norm, count),
-        loss=-float(objective.mean()),
-        elbo=float(bound.mean()),
-        kl_initial=kl_z.mean(0),
-        kl_chaos=kl_xi.mean(0),
-        active=(xi.var(0, correction=0) > ACTIVE).double().mean(0),
-        initial_mean=z0.mean(0),
-    )
+    *errors, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
+    active = (xi.var(0, correction=0) > ACTIVE).double().mean(0)
+    use = {"kl_initial": kl_z.mean(0), "kl_chaos": kl_xi.mean(0), "active_share": active}
+    return {
+        **mean_errors(*errors),
+        "loss": -float(objective.mean()),
+        "elbo": float(bound.mean()),
+        "initial_mean": z0.mean(0),
+        "latent_use": {k: [round(v, 6) for v in part.tolist()] for k, part in use.items()},
+    }
 
 
 def path_errors(field: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,13 +64,4 @@ def mean_errors(error: Tensor, norm: Tensor, count: Tensor) -> dict[str, float]:
     return {
         "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
         "rmse": float(torch.sqrt(error.sum() / count.sum())),
-    }
-
-
-def latent_use(found: Assessment) -> dict[str, Any]:
-    """Posterior-collapse diagnostics as plain numbers: a mode with KL near 0 carries nothing."""
-    return {
-        "kl_initial": [round(v, 6) for v in found.kl_initial.tolist()],
-        "kl_chaos": [round(v, 6) for v in found.kl_chaos.tolist()],
-        "active_share": [round(v, 6) for v in found.active.tolist()],
     }

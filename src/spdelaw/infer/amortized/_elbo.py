@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spdelaw.chaos import Propagators
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
@@ -34,6 +33,8 @@ class Elbo(NamedTuple):
         n_points: points of the grid.
         at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
             The field there is known, so the variance runs to zero and this has no upper bound.
+        posterior: of the latent variables.
+        coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
     """
 
     log_likelihood: Tensor
@@ -42,6 +43,8 @@ class Elbo(NamedTuple):
     n_values: Tensor
     n_points: int
     at_zeros: Tensor
+    posterior: Encoded
+    coefficients: Tensor
 
     def bound(self) -> Tensor:
         """The bound itself, (P,): all weights 1, points where every mode is zero left out."""
@@ -60,20 +63,17 @@ class Elbo(NamedTuple):
         ``n_values`` are those of all paths of the batch, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
-        scale = self._scale(config.loss_scale, self.n_values if n_values is None else n_values)
+        scale: Tensor | float = 1.0
+        if config.loss_scale != "sum":
+            values = self.n_values if n_values is None else n_values
+            scale = values.mean() / (self.n_points if config.loss_scale == "per_time" else 1)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
         kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
         return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
 
-    def _scale(self, word: str, n_values: Tensor) -> Tensor | float:
-        """What the objective is divided by: 1, the values of a path, or the times of a point."""
-        if word == "sum":
-            return 1.0
-        return n_values.mean() / (self.n_points if word == "per_time" else 1)
 
-
-def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> Elbo:
+def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = None) -> Elbo:
     """Bound of every path.
 
     Args:
@@ -82,43 +82,31 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
         noise: standard normals (P, N) and (P, K, L) for one draw from the posterior; None for
             the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
     """
-    posterior = model.encode(paths)
-    curves = model.curves(paths)
+    posterior, curves = model.encode(paths), model.curves(paths)
     initial, chaos = posterior.initial_mean, posterior.chaos_mean
-    if noise is None:
-        c = model.coefficients(curves, paths, initial, chaos)
-        return exact_elbo(model, paths, posterior, curves, c)
-    initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
-    chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
+    if noise is not None:
+        initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
+        chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
     c = model.coefficients(curves, paths, initial, chaos)
     squares = squared_residuals(c, model.basis, paths)
-    return _with_likelihood(model, paths, posterior, squares)
-
-
-def exact_elbo(
-    model: ChaosVAE, paths: Paths, posterior: Encoded, curves: Propagators, mean: Tensor
-) -> Elbo:
-    """The same without sampling, from the coefficients of the posterior means, (P, T, N)."""
-    variance = model.field_variance(curves, paths, posterior)
-    if paths.observed is not None:
-        variance = variance * paths.observed
-    squares = squared_residuals(mean, model.basis, paths) + variance.sum(1).double()
-    return _with_likelihood(model, paths, posterior, squares)
-
-
-def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Encoded, squares: Tensor) -> Elbo:
-    """All terms, from the squared residuals (P, M)."""
-    counts = _counts(paths)
-    density = gaussian_log_densities(squares, counts, model.log_observation_variance())
-    n_points = squares.shape[1]
-    n_values = counts.expand(-1, n_points).sum(1)
-    at_zeros = -0.5 * density[:, model.zeros].sum(1)
-    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, n_points, at_zeros)
-
-
-def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
-    """``S_m / r_m + n_m (log r_m + log 2 pi)``, (P, M): minus twice the log-density."""
-    return squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
+    if noise is None:
+        variance = model.field_variance(curves, paths, posterior)
+        if paths.observed is not None:
+            variance = variance * paths.observed
+        squares = squares + variance.sum(1).double()
+    # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
+    log_r = model.log_observation_variance()
+    density = squares * torch.exp(-log_r) + _counts(paths) * (log_r + LOG_2PI)
+    return Elbo(
+        -0.5 * density.sum(1),
+        _divergence(posterior.initial_mean, posterior.initial_log_variance),
+        _divergence(posterior.chaos_mean, posterior.chaos_log_variance),
+        values_of(paths),
+        squares.shape[1],
+        -0.5 * density[:, model.zeros].sum(1),
+        posterior,
+        c,
+    )
 
 
 def values_of(paths: Paths) -> Tensor:
@@ -133,18 +121,11 @@ def _counts(paths: Paths) -> Tensor:
     return paths.observed.sum(1).double()
 
 
-def _divergences(posterior: Encoded) -> tuple[Tensor, Tensor]:
+def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
-
-    def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-        m, l = mean.double(), log_variance.double()
-        # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
-        return 0.5 * (m**2 + torch.expm1(l) - l)
-
-    return (
-        divergence(posterior.initial_mean, posterior.initial_log_variance),
-        divergence(posterior.chaos_mean, posterior.chaos_log_variance),
-    )
+    m, l = mean.double(), log_variance.double()
+    # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
+    return 0.5 * (m**2 + torch.expm1(l) - l)
 
 
 def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tensor:

@@ -17,7 +17,6 @@ from spdelaw.errors import DataError
 from spdelaw.infer.amortized._assess import mean_errors, path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._paths import Paths, as_paths
 from spdelaw.train import read_checkpoint
 from spdelaw.train.torch_run import load_weights
@@ -80,7 +79,7 @@ def _opened(
         expected = f"the {len(points)} points the encoder was trained on"
         fix = "use law.reconstruct, which takes any points"
         raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
-    paths = as_paths(observed, Clock(*identity["clock"]))
+    paths = as_paths(observed, *identity["clock"])
     return model, observed, paths.batches(config.batch_size)
 
 
