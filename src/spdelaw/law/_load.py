@@ -61,48 +61,37 @@ def check_law(law: Law) -> None:
     """Raise ValueError with the first thing that is wrong."""
     _check_modes(law)
     _check_numbers(law)
-    _check_rest(law)
     _check_table(law)
 
 
 def _check_modes(law: Law) -> None:
-    n, total = law.n_modes, law.dynamics.n_modes
+    n, total, start = law.n_modes, law.dynamics.n_modes, law.initial
+    operator = ((total,), (total, total))
     _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
     _require(1 <= n <= total, "n_modes of the stored dynamics")
     for name, values in law.dynamics.parameters.items():
         _require(bool(np.isfinite(values).all()), f"finite numbers of {name}")
     if isinstance(law.dynamics, Linear):
         for values in (law.dynamics.drift, law.dynamics.noise):
-            _require(_is_operator(values, total), "drift and noise of all modes")
+            _require(_is_finite(values, *operator), "drift and noise of all modes")
         _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
-    start = law.initial
     _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
-    _require(np.shape(start.mean) == (total,), "an initial mean per mode")
-    _require(_is_operator(start.covariance, total), "an initial covariance of all modes")
-    _require(bool(np.isfinite(start.mean).all()), "a finite initial mean")
-    _require(bool(np.isfinite(start.covariance).all()), "a finite initial covariance")
+    _require(_is_finite(start.mean, (total,)), "a finite initial mean per mode")
+    _require(_is_finite(start.covariance, *operator), "a finite initial covariance of all modes")
 
 
 def _check_numbers(law: Law) -> None:
+    n_points = law.points.shape[:1]
     _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
     shape = law.observation_variance.shape
-    _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
-    offset = law.offset
-    known = offset is None or (
-        isinstance(offset, np.ndarray)
-        and offset.shape == law.points.shape[:1]
-        and bool(np.isfinite(offset).all())
-    )
-    _require(known, "an offset of each point")
+    _require(shape in ((), n_points), "one observation noise, or one per point")
+    _require(law.offset is None or _is_finite(law.offset, n_points), "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
-
-
-def _check_rest(law: Law) -> None:
     for part in law.rest or ():
-        _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
-        _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
+        right = _is_finite(part, n_points) and bool((part >= 0).all())
+        _require(right, "a rest of zero or more at the points of the data")
 
 
 def _check_table(law: Law) -> None:
@@ -119,8 +108,8 @@ def _check_table(law: Law) -> None:
     _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
 
 
-def _is_operator(values: Any, n: int) -> bool:
-    return np.shape(values) in ((n,), (n, n))
+def _is_finite(values: Any, *shapes: tuple[int, ...]) -> bool:
+    return np.shape(values) in shapes and bool(np.isfinite(values).all())
 
 
 def _is_number(value: Any) -> bool:

@@ -15,7 +15,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._lazy import by_paths, in_paths, seen_by_any
-from spdelaw.law._lazy_times import forecast_record, in_parts, smoothed_record
+from spdelaw.law._lazy_times import in_parts, moments_of_record
 from spdelaw.law._observations import (
     clock_coords,
     modes_at,
@@ -100,7 +100,7 @@ def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
             functools.partial(_reconstructed, law, grid), own, seen_by_any(law, own, grid)
         )
     if in_parts(law, own):
-        return smoothed_record(law, own, grid)
+        return moments_of_record(law, own, grid, own.dated)
     return _reconstructed(law, grid, own)
 
 
@@ -130,7 +130,7 @@ def forecast(
         wanted = check_times(wanted_times(law, own.fields, times, steps))
         if wanted[0] > own.times[-1]:
             dated = own.dated if times is None else has_dates(times)
-            return forecast_record(law, own, wanted, grid, dated)
+            return moments_of_record(law, own, grid, dated, wanted)
     return _forecast(*asked, own)
 
 

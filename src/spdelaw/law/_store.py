@@ -41,18 +41,13 @@ def write_law(
     path: Path, description: dict[str, Any], arrays: dict[str, np.ndarray], table: xr.Dataset
 ) -> None:
     """Write description, arrays and the parameter table; old or new, never half."""
-    path = Path(path)
     check_replaceable(path)
     tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
         tensors[f"parameters.{name}"] = _tensor(table[name].values)
-    document = {
-        "schema": SCHEMA,
-        "parameters": layout,
-        "parameter_attributes": table.attrs,
-        **description,
-    }
+    document = {"schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs}
+    document |= description
     with replace_directory(path, written_files) as folder:
         save_file(tensors, folder / ARRAYS)
         document["sha256"] = _digest(document, folder / ARRAYS)
@@ -88,7 +83,6 @@ def written_files(folder: Path) -> tuple[str, ...]:
 
 def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
     """Description, arrays and parameter table of a saved law; `FileError` where there is none."""
-    path = Path(path)
     recover_directory(path)
     try:
         document = read_regular(path / DOCUMENT)
@@ -138,9 +132,7 @@ def upgrade(
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Document and arrays of schema 1 or 2 as those of schema 3."""
     old, new = dict(arrays), dict(document)
-    found = {}
-    for name, candidates in NAMES.items():
-        found[name] = next(old.pop(key) for key in candidates if key in old)
+    found = {name: next(old.pop(k) for k in keys if k in old) for name, keys in NAMES.items()}
     for name, value in old.items():
         before = next((prefix for prefix in MOVED if name.startswith(prefix)), "")
         found[MOVED.get(before, "") + name.removeprefix(before)] = value
