@@ -13,12 +13,8 @@ from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.law import Law
 
-#: Words of the model that a preset acts on.
-HONOURED = {
-    "paper": frozenset[str](),
-    "literal": frozenset[str](),
-    "structured": frozenset(WORDS) - {"forcing", "season"},
-}
+#: Words of the model that ``preset="structured"`` acts on; the others act on none.
+HONOURED = frozenset(WORDS) - {"forcing", "season"}
 
 
 class Amortized(Engine):
@@ -59,9 +55,10 @@ class Amortized(Engine):
         self.config: Any = make_config(config, **settings)
         self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.threads, self.honours = whole("threads", threads, 1), HONOURED[self.config.preset]
-        if self.config.preset != "structured" and threads != 1:
-            expected = f"1: preset={self.config.preset!r} does not use it"
+        self.threads, preset = whole("threads", threads, 1), self.config.preset
+        self.honours = HONOURED if preset == "structured" else frozenset()
+        if preset != "structured" and threads != 1:
+            expected = f"1: preset={preset!r} does not use it"
             fix = "leave threads out"
             raise InputError("threads", expected=expected, got=repr(threads), fix=fix)
 

@@ -67,8 +67,8 @@ class Law:
     observation_variance: Array
     times: Array
     points: Array
-    unresolved_variance: float
-    info: Provenance
+    unresolved_variance: float = 0.0
+    info: Provenance = dataclasses.field(default_factory=Provenance)
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
@@ -351,13 +351,5 @@ def state_space_law(
     observed: Observed, n_modes: int, space: StateSpace, parameters: xr.Dataset, **more: Any
 ) -> Law:
     """Law of observed fields by the numbers of a state space, at their times and points."""
-    more = {"unresolved_variance": 0.0, "info": Provenance(), **more}
-    return Law(
-        domain=observed.domain,
-        n_modes=n_modes,
-        parameters=parameters,
-        times=np.unique(observed.times),
-        points=observed.points,
-        **space._asdict(),
-        **more,
-    )
+    more |= {**space._asdict(), "times": np.unique(observed.times), "points": observed.points}
+    return Law(observed.domain, n_modes, parameters, **more)

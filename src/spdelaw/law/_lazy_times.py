@@ -27,7 +27,7 @@ from spdelaw.law._observations import (
     shown_places,
     value_sums,
 )
-from spdelaw.law._states import FieldMoments, field_moments
+from spdelaw.law._states import field_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
     Part,
@@ -198,10 +198,10 @@ def _labelled(
     law, places = shared.law, shared.grid or shared.places
     if shared.grid is None and seen is not None:
         places = shown_places(law, places, seen)
-    if states is None:
-        moments = FieldMoments(*np.zeros((2, 1, len(times), len(places.points))))
-    else:
-        moments = field_moments(states, modes_at(law, places))
+    mean, variance = np.zeros((2, 1, len(times), len(places.points)))
+    if states is not None:
+        parts = [(np.arange(1), states)]
+        mean, variance = field_moments(parts, (1, len(times)), modes_at(law, places))
     coords = {"path": shared.row["path"].values, "time": times}
-    result = moments_dataset(law, moments, places, coords)
+    result = moments_dataset(law, mean, variance, places, coords)
     return to_user(law, result, shared.dated, shared.row if shared.grid is None else None)

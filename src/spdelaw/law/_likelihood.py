@@ -190,12 +190,11 @@ def _parts(
     paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
     r = float(space.observation_variance)
 
-    def summed(pairs: list) -> list[Array]:
-        """Sums over the parts of each path, for each of the numbers of a pair."""
-        out = [none.copy() for _ in pairs[0][1]]
+    def summed(pairs: list) -> Array:
+        """Sums over the parts of each path, for each of the three numbers of a pair."""
+        out = np.zeros((3, data.n_paths))
         for paths, numbers in pairs:
-            for total, number in zip(out, numbers, strict=True):
-                total[paths] += number
+            out[:, paths] += np.stack(np.broadcast_arrays(*numbers))
         return out
 
     if r < floor and space.initial.kind == "deterministic":

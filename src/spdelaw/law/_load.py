@@ -15,15 +15,8 @@ from spdelaw.law._parameters_table import STATISTICS
 from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
 
-#: Dims that a table may have.
-TABLE_DIMS = (
-    ("statistic",),
-    ("mode", "statistic"),
-    ("point", "statistic"),
-    ("mode", "mode_2", "statistic"),
-    ("part", "statistic"),
-    ("term", "statistic"),
-)
+#: Dims that a table may have before its statistics.
+TABLE_DIMS = ((), ("mode",), ("point",), ("mode", "mode_2"), ("part",), ("term",))
 #: Tables of a linear law: of modes on their own, or of coupled ones.
 LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
 KINDS = ("deterministic", "gaussian", "stationary")
@@ -97,7 +90,8 @@ def _check_numbers(law: Law) -> None:
 def _check_table(law: Law) -> None:
     table = law.parameters
     for name, values in table.data_vars.items():
-        _require(values.dims in TABLE_DIMS, f"dims of {name}")
+        *dims, last = values.dims
+        _require(tuple(dims) in TABLE_DIMS and last == "statistic", f"dims of {name}")
     _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
     _require("observation_std" in table, "a table of observation_std")
     if isinstance(law.dynamics, Linear):

@@ -13,7 +13,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._rest import same_points
-from spdelaw.law._states import FieldMoments, batches
+from spdelaw.law._states import batches
 from spdelaw.law._user_units import response
 from spdelaw.model import Block, StateSpace, collapse_pieces
 
@@ -187,27 +187,18 @@ def noise_at(law: Law, points: Array) -> Array:
     return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
 
 
-def clock_coords(own: Observed) -> dict[str, Any]:
-    """Paths and times of the data, as coordinates of a result."""
-    fields = own.fields
-    coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
-    if own.has_own_clocks:
-        coords["path_time"] = fields["path_time"]
-    return coords
-
-
 def moments_dataset(
-    law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
+    law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
     """``mean`` and ``std``; what the modes leave over adds to the deviation.
 
     ``observation_std`` is that of a new value about the field.
     """
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(moments.variance + (law.unresolved_variance if law.rest is None else 0.0))
+    std = np.sqrt(variance + (law.unresolved_variance if law.rest is None else 0.0))
     noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
     return xr.Dataset(
-        {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
+        {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},
         attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
     )

@@ -73,9 +73,8 @@ def same_points(known: Array, points: Array) -> Array:
 def smooth_rest(residuals: Array, times: Array, rest: Rest) -> RestMoments:
     """Mean and variance of z at every time and point; residuals (P, T, M), NaN where unseen."""
     step = max(1, BATCH_VALUES // int(np.prod(residuals.shape[1:])))
-    own = [(residuals[i : i + step], times if times.ndim == 1 else times[i : i + step])
-           for i in range(0, len(residuals), step)]  # fmt: skip
-    parts = [_smooth(values, clock, rest) for values, clock in own]
+    some = [slice(i, i + step) for i in range(0, len(residuals), step)]
+    parts = [_smooth(residuals[s], times if times.ndim == 1 else times[s], rest) for s in some]
     return RestMoments(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 

@@ -6,7 +6,7 @@ forward filter and the backward smoother path by path, and their draws through `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from spdelaw.domain import Products
 from spdelaw.equation import Linear, operators
 from spdelaw.model import (
     Block,
-    Collapsed,
     Smoothed,
     StateSpace,
     collapse,
@@ -61,11 +60,9 @@ def batches(
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
         some = slice(start, start + step)
-        own, precision = times if times.ndim == 1 else times[some], weights
-        if weights is not None and weights.ndim > 1:
-            precision = weights[some]
-        how = (basis, precision, products)
-        part: Collapsed = collapse(values[some], own, *how, fitted=fitted)
+        own = times if times.ndim == 1 else times[some]
+        precision = weights[some] if weights is not None and weights.ndim > 1 else weights
+        part = collapse(values[some], own, basis, precision, products, fitted=fitted)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
@@ -82,21 +79,20 @@ def smooth_fields(
     """Posterior moments of ``out_basis c_t`` for every path and time."""
     linear = isinstance(space.dynamics, Linear)
     smooth = smooth_states if linear else smooth_block
-    shape = (len(values), values.shape[1], len(out_basis))
-    mean, variance = np.empty(shape), np.empty(shape)
-    for block in batches(values, times, basis, weights, products, fitted=not linear):
-        states = smooth(block, space)
-        for p, path in enumerate(block.paths):
+    blocks = batches(values, times, basis, weights, products, fitted=not linear)
+    states = ((block.paths, smooth(block, space)) for block in blocks)
+    return field_moments(states, values.shape[:2], out_basis)
+
+
+def field_moments(
+    parts: Iterable[tuple[Array, Smoothed]], shape: tuple[int, ...], out_basis: Array
+) -> FieldMoments:
+    """Moments of ``out_basis c_t`` from those of the states of some paths each; (P, T) in all."""
+    mean, variance = (np.empty((*shape, len(out_basis))) for _ in range(2))
+    for paths, states in parts:
+        for p, path in enumerate(paths):
             np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
-        _write_variance(states.covariance, out_basis, block.paths, variance)
-    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
-
-
-def field_moments(states: Smoothed, out_basis: Array) -> FieldMoments:
-    """Moments of ``out_basis c_t`` from those of the states of one pattern."""
-    mean = states.mean.transpose(2, 0, 1) @ out_basis.T
-    variance = np.empty(mean.shape)
-    _write_variance(states.covariance, out_basis, np.arange(len(mean)), variance)
+        _write_variance(states.covariance, out_basis, paths, variance)
     return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
 
 
@@ -135,7 +131,7 @@ def draw_fields(
     linear = isinstance(space.dynamics, Linear)
     draw = sample_states if linear else _sample_states
     out = np.empty((n_samples, len(values), values.shape[1], len(out_basis)))
-    for block in batches(values, times, basis, weights, fitted=not linear):
+    for block in batches(values, times, basis, weights, fitted=not linear) if n_samples else ():
         states = draw(block, space, n_samples, generator)
         out[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
     return out

@@ -84,9 +84,8 @@ class TorchRun(Run):
         for name, p in zip(self.names, self._flat(), strict=True):
             own = {k: v for k, v in moments.items() if k.rpartition(".")[0] == name}
             if own:
-                self.optimiser.state[p] = {
-                    k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()
-                }
+                state = {k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()}
+                self.optimiser.state[p] = state
         self.snapshot = snapshot
 
     def best(self) -> Any:

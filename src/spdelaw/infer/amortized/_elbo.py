@@ -1,4 +1,4 @@
-"""The evidence lower bound (paper, eq. 13), term by term.
+"""The evidence lower bound (paper, eq. 13), term by term, and what a model is worth by it.
 
 Squared residuals ``S_m = sum_t o_tm (X_tm - sum_n c_tn h_nm)^2`` need no field: the residual is one
 product with the observation as its start, and the gradient ``dS_m / dc_tn = -2 o_tm r_tm h_nm`` one
@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
+from spdelaw.infer.amortized._structured import ACTIVE
 from spdelaw.model.encoder import Encoded
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -142,9 +143,8 @@ def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tens
 class _SquaredResiduals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, c: Tensor, basis: Tensor, values: Tensor, observed: Any) -> Tensor:
-        flat = torch.addmm(values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1]), basis.t(),
-                           alpha=-1)  # fmt: skip
-        residual = flat.view_as(values)
+        start, rows = values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1])
+        residual = torch.addmm(start, rows, basis.t(), alpha=-1).view_as(values)
         if observed is not None:
             residual.mul_(observed)
         ctx.save_for_backward(residual, basis)
@@ -155,3 +155,55 @@ class _SquaredResiduals(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         residual, basis = ctx.saved_tensors
         return torch.bmm(residual, -2.0 * grad[..., None] * basis), None, None, None
+
+
+# -- a model on paths it need not have learned from -----------------------------------------------
+
+
+@torch.no_grad()
+def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, Any]:
+    """All numbers in one pass, without sampling; means over paths.
+
+    ``relative_l2`` and ``rmse`` are of the posterior mean's field, the first time left out; the
+    first the mean over paths, the second pooled (paper, section 3.3). ``loss`` is as the config
+    weighs and scales it, ``elbo`` the bound of a path with weights 1, ``initial_mean`` the mean of
+    the posterior means of ``z0``, (N,). ``latent_use`` tells of posterior collapse: the divergence
+    of each mode, of each noise, and the share of the K coordinates of each noise in use; one with
+    KL near 0 carries nothing.
+    """
+    parts = []
+    for batch in paths.batches(config.batch_size):
+        terms = elbo(model, batch)
+        errors = path_errors(terms.coefficients @ model.basis.t(), batch)
+        kl = terms.kl_initial, terms.kl_chaos.sum(1)
+        means = terms.posterior.chaos_mean.double(), terms.posterior.initial_mean.double()
+        parts.append((*errors, terms.objective(config), terms.bound(), *kl, *means))
+    *found, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
+    active = (xi.var(0, correction=0) > ACTIVE).double().mean(0)
+    use = {"kl_initial": kl_z.mean(0), "kl_chaos": kl_xi.mean(0), "active_share": active}
+    return {
+        **mean_errors(*found),
+        "loss": -float(objective.mean()),
+        "elbo": float(bound.mean()),
+        "initial_mean": z0.mean(0),
+        "latent_use": {k: [round(v, 6) for v in part.tolist()] for k, part in use.items()},
+    }
+
+
+def path_errors(field: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Tensor]:
+    """Squared error, squared norm and number of values of each path, without the first time."""
+    later = (paths.times > 0).float()[..., None]  # (T, 1) or (P, T, 1)
+    weight = later if paths.observed is None else later * paths.observed
+    error = ((field - paths.values) ** 2 * weight).sum((1, 2))
+    norm = (paths.values**2 * weight).sum((1, 2))
+    count = weight.expand_as(paths.values).sum((1, 2))
+    return error.double(), norm.double(), count.double()
+
+
+def mean_errors(error: Tensor, norm: Tensor, count: Tensor) -> dict[str, float]:
+    """Relative L2, the mean over paths, and pooled root mean square from `path_errors`."""
+    kept = norm > 0
+    return {
+        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
+        "rmse": float(torch.sqrt(error.sum() / count.sum())),
+    }

@@ -15,15 +15,6 @@ from spdelaw.model import ChaosModel, StateSpace, collapse, evaluate_chaos
 
 Array = np.ndarray
 
-#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
-ZERO = 1e-10
-
-
-def zeros_of(basis: Array) -> Array:
-    """Which points are zeros of every mode, such as Dirichlet ends, (M,): (M, N) of them."""
-    size = np.abs(basis).max(1)
-    return np.asarray(size <= ZERO * size.max())
-
 
 def truncated_log_likelihood(
     observed: Observed, basis: Array, parameters: StateSpace, n_time: int, horizon: float

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
+from spdelaw.infer.amortized._elbo import assess
 from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_log_likelihood
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._elbo import Elbo, elbo, values_of
+from spdelaw.infer.amortized._elbo import Elbo, assess, elbo, values_of
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.train import ALONE, Processes, stream
 from spdelaw.train.torch_run import TorchRun
@@ -125,12 +124,10 @@ def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
 
 def check_gradients(model: nn.Module, epoch: int) -> None:
     """Raise `ConvergenceError` where a gradient is not finite, before it enters a parameter."""
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    if all(map(_finite, gradients)):
-        return
     named = model.named_parameters()
-    parts = _named([n for n, p in named if p.grad is not None and not _finite(p.grad)])
-    raise _diverged(f"a gradient that is not finite in {parts}", epoch)
+    broken = [n for n, p in named if p.grad is not None and not _finite(p.grad)]
+    if broken:
+        raise _diverged(f"a gradient that is not finite in {_named(broken)}", epoch)
 
 
 def _finite(tensor: torch.Tensor) -> bool:

@@ -146,21 +146,16 @@ class StructuredRun(Run):
 
     def _score(self, epoch: int) -> tuple[float, float]:
         """Loss and rel L2 of the decoder on held-out paths; the last ones between two scores."""
-        job, problem, n_epochs = self.job, self.problem, self.config.epochs
-        if epoch % SCORE_EVERY and epoch + 1 < n_epochs:
+        job, problem = self.job, self.problem
+        if epoch % SCORE_EVERY and epoch + 1 < self.config.epochs:
             return self.snapshot.history[-1][1:]
         space = self.posterior.parametrisation.state_space(self.posterior.full(self.x))
         found = evaluate_likelihood(self.scored, space, use_misfit=problem.use_misfit)
         if "observation" not in problem.parametrisation.parts:
             space = space.with_noise(np.asarray(job.model.known_variance or 0.0))
         # A law without uncertainty, for its smoother.
-        law = state_space_law(
-            job.observed,
-            job.n_modes,
-            space,
-            xr.Dataset(),
-            unresolved_variance=problem.outside or 0.0,
-        )
+        given = (job.observed, job.n_modes, space, xr.Dataset())
+        law = state_space_law(*given, unresolved_variance=problem.outside or 0.0)
         decoded = decode(law, self.held_out, self.config.n_time)
         return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
