@@ -15,6 +15,7 @@ import xarray as xr
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation import InitialState, dynamics_from_dict
+from spdelaw.law._provenance import check_entries
 from spdelaw.law._rest import Rest
 from spdelaw.model import PairSums, Statistics
 
@@ -63,6 +64,7 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Arguments of `Law` but for its parameter table."""
+    check_entries(document["info"])
     d = _with_arrays(document, arrays)
     own = {name: d[name] for name in (*PLAIN, "info") if name in d}
     own["domain"] = domain_from_dict(d["domain"])

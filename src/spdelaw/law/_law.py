@@ -15,7 +15,6 @@ from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSP
 from spdelaw.errors import InputError
 from spdelaw.law import _derived, _likelihood, _parameters_table, _predict
 from spdelaw.law._divergence import kl_divergence
-from spdelaw.law._document import to_document
 from spdelaw.law._observations import entered, undriven
 from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
@@ -314,8 +313,7 @@ class Law:
 
     def save(self, path: str | Path) -> None:
         """Write the law to a directory; the old one stays until the new one is complete."""
-        description, arrays = to_document(self)
-        write_law(Path(path), description, arrays, self.parameters)
+        write_law(Path(path), self)
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""

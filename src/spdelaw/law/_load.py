@@ -9,10 +9,8 @@ import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.errors import FileError, SpdeLawError
-from spdelaw.law._document import from_document
 from spdelaw.law._law import Law
 from spdelaw.law._parameters_table import STATISTICS
-from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
 
 #: Dims that a table may have before its statistics.
@@ -35,9 +33,7 @@ def load(path: str | Path) -> Law:
         True
     """
     try:
-        document, arrays, table = read_law(Path(path))
-        check_entries(document["info"])
-        law = Law(**from_document(document, arrays), parameters=table)
+        law = Law(**read_law(Path(path)))
         check_law(law)
         return law
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:

@@ -190,11 +190,11 @@ def _fields(
     between = (own.points, places.points)
     rest, there = (law.rest.at(law.points, points) for points in between)
     found = smooth_rest(own.values - mean[..., here], own.times, rest)
-    z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
-    p = on_points(found.variance, *between, there.variance)
+    unseen: list[Any] = [0.0, there.variance, 0.0]
+    z, p, weight = (on_points(*both, *between) for both in zip(found, unseen, strict=True))
     for one in drawn:
         more = draw_rest(own.values - one[..., here], own.times, rest, generator)
-        one[..., out] += on_points(more, *between, 0.0)
+        one[..., out] += on_points(more, 0.0, *between)
     variance = variance[..., out] * (1.0 - weight) ** 2 + p
     return mean[..., out] + z, variance, drawn[..., out]
 

@@ -79,7 +79,7 @@ class NeuralRun(TorchRun):
         """One step of Adam; loss before it."""
         self.optimiser.zero_grad(set_to_none=True)
         share, noise = self.processes.share(len(batch)), self._noise(len(batch), generator)
-        own = batch if self.processes.size == 1 else batch.take(share)
+        own = batch.take(share)
         value = 0.0
         if len(own):
             noise = None if noise is None else (noise[0][share], noise[1][share])
