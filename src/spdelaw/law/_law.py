@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from spdelaw.data import Observed, Prepared
+from spdelaw.checks import whole
+from spdelaw.data import Observed, Prepared, has_dates
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
 from spdelaw.errors import InputError
@@ -21,6 +22,7 @@ from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text, citation
+from spdelaw.law._user_units import wanted_times
 from spdelaw.model import StateSpace, Statistics
 
 Array = np.ndarray
@@ -205,7 +207,7 @@ class Law:
         own = self.observe(data)
 
         def predict(law: Law, _: int) -> xr.Dataset:
-            return _predict.reconstruct(law, own, grid)
+            return _predict.predict(law, own, grid, own.dated)
 
         return over_parameters(self, parameter_draws, seed, 0, predict)
 
@@ -234,10 +236,12 @@ class Law:
             parameter_draws: laws drawn around this one, so that bands and samples know how well its
                 parameters are known (20 are enough for a band); 0 takes them as known.
         """
-        own = self.observe(history)
+        own, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
+        wanted = check_times(wanted_times(self, own.fields, times, steps))
+        dated = own.dated if times is None else has_dates(times)
 
         def predict(law: Law, n: int) -> xr.Dataset:
-            return _predict.forecast(law, own, times, steps, n, seed, grid)
+            return _predict.predict(law, own, grid, dated, wanted, (n, seed))
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 

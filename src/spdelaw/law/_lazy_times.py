@@ -9,7 +9,6 @@ small, and else made again from fields that are read again.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from spdelaw.law._observations import (
     shown_places,
     value_sums,
 )
-from spdelaw.law._states import field_moments
+from spdelaw.law._states import write_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
     Part,
@@ -62,6 +61,13 @@ def in_parts(law: Law, own: Observed) -> bool:
     these need the whole record.
     """
     return isinstance(law.dynamics, Linear) and law.rest is None and is_record(own)
+
+
+def call(function: Any, **how: Any) -> Any:
+    """A task of its own, or one node of the graph for what all tasks share."""
+    import dask
+
+    return dask.delayed(function, pure=False, **how)
 
 
 def parts_of(own: Observed) -> list[slice]:
@@ -104,13 +110,30 @@ def moments_of_record(
         later: times on the clock of the law, all after the last of the record: fields at these
             instead, with which the last part goes on.
     """
-    import dask
-
-    call = functools.partial(dask.delayed, pure=False)
     places = None if grid is None else law.domain.places(grid)
     row = own.fields.isel(time=slice(1)).compute()
     shared = Shared(law, own.places, modes_at(law, own.places), places, dated, row)
     given, slices = call(shared, traverse=False), parts_of(own)
+    parts, space, messages, seen = _stitched(given, law, own, slices, later)
+    times, sizes = own.times, [part.stop - part.start for part in slices]
+    if later is not None:
+        times, sizes, parts, messages = later, [len(later)], parts[-1:], messages[-1:]
+    template = _labelled(shared, None, times[:1], None)
+    names = list(template.data_vars)
+    results = [
+        call(_result)(given, space, part[0], messages[k], seen, n, names)
+        for k, (part, n) in enumerate(zip(parts, sizes, strict=True))
+    ]
+    coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
+    shown = to_dates(times, law.info.get("time", {})) if dated else times
+    coords["time"] = xr.Variable("time", shown, template["time"].attrs)
+    return joined(results, sizes, template, "time", coords)
+
+
+def _stitched(
+    given: Any, law: Law, own: Observed, slices: list[slice], later: Array | None
+) -> tuple[list[Any], Any, Any, Any]:
+    """Delayed: parts, the state space, what the others say to each, and points that any sees."""
     before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
     after = [None] * (len(slices) - 1) + [later]
 
@@ -130,22 +153,7 @@ def moments_of_record(
     if noise == 0.0:
         space = call(_with_floor)(space, sums)
     links = [call(link_of)(part[0], space) for part in (parts if is_small else made())]
-    messages, known = call(stitch)(links), call(np.any)(seen, 0)
-    parts = parts if is_small else made()
-    sizes = [part.stop - part.start for part in slices]
-    if later is not None:
-        parts, messages, sizes = parts[-1:], messages[-1:], [len(later)]
-    times = own.times if later is None else later
-    template = _labelled(shared, None, times[:1], None)
-    names = list(template.data_vars)
-    results = [
-        call(_result)(given, space, part[0], messages[k], known, n, names)
-        for k, (part, n) in enumerate(zip(parts, sizes, strict=True))
-    ]
-    coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
-    shown = to_dates(times, law.info.get("time", {})) if dated else times
-    coords["time"] = xr.Variable("time", shown, template["time"].attrs)
-    return joined(results, sizes, template, "time", coords)
+    return parts if is_small else made(), space, call(stitch)(links), call(np.any)(seen, 0)
 
 
 # -- tasks ----------------------------------------------------------------------------------------
@@ -200,8 +208,7 @@ def _labelled(
         places = shown_places(law, places, seen)
     mean, variance = np.zeros((2, 1, len(times), len(places.points)))
     if states is not None:
-        parts = [(np.arange(1), states)]
-        mean, variance = field_moments(parts, (1, len(times)), modes_at(law, places))
+        write_moments(states, modes_at(law, places), np.arange(1), mean, variance)
     coords = {"path": shared.row["path"].values, "time": times}
     result = moments_dataset(law, mean, variance, places, coords)
     return to_user(law, result, shared.dated, shared.row if shared.grid is None else None)

@@ -27,8 +27,8 @@ from spdelaw.law._observations import (
     weights_of,
 )
 from spdelaw.law._rest import draw_rest, on_points, same_points, smooth_rest
-from spdelaw.law._states import draw_fields, draw_paths, smooth_fields
-from spdelaw.law._user_units import to_clock, to_user, wanted_times
+from spdelaw.law._states import draw_paths, smooth_fields
+from spdelaw.law._user_units import to_clock, to_user
 from spdelaw.model import StateSpace
 from spdelaw.simulation import simulate
 
@@ -87,27 +87,20 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
     return xr.DataArray(values, coords, ("path", "time", *places.dims))
 
 
-def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
-    """Smoothed fields; see `spdelaw.Law.reconstruct`."""
+def predict(
+    law: Law, data: Observed, grid: Any, dated: bool, wanted: Any = None, draws: Draws = (0, 0)
+) -> xr.Dataset:
+    """Fields given data; see `spdelaw.Law.reconstruct` and `spdelaw.Law.forecast`.
+
+    Args:
+        law: any.
+        data: fields that it observed.
+        grid: where results are wanted, None for where the data are.
+        dated: whether times of the result are dates.
+        wanted: times on the clock of the law, None for those of the data.
+        draws: joint ones come in memory.
+    """
     own = undriven(law, data)
-    return _predicted(law, own, grid, own.dated)
-
-
-def forecast(
-    law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
-) -> xr.Dataset:
-    """Fields at further times; see `spdelaw.Law.forecast`."""
-    own = undriven(law, history)
-    wanted = check_times(wanted_times(law, own.fields, times, steps))
-    dated = own.dated if times is None else has_dates(times)
-    draws = whole("n_samples", n_samples, 0), seed
-    return _predicted(law, own, grid, dated, wanted, draws)
-
-
-def _predicted(
-    law: Law, own: Observed, grid: Any, dated: bool, wanted: Any = None, draws: Draws = (0, 0)
-) -> xr.Dataset:
-    """Fields at the times of the data, or at wanted ones; joint draws come in memory."""
     in_memory = functools.partial(_in_memory, law, grid, dated, wanted, draws)
     lazy = draws[0] == 0
     if lazy and in_paths(own):
@@ -183,8 +176,9 @@ def _fields(
     if law.rest is not None and shown is not basis:  # residuals are where the data are
         here, out, shown = slice(len(basis)), slice(len(basis), None), np.vstack(modes)
     given = (own.values, own.times, basis, space, shown, weights_of(law, own))
-    mean, variance = smooth_fields(*given, own.products(basis.shape[1]))
-    drawn = draw_fields(*given, n_samples, generator)
+    mean, variance, drawn = smooth_fields(
+        *given, own.products(basis.shape[1]), n_samples, generator
+    )
     if law.rest is None:
         return mean, variance, drawn
     between = (own.points, places.points)
