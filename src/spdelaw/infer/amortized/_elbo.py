@@ -30,10 +30,9 @@ class Elbo(NamedTuple):
         log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
         kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
         kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
-        n_values: observed values, (P,) or (1,).
-        n_points: points of the grid.
         at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
             The field there is known, so the variance runs to zero and this has no upper bound.
+        paths: what was observed.
         posterior: of the latent variables.
         coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
     """
@@ -41,9 +40,8 @@ class Elbo(NamedTuple):
     log_likelihood: Tensor
     kl_initial: Tensor
     kl_chaos: Tensor
-    n_values: Tensor
-    n_points: int
     at_zeros: Tensor
+    paths: Paths
     posterior: Encoded
     coefficients: Tensor
 
@@ -56,18 +54,19 @@ class Elbo(NamedTuple):
         kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
         return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
 
-    def objective(self, config: AmortizedConfig, n_values: Tensor | None = None) -> Tensor:
+    def objective(self, config: AmortizedConfig, batch: Paths | None = None) -> Tensor:
         """What is maximised, (P,): the weighted bound at the scale that the config asks for.
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
-        ``n_values`` are those of all paths of the batch, where these are some of them.
+        ``batch`` are all paths that are scaled alike, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
         scale: Tensor | float = 1.0
         if config.loss_scale != "sum":
-            values = self.n_values if n_values is None else n_values
-            scale = values.mean() / (self.n_points if config.loss_scale == "per_time" else 1)
+            n_points, whole = self.paths.values.shape[-1], self.paths if batch is None else batch
+            n_values = _counts(whole).expand(-1, n_points).sum(1).mean()
+            scale = n_values / (n_points if config.loss_scale == "per_time" else 1)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
         kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
@@ -102,17 +101,11 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = No
         -0.5 * density.sum(1),
         _divergence(posterior.initial_mean, posterior.initial_log_variance),
         _divergence(posterior.chaos_mean, posterior.chaos_log_variance),
-        values_of(paths),
-        squares.shape[1],
         -0.5 * density[:, model.zeros].sum(1),
+        paths,
         posterior,
         c,
     )
-
-
-def values_of(paths: Paths) -> Tensor:
-    """Observed values of each path, (P,) or (1,)."""
-    return _counts(paths).expand(-1, paths.values.shape[-1]).sum(1)
 
 
 def _counts(paths: Paths) -> Tensor:

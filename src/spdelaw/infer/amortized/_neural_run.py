@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._elbo import Elbo, assess, elbo, values_of
+from spdelaw.infer.amortized._elbo import Elbo, assess, elbo
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.train import ALONE, Processes, stream
 from spdelaw.train.torch_run import TorchRun
@@ -84,8 +84,7 @@ class NeuralRun(TorchRun):
         if len(own):
             noise = None if noise is None else (noise[0][share], noise[1][share])
             terms = elbo(self.model, own, noise)
-            gain = terms.objective(self.config, values_of(batch))
-            loss = -gain.mean() * (len(own) / len(batch))
+            loss = -terms.objective(self.config, batch).mean() * (len(own) / len(batch))
             if not math.isfinite(value := loss.item()):
                 check_terms(terms, self.model, epoch)
             loss.backward()
