@@ -26,7 +26,6 @@ import spdelaw as sl  # isort: skip
 from spdelaw.evaluation import decoder_floor, law_distance  # isort: skip
 from spdelaw.data import observe  # isort: skip
 from spdelaw.infer.amortized import amortized_reconstruct, make_config  # isort: skip
-from spdelaw.infer.amortized._job import Clock  # isort: skip
 from spdelaw.train import reused_memory  # isort: skip
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
 from spdelaw.infer.amortized._paths import as_paths  # isort: skip
@@ -102,7 +101,7 @@ def _run(regime: str, seed: int) -> dict[str, Any]:
 def _paper_step(train: Any, equation: Any) -> float:
     """Median seconds of one training step of the paper's preset on the same paths."""
     observed = observe(train[:BATCH], equation.domain)
-    paths = as_paths(observed, Clock.of(observed.times))
+    paths = as_paths(observed, observed.origin, observed.span)
     config = make_config()
     model = new_model(equation.domain.eigenfunctions(observed.points, N_MODES), config, 0)
     run, generator = NeuralRun(model, paths, paths, config, 0), torch.Generator().manual_seed(0)

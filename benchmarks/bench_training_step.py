@@ -24,7 +24,6 @@ from spdelaw.chaos import CosineBasis, decode_states, rk4_states  # isort: skip
 from spdelaw.data import observe  # isort: skip
 from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
-from spdelaw.infer.amortized._job import Clock  # isort: skip
 from spdelaw.train import reused_memory  # isort: skip
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
 from spdelaw.infer.amortized._paths import Paths, as_paths  # isort: skip
@@ -90,7 +89,7 @@ def main() -> int:
     torch.set_num_threads(1)
     equation = sl.catalogue.heat(n_modes=50)
     observed = observe(sl.simulate(equation, BATCH, seed=0), equation.domain)
-    paths = as_paths(observed, Clock.of(observed.times))
+    paths = as_paths(observed, observed.origin, observed.span)
     basis = equation.domain.eigenfunctions(observed.points, 8)
     closed = _step(new_model(basis, make_config(), 0), paths)
     small = {

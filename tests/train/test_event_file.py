@@ -7,7 +7,7 @@ from tests.infer.amortized.amortized_cases import DOMAIN, fields
 
 import spdelaw as sl
 from spdelaw.errors import FileError
-from spdelaw.train import EventFile
+from spdelaw.train._progress import EventFile
 
 crc32c = pytest.importorskip("google_crc32c", reason="comes with the extra zarr")
 

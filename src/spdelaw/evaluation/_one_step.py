@@ -21,8 +21,8 @@ from spdelaw.law import (
     blocks_of,
     in_parts,
     modes_at,
-    record_of,
     seen_by,
+    started,
     undriven,
     variance_floor,
     weights_of,
@@ -67,7 +67,7 @@ class Errors(NamedTuple):
 def one_step_errors(law: Law, data: Any) -> Errors:
     """Errors of data under a law, with their slopes."""
     own = undriven(law, data)
-    own = record_of(law, own) if in_parts(law, own) else seen_by(law, own)
+    own = started(law, own, in_parts(law, own))
     space = law.bare.state_space
     (z, state, size), unit = _errors(law, own, space)
     slopes, growth = [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from spdelaw.checks import optional, whole
@@ -12,12 +13,8 @@ from spdelaw.infer._engine import Engine
 from spdelaw.infer._model import WORDS, Model
 from spdelaw.law import Law
 
-#: Words of the model that a preset acts on.
-HONOURED = {
-    "paper": frozenset[str](),
-    "literal": frozenset[str](),
-    "structured": frozenset(WORDS) - {"forcing", "season"},
-}
+#: Words of the model that ``preset="structured"`` acts on; the others act on none.
+HONOURED = frozenset(WORDS) - {"forcing", "season"}
 
 
 class Amortized(Engine):
@@ -55,11 +52,13 @@ class Amortized(Engine):
         """Check every setting."""
         from spdelaw.infer.amortized import make_config
 
-        self.config, self.settings = make_config(config, **settings), settings
-        self.validation, self.checkpoint, self.tensorboard = validation, checkpoint, tensorboard
-        self.threads, self.honours = whole("threads", threads, 1), HONOURED[self.config.preset]
-        if self.config.preset != "structured" and threads != 1:
-            expected = f"1: preset={self.config.preset!r} does not use it"
+        self.config: Any = make_config(config, **settings)
+        self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.threads, preset = whole("threads", threads, 1), self.config.preset
+        self.honours = HONOURED if preset == "structured" else frozenset()
+        if preset != "structured" and threads != 1:
+            expected = f"1: preset={preset!r} does not use it"
             fix = "leave threads out"
             raise InputError("threads", expected=expected, got=repr(threads), fix=fix)
 

@@ -15,15 +15,15 @@ from spdelaw.law._observations import (
     modes_at,
     noise_at,
     noisy_state_space,
-    record_of,
     seen_by,
+    started,
     undriven,
     variance_floor,
     weights_of,
 )
 from spdelaw.law._parameters_table import Quantity, interval_table, parameters_dataset
 from spdelaw.law._provenance import Provenance, software
-from spdelaw.law._rest import Rest, smooth_rest
+from spdelaw.law._rest import Rest
 from spdelaw.law._states import batches, smooth_fields
 from spdelaw.law._store import check_replaceable
 from spdelaw.law._user_units import next_times, response, to_user, wanted_times
@@ -57,15 +57,14 @@ __all__ = [
     "noisy_state_space",
     "parameters_dataset",
     "parts_of",
-    "record_of",
     "register_accessor",
     "relative_l2",
     "response",
     "rmse",
     "seen_by",
     "smooth_fields",
-    "smooth_rest",
     "software",
+    "started",
     "state_space_law",
     "statistics_density",
     "to_user",

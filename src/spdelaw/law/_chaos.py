@@ -87,11 +87,9 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
                 fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
                 "any law",
             )
-    own = StateSpace(
-        Linear(operators.diagonal(drift), operators.diagonal(noise)),
-        space.initial._replace(covariance=operators.diagonal(spread)),
-        space.observation_variance,
-    )
+    dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
+    initial = space.initial._replace(covariance=operators.diagonal(spread))
+    own = space._replace(dynamics=dynamics, initial=initial)
     return own, None if operators.is_diagonal(noise) else operators.root(noise)
 
 
@@ -107,7 +105,6 @@ def _dataset(
         xi[part.paths], xi_std[part.paths] = part.mean.transpose(2, 0, 1), part.std
         z0[part.paths], z0_std[part.paths] = part.initial_mean.T, part.initial_std
         field[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
-    mode = np.arange(1, n + 1)
     return xr.Dataset(
         {
             "xi_mean": (("path", "k", "mode"), xi),
@@ -120,7 +117,7 @@ def _dataset(
             **{dim: fields[dim].values for dim in ("path", "time")},
             **places.coords,
             "k": np.arange(1, k + 1),
-            "mode": mode,
+            "mode": np.arange(1, n + 1),
         },
         attrs={"n_time": k, "tail": model.tail, "horizon": model.horizon},
     )

@@ -44,23 +44,19 @@ def eigenmodes(law: Law) -> xr.Dataset:
     rate, turn = mu.real, mu.imag
     rate_error, turn_error = (_norm(part) for part in (change.real, change.imag))
     turn_error = np.where(turn > 0, turn_error, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        period = np.where(turn > 0, 2 * np.pi / turn, np.inf)
-        quantities = {
-            "decay_rate": Quantity(rate, rate_error, True),
-            "e_folding_time": Quantity(1 / rate, rate_error / rate**2, True),
-            "frequency": Quantity(turn, turn_error, True),
-            "period": Quantity(
-                period, np.where(turn > 0, turn_error * period / turn, np.nan), True
-            ),
-        }
-    ends = _profiled_rates(law)
+    ends, own = _profiled_rates(law), None
     if ends is not None:
         own = ends[np.abs(right[:, kept]).argmax(0)]
-        with np.errstate(divide="ignore"):
-            times = 1.0 / own[:, ::-1]
-        for name, found in (("decay_rate", own), ("e_folding_time", times)):
-            quantities[name] = quantities[name]._replace(ends=found)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        period = np.where(turn > 0, 2 * np.pi / turn, np.inf)
+        period_error = np.where(turn > 0, turn_error * period / turn, np.nan)
+        times = None if own is None else 1.0 / own[:, ::-1]
+        quantities = {
+            "decay_rate": Quantity(rate, rate_error, True, own),
+            "e_folding_time": Quantity(1 / rate, rate_error / rate**2, True, times),
+            "frequency": Quantity(turn, turn_error, True),
+            "period": Quantity(period, period_error, True),
+        }
     tables = {k: (("eigenmode", "statistic"), _table(law, q)) for k, q in quantities.items()}
     tables["pattern"] = (("eigenmode", "mode"), right[:, kept].T)
     out = with_modes(tables, {"interval_level": law.parameters.attrs["interval_level"]})

@@ -15,6 +15,7 @@ import xarray as xr
 from spdelaw.data import Preparation, Prepared
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.equation import InitialState, dynamics_from_dict
+from spdelaw.law._provenance import check_entries
 from spdelaw.law._rest import Rest
 from spdelaw.model import PairSums, Statistics
 
@@ -24,29 +25,35 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
+#: What is in a document as it is in a law; the last one in few of them.
+PLAIN = ("n_modes", "observation_variance", "unresolved_variance", "times", "points", "offset")
+#: Tables of coordinates with their dims.
+COORDINATES = {
+    "estimate": ("coordinate",),
+    "covariance": ("coordinate", "coordinate_2"),
+    "jacobian": ("number", "coordinate"),
+    "stationary_variance": ("mode", "end"),
+}
+
+
 def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
     """Everything but the parameter table: JSON types, and arrays by dotted name."""
     tables = {k: v for k, v in law.domain.settings().items() if isinstance(v, np.ndarray)}
     described: dict[str, Any] = {
         "domain": law.domain.to_dict() | tables,
-        "n_modes": law.n_modes,
         "dynamics": {"name": law.dynamics.name, **_rows_as_arrays(law.dynamics.to_dict())},
         "initial": law.initial._asdict(),
-        "observation_variance": law.observation_variance,
-        "unresolved_variance": float(law.unresolved_variance),
-        "times": law.times,
-        "points": law.points,
         "info": dict(law.info),
+        **{name: getattr(law, name) for name in PLAIN if getattr(law, name) is not None},
+        "unresolved_variance": float(law.unresolved_variance),
     }
-    if law.offset is not None:
-        described["offset"] = law.offset
     if law.coordinates is not None:
         described["coordinates"] = {k: v.values for k, v in law.coordinates.data_vars.items()}
         described["coordinate_names"] = list(law.coordinates["coordinate"].values)
     if law.statistics is not None:
-        own = _parts(law.statistics)
+        own = described["statistics"] = _parts(law.statistics)
         pairs: PairSums | None = own.pop("pairs")
-        described["statistics"] = own | ({} if pairs is None else {"pairs": pairs._asdict()})
+        own |= {} if pairs is None else {"pairs": pairs._asdict()}
     if law.rest is not None:
         described["rest"] = law.rest._asdict()
     if law.preparation is not None:
@@ -57,24 +64,30 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Arguments of `Law` but for its parameter table."""
+    check_entries(document["info"])
     d = _with_arrays(document, arrays)
+    own = {name: d[name] for name in (*PLAIN, "info") if name in d}
+    own["domain"] = domain_from_dict(d["domain"])
     dynamics = dict(d["dynamics"])
-    name = dynamics.pop("name")
-    return {
-        "domain": domain_from_dict(d["domain"]),
-        "dynamics": dynamics_from_dict(name, dynamics),
-        "initial": InitialState(**d["initial"]),
-        "coordinates": _coordinates(d),
-        "statistics": _statistics(d.get("statistics")),
-        "preparation": _preparation(d.get("preparation")),
-        "rest": Rest(**d["rest"]) if "rest" in d else None,
-        "offset": d.get("offset"),
-        **{key: d[key] for key in PLAIN},
-    }
-
-
-#: What is in a document as it is in a law.
-PLAIN = ("n_modes", "observation_variance", "unresolved_variance", "times", "points", "info")
+    own["dynamics"] = dynamics_from_dict(dynamics.pop("name"), dynamics)
+    own["initial"] = InitialState(**d["initial"])
+    if "coordinates" in d:
+        parts = d["coordinates"]
+        more = (parts.get(name) for name in ("jacobian", "stationary_variance"))
+        given = (d["coordinate_names"], parts["estimate"], parts["covariance"])
+        own["coordinates"] = coordinates_dataset(*given, *more)
+    if "statistics" in d:
+        pairs = d["statistics"].pop("pairs", None)
+        pairs = None if pairs is None else PairSums(**pairs)
+        own["statistics"] = Statistics(**d["statistics"], pairs=pairs)
+    if "rest" in d:
+        own["rest"] = Rest(**d["rest"])
+    if "preparation" in d:
+        parts = d["preparation"]
+        first, last = map(float, parts["middle"])
+        how = {"how": Preparation(**parts["how"]), "middle": (first, last)}
+        own["preparation"] = Prepared(**parts | how)
+    return own
 
 
 def _parts(record: Any) -> dict[str, Any]:
@@ -114,50 +127,13 @@ def _with_arrays(plain: dict[str, Any], arrays: dict[str, Array]) -> dict[str, A
     return whole
 
 
-def _statistics(own: dict[str, Any] | None) -> Statistics | None:
-    if own is None:
-        return None
-    pairs = PairSums(**own["pairs"]) if "pairs" in own else None
-    return Statistics(**{**own, "pairs": pairs})
-
-
-def _preparation(own: dict[str, Any] | None) -> Prepared | None:
-    if own is None:
-        return None
-    first, last = map(float, own["middle"])
-    return Prepared(**{**own, "how": Preparation(**own["how"]), "middle": (first, last)})
-
-
-def _coordinates(d: dict[str, Any]) -> xr.Dataset | None:
-    if "coordinates" not in d:
-        return None
-    c = d["coordinates"]
-    names = d["coordinate_names"]
-    more = c.get("jacobian"), c.get("stationary_variance")
-    return coordinates_dataset(names, c["estimate"], c["covariance"], *more)
-
-
-def coordinates_dataset(
-    names: Any,
-    estimate: Array,
-    covariance: Array,
-    jacobian: Array | None = None,
-    stationary_variance: Array | None = None,
-) -> xr.Dataset:
+def coordinates_dataset(names: Any, *tables: Array | None) -> xr.Dataset:
     """Unconstrained coordinates of a fit with their joint covariance.
 
-    ``jacobian`` is the derivative of all numbers of drift and noise, flattened, by the coordinates;
-    ``stationary_variance`` holds both ends of its interval for each mode, (N, 2).
+    ``tables`` are those of `COORDINATES`, the last two of which may be None: the derivative of all
+    numbers of drift and noise, flattened, by the coordinates; and both ends of the interval of the
+    stationary variance of each mode, (N, 2).
     """
-    variables: dict[str, Any] = {
-        "estimate": ("coordinate", estimate),
-        "covariance": (("coordinate", "coordinate_2"), covariance),
-    }
-    if jacobian is not None:
-        variables["jacobian"] = (("number", "coordinate"), jacobian)
-    if stationary_variance is not None:
-        variables["stationary_variance"] = (("mode", "end"), stationary_variance)
-    return xr.Dataset(
-        variables,
-        coords={"coordinate": list(names), "coordinate_2": list(names)},
-    )
+    found = zip(COORDINATES.items(), tables, strict=False)
+    variables = {name: (dims, table) for (name, dims), table in found if table is not None}
+    return xr.Dataset(variables, {dim: list(names) for dim in COORDINATES["covariance"]})

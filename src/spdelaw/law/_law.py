@@ -10,30 +10,19 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data import Observed, Prepared
+from spdelaw.data import Observed, Prepared, has_dates
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Dynamics, Forcing, InitialState, Linear, SpectralSPDE, check_times
-from spdelaw.errors import DataError, InputError
-from spdelaw.law import _derived, _parameters_table, _predict
+from spdelaw.errors import InputError
+from spdelaw.law import _derived, _likelihood, _parameters_table, _predict
 from spdelaw.law._divergence import kl_divergence
-from spdelaw.law._document import to_document
-from spdelaw.law._lazy import in_paths
-from spdelaw.law._lazy_times import in_parts
-from spdelaw.law._likelihood import log_density
-from spdelaw.law._observations import (
-    blocks_of,
-    entered,
-    record_of,
-    started,
-    undriven,
-    variance_floor,
-    weights_of,
-)
+from spdelaw.law._observations import entered, undriven
 from spdelaw.law._parameter_draws import over_parameters
 from spdelaw.law._provenance import Provenance
 from spdelaw.law._rest import Rest
 from spdelaw.law._store import write_law
 from spdelaw.law._text import as_html, as_text, citation
+from spdelaw.law._user_units import wanted_times
 from spdelaw.model import StateSpace, Statistics
 
 Array = np.ndarray
@@ -79,8 +68,8 @@ class Law:
     observation_variance: Array
     times: Array
     points: Array
-    unresolved_variance: float
-    info: Provenance
+    unresolved_variance: float = 0.0
+    info: Provenance = dataclasses.field(default_factory=Provenance)
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
@@ -201,18 +190,7 @@ class Law:
         noise of the learned variance; or "coefficients", where a law without any noise gives
         values no density. ``attrs["count"]`` is how many.
         """
-        own = undriven(self, data)
-        if in_paths(own):
-            return _of_blocks([self.bare.log_likelihood(b.in_memory()) for b in own.blocks()])
-        own = record_of(self, own) if in_parts(self, own) else started(self, own).at_seen_points()
-        weights, floor = weights_of(self, own), variance_floor(self, own)
-        space, unresolved = self.bare.state_space, self.unresolved_variance
-        if weights is not None:  # they hold all the noise there is
-            space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
-        blocks = blocks_of(self, own, weights)
-        found, of = log_density(blocks, own.n_paths, space, unresolved, floor)
-        attrs = {"of": of.kind, "count": of.count}
-        return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
+        return _likelihood.log_likelihood(self, data)
 
     def reconstruct(
         self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
@@ -226,12 +204,12 @@ class Law:
                 parameters are known; 0 takes them as known.
             seed: of those draws.
         """
-        if not whole("parameter_draws", parameter_draws, 0):
-            return _predict.reconstruct(self, data, grid)
         own = self.observe(data)
-        return over_parameters(
-            self, parameter_draws, seed, 0, lambda law, _: _predict.reconstruct(law, own, grid)
-        )
+
+        def predict(law: Law, _: int) -> xr.Dataset:
+            return _predict.predict(law, own, grid, own.dated)
+
+        return over_parameters(self, parameter_draws, seed, 0, predict)
 
     def forecast(
         self,
@@ -258,13 +236,13 @@ class Law:
             parameter_draws: laws drawn around this one, so that bands and samples know how well its
                 parameters are known (20 are enough for a band); 0 takes them as known.
         """
-        own = self.observe(history)
+        own, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
+        wanted = check_times(wanted_times(self, own.fields, times, steps))
+        dated = own.dated if times is None else has_dates(times)
 
         def predict(law: Law, n: int) -> xr.Dataset:
-            return _predict.forecast(law, own, times, steps, n, seed, grid)
+            return _predict.predict(law, own, grid, dated, wanted, (n, seed))
 
-        if not whole("parameter_draws", parameter_draws, 0):
-            return predict(self, n_samples)
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
@@ -339,8 +317,7 @@ class Law:
 
     def save(self, path: str | Path) -> None:
         """Write the law to a directory; the old one stays until the new one is complete."""
-        description, arrays = to_document(self)
-        write_law(Path(path), description, arrays, self.parameters)
+        write_law(Path(path), self)
 
     def citation(self) -> str:
         """What to cite for this law, by what really ran."""
@@ -372,28 +349,9 @@ class Law:
         return [name for name in super().__dir__() if not name.startswith("_")]
 
 
-def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
-    """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
-    kinds = {part.attrs["of"] for part in parts}
-    if len(kinds) > 1:
-        expected = "paths whose numbers have a density alike"
-        fix = "load the data first: data.load()"
-        raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
-    count = sum(part.attrs["count"] for part in parts)
-    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)
-
-
 def state_space_law(
     observed: Observed, n_modes: int, space: StateSpace, parameters: xr.Dataset, **more: Any
 ) -> Law:
     """Law of observed fields by the numbers of a state space, at their times and points."""
-    more = {"unresolved_variance": 0.0, "info": Provenance(), **more}
-    return Law(
-        domain=observed.domain,
-        n_modes=n_modes,
-        parameters=parameters,
-        times=np.unique(observed.times),
-        points=observed.points,
-        **space._asdict(),
-        **more,
-    )
+    more |= {**space._asdict(), "times": np.unique(observed.times), "points": observed.points}
+    return Law(observed.domain, n_modes, parameters, **more)

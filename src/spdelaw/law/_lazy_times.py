@@ -24,11 +24,11 @@ from spdelaw.law._observations import (
     moments_dataset,
     point_weights,
     shown_places,
+    value_sums,
 )
-from spdelaw.law._states import FieldMoments, field_moments
+from spdelaw.law._states import write_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
-    Link,
     Part,
     Smoothed,
     StateSpace,
@@ -63,6 +63,13 @@ def in_parts(law: Law, own: Observed) -> bool:
     return isinstance(law.dynamics, Linear) and law.rest is None and is_record(own)
 
 
+def call(function: Any, **how: Any) -> Any:
+    """A task of its own, or one node of the graph for what all tasks share."""
+    import dask
+
+    return dask.delayed(function, pure=False, **how)
+
+
 def parts_of(own: Observed) -> list[slice]:
     """Times of each part: stored chunks, small ones joined."""
     chunks = slices_of(own.fields.chunksizes["time"])
@@ -70,215 +77,138 @@ def parts_of(own: Observed) -> list[slice]:
     return [slice(chunks[part.start].start, chunks[part.stop - 1].stop) for part in found]
 
 
-class Facts(NamedTuple):
-    """What has to be known of all parts together.
+class Shared(NamedTuple):
+    """What all tasks of a record share, one node of their graph.
 
     Attributes:
-        seen: points with any value, (M,).
-        square, n_values: sum of squares and number of the values.
-        few: whether a row sees fewer points than there are modes.
-    """
-
-    seen: Array
-    square: float
-    n_values: int
-    few: bool
-
-
-class Collapsed(NamedTuple):
-    """A part on the modes; ``n_ahead`` rows come before the data, where the law begins earlier."""
-
-    part: Part
-    n_ahead: int
-    facts: Facts
-
-
-class Labels(NamedTuple):
-    """What all results of a record share: where they are, and how they are called.
-
-    Attributes:
-        law: the law.
-        places: where results are wanted.
-        as_data: whether these are those of the data.
-        dated: whether times are dates.
+        law: linear.
+        places: of the data.
+        basis: all modes there.
+        grid: places at which results are wanted, None for those of the data.
+        dated: whether times of results are dates.
         row: one row of the fields.
     """
 
     law: Law
     places: Places
-    as_data: bool
+    basis: Array
+    grid: Places | None
     dated: bool
     row: xr.DataArray
 
 
-class Record(NamedTuple):
-    """Delayed parts of a record, and what the others say of each.
-
-    Attributes:
-        parts: `Collapsed`.
-        sizes: times of each.
-        space: the state space that all share.
-        said: messages to each part, and the points that any of them sees.
-    """
-
-    parts: list[Any]
-    sizes: list[int]
-    space: Any
-    said: Any
-
-
-def _record(law: Law, own: Observed, later: Array | None = None) -> Record:
-    """The record in parts; ``later`` are times, all missing, that the last part goes on with."""
-    slices = parts_of(own)
-    before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
-    last = [None] * (len(slices) - 1) + [later]
-    given = _one((law, own.places, modes_at(law, own.places)))
-
-    def made() -> list[Any]:
-        return [
-            _call(_collapsed)(given, Unread(own.values[:, part]), own.times[part], *ends)
-            for part, *ends in zip(slices, before, last, strict=True)
-        ]
-
-    parts = made()
-    facts = [part.facts for part in parts]
-    is_small = 8.0 * len(own.times) * law.dynamics.n_modes**2 <= KEPT_BYTES
-    noise = 1.0
-    if law.observation_variance.ndim == 0:
-        noise = float(law.observation_variance) + law.unresolved_variance
-    space = law.bare.state_space.with_noise(noise)
-    if noise == 0.0:
-        space = _call(_with_floor)(space, facts)
-    links = [_call(_link)(part, space) for part in (parts if is_small else made())]
-    said = _call(_said)(links, facts)
-    sizes = [part.stop - part.start for part in slices]
-    return Record(parts if is_small else made(), sizes, space, said)
-
-
-def _call(function: Any) -> Any:
-    import dask
-
-    return dask.delayed(function, pure=False)
-
-
-def _one(thing: Any) -> Any:
-    """One node of the graph for what all tasks share."""
-    import dask
-
-    return dask.delayed(thing, pure=False, traverse=False)
-
-
-def smoothed_record(law: Law, own: Observed, grid: Any) -> xr.Dataset:
+def moments_of_record(
+    law: Law, own: Observed, grid: Any, dated: bool, later: Array | None = None
+) -> xr.Dataset:
     """Smoothed fields of a record as lazy arrays, in parts of its times.
 
     Args:
         law: linear.
         own: one lazy record, less the mean of the law.
         grid: where results are wanted.
+        dated: whether times of the result are dates.
+        later: times on the clock of the law, all after the last of the record: fields at these
+            instead, with which the last part goes on.
     """
-    record, labels = _record(law, own), _labels(law, own, grid, own.dated)
-    template = _labelled(labels, None, own.times[:1], None)
-    shell, names = _one(labels), list(template.data_vars)
+    places = None if grid is None else law.domain.places(grid)
+    row = own.fields.isel(time=slice(1)).compute()
+    shared = Shared(law, own.places, modes_at(law, own.places), places, dated, row)
+    given, slices = call(shared, traverse=False), parts_of(own)
+    parts, space, messages, seen = _stitched(given, law, own, slices, later)
+    times, sizes = own.times, [part.stop - part.start for part in slices]
+    if later is not None:
+        times, sizes, parts, messages = later, [len(later)], parts[-1:], messages[-1:]
+    template = _labelled(shared, None, times[:1], None)
+    names = list(template.data_vars)
     results = [
-        _call(_result)(shell, record.space, part, record.said, k, names, None)
-        for k, part in enumerate(record.parts)
+        call(_result)(given, space, part[0], messages[k], seen, n, names)
+        for k, (part, n) in enumerate(zip(parts, sizes, strict=True))
     ]
     coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
-    times = to_dates(own.times, law.info.get("time", {})) if own.dated else own.times
-    coords["time"] = xr.Variable("time", times, template["time"].attrs)
-    return joined(results, record.sizes, template, "time", coords)
+    shown = to_dates(times, law.info.get("time", {})) if dated else times
+    coords["time"] = xr.Variable("time", shown, template["time"].attrs)
+    return joined(results, sizes, template, "time", coords)
 
 
-def forecast_record(law: Law, own: Observed, wanted: Array, grid: Any, dated: bool) -> xr.Dataset:
-    """Fields at times after a record as lazy arrays: its last part goes on.
+def _stitched(
+    given: Any, law: Law, own: Observed, slices: list[slice], later: Array | None
+) -> tuple[list[Any], Any, Any, Any]:
+    """Delayed: parts, the state space, what the others say to each, and points that any sees."""
+    before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
+    after = [None] * (len(slices) - 1) + [later]
 
-    Args:
-        law: linear.
-        own: one lazy record, less the mean of the law.
-        wanted: times on the clock of the law, all after the last of the record.
-        grid: where results are wanted.
-        dated: whether times of the result are dates.
-    """
-    record, labels = _record(law, own, wanted), _labels(law, own, grid, dated)
-    template = _labelled(labels, None, wanted, None)
-    given = (_one(labels), record.space, record.parts[-1], record.said, len(record.parts) - 1)
-    result = _call(_result)(*given, list(template.data_vars), len(wanted))
-    return joined([result], [len(wanted)], template, "time", template.coords)
+    def made() -> list[Any]:
+        return [
+            call(_collapsed)(given, Unread(own.values[:, part]), own.times[part], *ends)
+            for part, *ends in zip(slices, before, after, strict=True)
+        ]
 
-
-def _labels(law: Law, own: Observed, grid: Any, dated: bool) -> Labels:
-    places = own.places if grid is None else law.domain.places(grid)
-    row = own.fields.isel(time=slice(1)).compute()
-    return Labels(law, places, grid is None, dated, row)
+    parts = made()
+    sums, seen = ([part[i] for part in parts] for i in (1, 2))
+    is_small = 8.0 * len(own.times) * law.dynamics.n_modes**2 <= KEPT_BYTES
+    noise = 1.0
+    if law.observation_variance.ndim == 0:
+        noise = float(law.observation_variance) + law.unresolved_variance
+    space = law.bare.state_space.with_noise(noise)
+    if noise == 0.0:
+        space = call(_with_floor)(space, sums)
+    links = [call(link_of)(part[0], space) for part in (parts if is_small else made())]
+    return parts if is_small else made(), space, call(stitch)(links), call(np.any)(seen, 0)
 
 
 # -- tasks ----------------------------------------------------------------------------------------
 
 
 def _collapsed(
-    given: tuple[Law, Places, Array], unread: Unread, times: Array, before: float | None,
-    later: Array | None,
-) -> Collapsed:  # fmt: skip
-    """One part on the modes; the first begins where the law does, others after a time before."""
-    (law, places, basis), values = given, unread.read()
-    seen = ~np.isnan(values)
+    shared: Shared, unread: Unread, times: Array, before: float | None, later: Array | None
+) -> tuple[Part, Array, Array]:
+    """One part on the modes, its `value_sums`, and the points that it sees.
+
+    The first part begins where the law does, others after a time before.
+    """
+    law, values = shared.law, unread.read()
     if np.isinf(values).any():
         check_values(xr.DataArray(values, dims=("path", "time", "x")))
-    n_seen, known, start = seen.sum(-1), seen.any((0, 1)), float(law.times[0])
-    few = bool(((n_seen > 0) & (n_seen < basis.shape[1])).any())
-    facts = Facts(known, float(np.nansum(values**2)), int(n_seen.sum()), few)
-    n_ahead = int(before is None and times[0] > start)
+    sums, known = value_sums(values, shared.basis.shape[1]), ~np.isnan(values).all((0, 1))
+    ahead = law.times[:1] if before is None and times[0] > law.times[0] else np.zeros(0)
     after = np.zeros(0) if later is None else later
-    ahead, empty = (np.full((1, n, len(known)), np.nan) for n in (n_ahead, len(after)))
-    values = np.concatenate([ahead, values, empty], axis=1)
-    times = np.concatenate([[start] * n_ahead, times, after])
+    empty = [np.full((1, len(t), len(known)), np.nan) for t in (ahead, after)]
+    values = np.concatenate([empty[0], values, empty[1]], axis=1)
     weights = None
     if law.observation_variance.ndim:
         weights = np.ones(len(known))
         if known.any():
-            weights[known] = point_weights(law, places.points[known])
-    block = collapse(values, times, basis, weights).blocks[0]
-    return Collapsed(Part(block, before), n_ahead, facts)
+            weights[known] = point_weights(law, shared.places.points[known])
+    clock = np.concatenate([ahead, times, after])
+    block = collapse(values, clock, shared.basis, weights).blocks[0]
+    return Part(block, before), sums, known
 
 
-def _with_floor(space: StateSpace, parts: list[Facts]) -> StateSpace:
+def _with_floor(space: StateSpace, sums: list[Array]) -> StateSpace:
     """A law without noise has the least with which the smoother keeps its digits."""
-    square, n_values = sum(part.square for part in parts), sum(part.n_values for part in parts)
-    return space.with_noise(floor_of(square, n_values, any(part.few for part in parts)))
-
-
-def _link(found: Collapsed, space: StateSpace) -> Link:
-    return link_of(found.part, space)
-
-
-def _said(links: list[Link], parts: list[Facts]) -> tuple[list, Array]:
-    """What each part hears from the others, and the points that any of them sees."""
-    return stitch(links), np.any([part.seen for part in parts], axis=0)
+    return space.with_noise(floor_of(*np.sum(sums, axis=0)))
 
 
 def _result(
-    labels: Labels, space: StateSpace, found: Collapsed, said: tuple, k: int, names: list[str],
-    last: int | None,
-) -> dict[str, Array]:  # fmt: skip
-    """Mean and deviation of one part, or of its last rows alone, in the units of the data."""
-    states = smooth_part([found.part, said[0][k]], space)
-    rows = slice(found.n_ahead, None) if last is None else slice(-last, None)
-    states = states._replace(mean=states.mean[rows], covariance=states.covariance[rows])
-    result = _labelled(labels, states, found.part.block.times[rows, 0], said[1])
+    shared: Shared, space: StateSpace, part: Part, said: Any, seen: Array, n: int, names: list
+) -> dict[str, Array]:
+    """Mean and deviation at the last n times of a part, in the units of the data."""
+    states = smooth_part([part, said], space)
+    states = states._replace(mean=states.mean[-n:], covariance=states.covariance[-n:])
+    result = _labelled(shared, states, part.block.times[-n:, 0], seen)
     return {name: result[name].values for name in names}
 
 
 def _labelled(
-    labels: Labels, states: Smoothed | None, times: Array, seen: Array | None
+    shared: Shared, states: Smoothed | None, times: Array, seen: Array | None
 ) -> xr.Dataset:
     """Moments of the field in the units and under the names of the data; zeros without states."""
-    law, places = labels.law, labels.places
-    if labels.as_data and seen is not None:
+    law, places = shared.law, shared.grid or shared.places
+    if shared.grid is None and seen is not None:
         places = shown_places(law, places, seen)
-    if states is None:
-        moments = FieldMoments(*np.zeros((2, 1, len(times), len(places.points))))
-    else:
-        moments = field_moments(states, modes_at(law, places))
-    coords = {"path": labels.row["path"].values, "time": times}
-    result = moments_dataset(law, moments, places, coords)
-    return to_user(law, result, labels.dated, labels.row if labels.as_data else None)
+    mean, variance = np.zeros((2, 1, len(times), len(places.points)))
+    if states is not None:
+        write_moments(states, modes_at(law, places), np.arange(1), mean, variance)
+    coords = {"path": shared.row["path"].values, "time": times}
+    result = moments_dataset(law, mean, variance, places, coords)
+    return to_user(law, result, shared.dated, shared.row if shared.grid is None else None)

@@ -18,12 +18,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.data import Observed, checksum
 from spdelaw.equation import InitialState, Linear
+from spdelaw.errors import DataError
+from spdelaw.law._lazy import in_paths
+from spdelaw.law._lazy_times import in_parts
+from spdelaw.law._observations import blocks_of, started, undriven, variance_floor, weights_of
 from spdelaw.model import (
     Block,
     Collapsed,
@@ -32,6 +37,9 @@ from spdelaw.model import (
     evaluate_likelihood,
     filter_log_likelihood,
 )
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
 
 Array = np.ndarray
 Kind = Literal["values", "coefficients", "components"]
@@ -56,6 +64,35 @@ class Numbers:
     kind: Kind
     count: int
     fingerprint: str = ""
+
+
+def log_likelihood(law: Law, data: Any) -> xr.DataArray:
+    """Log density of each path; see `spdelaw.Law.log_likelihood`."""
+    own = undriven(law, data)
+    if in_paths(own):
+        return _of_blocks([log_likelihood(law.bare, block.in_memory()) for block in own.blocks()])
+    lazy = in_parts(law, own)
+    own = started(law, own, lazy)
+    own = own if lazy else own.at_seen_points()
+    weights, floor = weights_of(law, own), variance_floor(law, own)
+    space, unresolved = law.bare.state_space, law.unresolved_variance
+    if weights is not None:  # they hold all the noise there is
+        space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
+    blocks = blocks_of(law, own, weights)
+    found, of = log_density(blocks, own.n_paths, space, unresolved, floor)
+    attrs = {"of": of.kind, "count": of.count}
+    return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
+
+
+def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
+    """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
+    kinds = {part.attrs["of"] for part in parts}
+    if len(kinds) > 1:
+        expected = "paths whose numbers have a density alike"
+        fix = "load the data first: data.load()"
+        raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
+    count = sum(part.attrs["count"] for part in parts)
+    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)
 
 
 def log_density(
@@ -153,21 +190,19 @@ def _parts(
     paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
     r = float(space.observation_variance)
 
-    def summed(pairs: list) -> list[Array]:
-        """Sums over the parts of each path, for each of the numbers of a pair."""
-        out = [none.copy() for _ in pairs[0][1]]
+    def summed(pairs: list) -> Array:
+        """Sums over the parts of each path, for each of the three numbers of a pair."""
+        out = np.zeros((3, data.n_paths))
         for paths, numbers in pairs:
-            for total, number in zip(out, numbers, strict=True):
-                total[paths] += number
+            out[:, paths] += np.stack(np.broadcast_arrays(*numbers))
         return out
 
+    if r < floor and space.initial.kind == "deterministic":
+        data = data.changed_heads(_known_start, space.initial.mean)
     misfit, values, weight = summed(data.over_rows(_sums_of_rows))
     if r >= floor and unresolved == 0:
         # One variance everywhere: what lies outside the modes needs no account of its own.
         return paths, (_filtered(data, space), none, values, none, none)
-    if r < floor and space.initial.kind == "deterministic":
-        misfit = misfit + summed(data.over_first_rows(_start_misfit, space.initial.mean))[0]
-        data = data.changed_heads(_unseen_start, space.initial.mean)
     inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
     noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
     outside = values - inside
@@ -180,21 +215,17 @@ def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
     return block.paths, (block.misfit, block.n_values, block.log_weight)
 
 
-def _start_misfit(block: Block, mean: Array) -> tuple[Array, tuple[Array, ...]]:
-    return block.paths, (_without_start(block, mean)[1],)
-
-
-def _unseen_start(block: Block, mean: Array) -> Block:
-    return _without_start(block, mean)[0]
-
-
 def _without_misfit(block: Block) -> Block:
     return block._replace(misfit=np.zeros(len(block.paths)))
 
 
 def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
-    """Ranks, logs of their eigenvalues, and rows that determine some modes and not others."""
-    ranks, log_gram = _ranks(block)
+    """Ranks, logs of eigenvalues but 0, and rows that determine some modes and not others."""
+    values = block.gram
+    if not block.is_diagonal:
+        values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
+    kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
+    ranks, log_gram = kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))
     broken = ~np.isin(ranks, (0, block.gram.shape[1]))
     return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
@@ -213,20 +244,12 @@ def _white(count: Any, misfit: Any, variance: float) -> Any:
     return -0.5 * (count * np.log(2 * np.pi * variance) + misfit / variance)
 
 
-def _without_start(block: Block, mean: Array) -> tuple[Block, Array]:
-    """Block whose first row is not observed, and the misfit of that row to a known start (P,)."""
+def _known_start(block: Block, mean: Array) -> Block:
+    """Block whose first row is not observed; its misfit to a known start is one of all rows'."""
     gap = block.estimate[0] - mean[:, None]
     gram = block.gram[0]
     pull = gram * gap if block.is_diagonal else np.einsum("ijb,jb->ib", gram, gap)
     gram, vector = block.gram.copy(), block.vector.copy()
     gram[0], vector[0] = 0.0, 0.0
-    return block._replace(gram=gram, vector=vector), (gap * pull).sum(0)
-
-
-def _ranks(block: Block) -> tuple[Array, Array]:
-    """Ranks of the Gram matrices (T, B), and sums of the logs of their eigenvalues but 0; (B,)."""
-    values = block.gram
-    if not block.is_diagonal:
-        values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
-    kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
-    return kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))
+    misfit = block.misfit + (gap * pull).sum(0)
+    return block._replace(gram=gram, vector=vector, misfit=misfit)

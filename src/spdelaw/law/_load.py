@@ -9,21 +9,12 @@ import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.errors import FileError, SpdeLawError
-from spdelaw.law._document import from_document
 from spdelaw.law._law import Law
 from spdelaw.law._parameters_table import STATISTICS
-from spdelaw.law._provenance import check_entries
 from spdelaw.law._store import read_law
 
-#: Dims that a table may have.
-TABLE_DIMS = (
-    ("statistic",),
-    ("mode", "statistic"),
-    ("point", "statistic"),
-    ("mode", "mode_2", "statistic"),
-    ("part", "statistic"),
-    ("term", "statistic"),
-)
+#: Dims that a table may have before its statistics.
+TABLE_DIMS = ((), ("mode",), ("point",), ("mode", "mode_2"), ("part",), ("term",))
 #: Tables of a linear law: of modes on their own, or of coupled ones.
 LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
 KINDS = ("deterministic", "gaussian", "stationary")
@@ -42,9 +33,7 @@ def load(path: str | Path) -> Law:
         True
     """
     try:
-        document, arrays, table = read_law(Path(path))
-        check_entries(document["info"])
-        law = Law(**from_document(document, arrays), parameters=table)
+        law = Law(**read_law(Path(path)))
         check_law(law)
         return law
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -61,54 +50,44 @@ def check_law(law: Law) -> None:
     """Raise ValueError with the first thing that is wrong."""
     _check_modes(law)
     _check_numbers(law)
-    _check_rest(law)
     _check_table(law)
 
 
 def _check_modes(law: Law) -> None:
-    n, total = law.n_modes, law.dynamics.n_modes
+    n, total, start = law.n_modes, law.dynamics.n_modes, law.initial
+    operator = ((total,), (total, total))
     _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
     _require(1 <= n <= total, "n_modes of the stored dynamics")
     for name, values in law.dynamics.parameters.items():
         _require(bool(np.isfinite(values).all()), f"finite numbers of {name}")
     if isinstance(law.dynamics, Linear):
         for values in (law.dynamics.drift, law.dynamics.noise):
-            _require(_is_operator(values, total), "drift and noise of all modes")
+            _require(_is_finite(values, *operator), "drift and noise of all modes")
         _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
-    start = law.initial
     _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
-    _require(np.shape(start.mean) == (total,), "an initial mean per mode")
-    _require(_is_operator(start.covariance, total), "an initial covariance of all modes")
-    _require(bool(np.isfinite(start.mean).all()), "a finite initial mean")
-    _require(bool(np.isfinite(start.covariance).all()), "a finite initial covariance")
+    _require(_is_finite(start.mean, (total,)), "a finite initial mean per mode")
+    _require(_is_finite(start.covariance, *operator), "a finite initial covariance of all modes")
 
 
 def _check_numbers(law: Law) -> None:
+    n_points = law.points.shape[:1]
     _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
     _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
     shape = law.observation_variance.shape
-    _require(shape in ((), law.points.shape[:1]), "one observation noise, or one per point")
-    offset = law.offset
-    known = offset is None or (
-        isinstance(offset, np.ndarray)
-        and offset.shape == law.points.shape[:1]
-        and bool(np.isfinite(offset).all())
-    )
-    _require(known, "an offset of each point")
+    _require(shape in ((), n_points), "one observation noise, or one per point")
+    _require(law.offset is None or _is_finite(law.offset, n_points), "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
-
-
-def _check_rest(law: Law) -> None:
     for part in law.rest or ():
-        _require(np.shape(part) == law.points.shape[:1], "a rest of the points of the data")
-        _require(bool(np.isfinite(part).all() and (part >= 0).all()), "a rest of zero or more")
+        right = _is_finite(part, n_points) and bool((part >= 0).all())
+        _require(right, "a rest of zero or more at the points of the data")
 
 
 def _check_table(law: Law) -> None:
     table = law.parameters
     for name, values in table.data_vars.items():
-        _require(values.dims in TABLE_DIMS, f"dims of {name}")
+        *dims, last = values.dims
+        _require(tuple(dims) in TABLE_DIMS and last == "statistic", f"dims of {name}")
     _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
     _require("observation_std" in table, "a table of observation_std")
     if isinstance(law.dynamics, Linear):
@@ -119,8 +98,8 @@ def _check_table(law: Law) -> None:
     _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
 
 
-def _is_operator(values: Any, n: int) -> bool:
-    return np.shape(values) in ((n,), (n, n))
+def _is_finite(values: Any, *shapes: tuple[int, ...]) -> bool:
+    return np.shape(values) in shapes and bool(np.isfinite(values).all())
 
 
 def _is_number(value: Any) -> bool:

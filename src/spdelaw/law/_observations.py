@@ -13,7 +13,7 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.law._rest import same_points
-from spdelaw.law._states import FieldMoments, batches
+from spdelaw.law._states import batches
 from spdelaw.law._user_units import response
 from spdelaw.model import Block, StateSpace, collapse_pieces
 
@@ -59,18 +59,12 @@ def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
     return own.fields.copy(data=lazy)
 
 
-def started(law: Law, own: Observed) -> Observed:
-    """The same in memory, from the law's first time on: its initial state belongs to that."""
-    return _started(law, own.in_memory())
+def started(law: Law, own: Observed, lazy: bool = False) -> Observed:
+    """The same in memory, from the law's first time on: its initial state belongs to that.
 
-
-def record_of(law: Law, own: Observed) -> Observed:
-    """The same of one lazy record, whose values stay lazy: for passes that go chunk by chunk."""
-    return _started(law, own.surveyed())
-
-
-def _started(law: Law, own: Observed) -> Observed:
-    own = own.starting(float(law.times[0]))
+    ``lazy``: values of one long record stay so, for passes that go chunk by chunk.
+    """
+    own = (own.surveyed() if lazy else own.in_memory()).starting(float(law.times[0]))
     n_times = own.times.shape[-1]
     if n_times < 2:
         fix = "pass the history from its first time on"
@@ -120,18 +114,20 @@ def weights_of(law: Law, own: Observed) -> Array | None:
 
 def variance_floor(law: Law, own: Observed) -> float:
     """Least observation variance with which the filter keeps its digits; weights have it."""
-    known = ~np.isnan(own.values)
-    seen, filled = known.sum(-1), np.where(known, own.values, 0.0)
-    few = bool(((seen > 0) & (seen < law.dynamics.n_modes)).any())
-    square = float((filled**2).sum() if own.is_lazy else np.vdot(filled, filled))
-    return floor_of(square, int(seen.sum()), few)
+    return floor_of(*value_sums(own.values, law.dynamics.n_modes))
 
 
-def floor_of(square: float, n_values: int, few: bool) -> float:
-    """The same from the sum of squares of values.
+def value_sums(values: Any, n_modes: int) -> Array:
+    """Sum of squares and number of values, and rows that have fewer of them than modes; (3,)."""
+    known = ~np.isnan(values)
+    n_seen, filled = known.sum(-1), np.where(known, values, 0.0)
+    square = np.vdot(filled, filled) if isinstance(values, np.ndarray) else (filled**2).sum()
+    few = ((n_seen > 0) & (n_seen < n_modes)).sum()
+    return np.array([float(square), float(n_seen.sum()), float(few)])
 
-    ``few``: a row has fewer values than there are modes. Without any value all variances are alike.
-    """
+
+def floor_of(square: float, n_values: float, few: float) -> float:
+    """The same from `value_sums`; without any value all variances are alike."""
     return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / n_values if n_values else 1.0)
 
 
@@ -191,27 +187,18 @@ def noise_at(law: Law, points: Array) -> Array:
     return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
 
 
-def clock_coords(own: Observed) -> dict[str, Any]:
-    """Paths and times of the data, as coordinates of a result."""
-    fields = own.fields
-    coords: dict[str, Any] = {"path": fields["path"].values, "time": fields["time"].values}
-    if own.has_own_clocks:
-        coords["path_time"] = fields["path_time"]
-    return coords
-
-
 def moments_dataset(
-    law: Law, moments: FieldMoments, places: Places, coords: dict[str, Any]
+    law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
     """``mean`` and ``std``; what the modes leave over adds to the deviation.
 
     ``observation_std`` is that of a new value about the field.
     """
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(moments.variance + (law.unresolved_variance if law.rest is None else 0.0))
+    std = np.sqrt(variance + (law.unresolved_variance if law.rest is None else 0.0))
     noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
     return xr.Dataset(
-        {"mean": (dims, places.unflatten(moments.mean)), "std": (dims, places.unflatten(std))},
+        {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},
         coords={**coords, **places.coords},
         attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import InputError
 
@@ -37,11 +38,13 @@ def over_parameters(
 
     Args:
         law: the learned one.
-        n_draws: how many laws; they come in pairs, one on each side of it.
+        n_draws: how many laws; they come in pairs, one on each side of it. 0 for it alone.
         seed: of the draws.
         n_samples: samples in all.
         predict: ``mean``, ``std`` and so many samples under a law.
     """
+    if not whole("parameter_draws", n_draws, 0):
+        return predict(law, n_samples)
     laws = list(_laws(law, n_draws, seed))
     shares = np.diff(np.linspace(0, n_samples, len(laws) + 1).round()).astype(int)
     parts = [predict(one, int(n)) for one, n in zip(laws, shares, strict=True)]
@@ -66,19 +69,16 @@ def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     generator = np.random.default_rng([seed, 2])
     values, vectors = np.linalg.eigh(table["covariance"].values)
     columns = vectors * np.sqrt(np.maximum(values, 0.0))
-    for k in range(n_draws):
-        if k % 2 == 0:
-            change = columns @ generator.standard_normal(columns.shape[1])
-            shift = _mean_errors(law) * generator.standard_normal(law.dynamics.n_modes)
-        yield _moved(law, change if k % 2 == 0 else -change, shift if k % 2 == 0 else -shift)
-
-
-def _mean_errors(law: Law) -> Array:
-    """Standard errors of the mean, zero for a law without one and for nuisance modes; (N,)."""
-    errors = np.zeros(law.dynamics.n_modes)
+    errors = np.zeros(law.dynamics.n_modes)  # of the mean; nuisance modes have none
     if "mean" in law.parameters:
-        errors[: law.n_modes] = law.parameters["mean"].sel(statistic="stderr").values
-    return np.nan_to_num(errors)
+        known = law.parameters["mean"].sel(statistic="stderr").values
+        errors[: law.n_modes] = np.nan_to_num(known)
+    for k in range(n_draws):
+        side = (-1.0) ** k
+        if side > 0:
+            change = columns @ generator.standard_normal(columns.shape[1])
+            shift = errors * generator.standard_normal(len(errors))
+        yield _moved(law, side * change, side * shift)
 
 
 def _moved(law: Law, change: Array, shift: Array) -> Law:

@@ -20,14 +20,7 @@ OTHER_DIMS = {"observation_std": "point", "season": "part", "coefficient": "term
 #: An interval wider than this factor to either side says nothing: it is from zero to infinity.
 WIDEST = 1e12
 #: Parameters that may have either sign.
-SIGNED = (
-    "initial_mean",
-    "mean",
-    "drift",
-    "noise_covariance",
-    "initial_covariance",
-    "coefficient",
-)
+SIGNED = ("initial_mean", "mean", "drift", "noise_covariance", "initial_covariance", "coefficient")
 
 
 class Quantity(NamedTuple):

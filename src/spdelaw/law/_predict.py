@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,8 @@ from spdelaw.domain import Places
 from spdelaw.equation import Linear, check_times
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.law._lazy import by_paths, in_paths, seen_by_any
-from spdelaw.law._lazy_times import forecast_record, in_parts, smoothed_record
+from spdelaw.law._lazy_times import in_parts, moments_of_record
 from spdelaw.law._observations import (
-    clock_coords,
     modes_at,
     moments_dataset,
     noisy_state_space,
@@ -28,8 +27,8 @@ from spdelaw.law._observations import (
     weights_of,
 )
 from spdelaw.law._rest import draw_rest, on_points, same_points, smooth_rest
-from spdelaw.law._states import FieldMoments, draw_fields, draw_paths, smooth_fields
-from spdelaw.law._user_units import to_clock, to_user, wanted_times
+from spdelaw.law._states import draw_paths, smooth_fields
+from spdelaw.law._user_units import to_clock, to_user
 from spdelaw.model import StateSpace
 from spdelaw.simulation import simulate
 
@@ -37,21 +36,17 @@ if TYPE_CHECKING:
     from spdelaw.law._law import Law
 
 Array = np.ndarray
+#: How many joint draws, and their seed.
+Draws = tuple[int, int]
 
 
 def sample(
-    law: Law,
-    n_paths: int,
-    times: Any,
-    grid: Any,
-    seed: int,
-    observation_noise: bool,
-    chunks: int | None = None,
+    law: Law, n_paths: int, times: Any, grid: Any, seed: int, noisy: bool, chunks: int | None
 ) -> xr.DataArray:
     """New paths in the user's units; see `spdelaw.Law.sample`."""
     points = law.points if grid is None else grid
     dated, times = has_dates(times), to_clock(law, times)
-    std = np.sqrt(law.observation_variance) if observation_noise else np.zeros(())
+    std = np.sqrt(law.observation_variance) if noisy else np.zeros(())
     bare = law.bare  # the response to a forcing is added on the way out
     linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
     if chunks is not None and (std.ndim or not linear):
@@ -81,10 +76,10 @@ def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: i
 
 
 def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
-    t = law.times if times is None else check_times(times)
-    _check_not_before(law, t)
+    t, start = law.times if times is None else check_times(times), float(law.times[0])
+    _check_not_before(start, t)
     places = law.domain.places(points)
-    n, seed, start = whole("n_paths", n_paths, 1), whole("seed", seed, 0), float(law.times[0])
+    n, seed = whole("n_paths", n_paths, 1), whole("seed", seed, 0)
     states = draw_paths(law.state_space, start, t, n, seed)
     check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)
@@ -92,84 +87,62 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
     return xr.DataArray(values, coords, ("path", "time", *places.dims))
 
 
-def reconstruct(law: Law, data: Any, grid: Any) -> xr.Dataset:
-    """Smoothed fields; see `spdelaw.Law.reconstruct`."""
-    own = undriven(law, data)
-    if in_paths(own):
-        return by_paths(
-            functools.partial(_reconstructed, law, grid), own, seen_by_any(law, own, grid)
-        )
-    if in_parts(law, own):
-        return smoothed_record(law, own, grid)
-    return _reconstructed(law, grid, own)
-
-
-def _reconstructed(law: Law, grid: Any, data: Observed, by_any: Array | None = None) -> xr.Dataset:
-    """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
-    own = started(law, data)
-    seen, places = target(law, own, grid, by_any)
-    space = noisy_state_space(law, seen)
-    moments = _moments(law, seen, space, places, _modes(law, seen, places))
-    if own.values.shape[1] != own.fields.sizes["time"]:
-        rows = own.rows[:, :, None]
-        moments = FieldMoments(*(np.take_along_axis(part, rows, axis=1) for part in moments))
-    result = moments_dataset(law, moments, places, clock_coords(own))
-    return to_user(law, result, own.dated, own.fields if grid is None else None)
-
-
-def forecast(
-    law: Law, history: Any, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any
+def predict(
+    law: Law, data: Observed, grid: Any, dated: bool, wanted: Any = None, draws: Draws = (0, 0)
 ) -> xr.Dataset:
-    """Fields at further times; see `spdelaw.Law.forecast`."""
-    own = undriven(law, history)
-    asked = (law, times, steps, n_samples, seed, grid)
-    if in_paths(own) and not n_samples:
-        shared = seen_by_any(law, own, grid)
-        return by_paths(functools.partial(_forecast, *asked), own, shared)
-    if in_parts(law, own) and not n_samples:
-        wanted = check_times(wanted_times(law, own.fields, times, steps))
-        if wanted[0] > own.times[-1]:
-            dated = own.dated if times is None else has_dates(times)
-            return forecast_record(law, own, wanted, grid, dated)
-    return _forecast(*asked, own)
+    """Fields given data; see `spdelaw.Law.reconstruct` and `spdelaw.Law.forecast`.
+
+    Args:
+        law: any.
+        data: fields that it observed.
+        grid: where results are wanted, None for where the data are.
+        dated: whether times of the result are dates.
+        wanted: times on the clock of the law, None for those of the data.
+        draws: joint ones come in memory.
+    """
+    own = undriven(law, data)
+    in_memory = functools.partial(_in_memory, law, grid, dated, wanted, draws)
+    lazy = draws[0] == 0
+    if lazy and in_paths(own):
+        return by_paths(in_memory, own, seen_by_any(law, own, grid))
+    if lazy and in_parts(law, own) and (wanted is None or wanted[0] > own.times[-1]):
+        return moments_of_record(law, own, grid, dated, wanted)
+    return in_memory(own)
 
 
-def _forecast(
-    law: Law, times: Any, steps: int | None, n_samples: int, seed: int, grid: Any, data: Observed,
-    by_any: Array | None = None,
-) -> xr.Dataset:  # fmt: skip
+def _in_memory(
+    law: Law, grid: Any, dated: bool, wanted: Any, draws: Draws, data: Observed, by_any: Any = None
+) -> xr.Dataset:
     """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
     own = started(law, data)
-    wanted = check_times(wanted_times(law, own.fields, times, steps))
-    _check_not_before(law, wanted, float(own.times.min()))
-    n_samples = whole("n_samples", n_samples, 0)
+    fields, n_samples, generator = own.fields, draws[0], np.random.default_rng(draws[1])
     seen, places = target(law, own, grid, by_any)
-    space, generator = noisy_state_space(law, seen), np.random.default_rng(seed)
-    modes = _modes(law, seen, places)
-    means, variances, draws = [], [], []
-    for part, at in _extended(seen, wanted):
-        given = (law, part, space, places, modes)
-        moments = _moments(*given)
-        means.append(moments.mean[:, at])
-        variances.append(moments.variance[:, at])
-        if n_samples:
-            draws.append(_draws(*given, n_samples, generator)[:, :, at])
-            check_finite(draws[-1])
-    coords = {"path": own.fields["path"].values, "time": wanted}
-    moments = FieldMoments(np.concatenate(means), np.concatenate(variances))
-    result = moments_dataset(law, moments, places, coords)
+    space, basis = noisy_state_space(law, seen), modes_at(law, seen.places)
+    same = np.array_equal(places.points, seen.points)
+    modes = basis, basis if same else modes_at(law, places)
+    coords: dict[str, Any] = {dim: fields[dim].values for dim in ("path", "time")}
+    clocks: Iterable[tuple[Observed, Any]] = [(seen, slice(None))]
+    if wanted is not None:
+        _check_not_before(own.origin, wanted)
+        coords["time"], clocks = wanted, _extended(seen, wanted)
+    elif own.has_own_clocks:
+        coords["path_time"] = fields["path_time"]
+    parts = [
+        [part[..., at, :] for part in _fields(law, on, space, places, modes, n_samples, generator)]
+        for on, at in clocks
+    ]
+    mean, variance, drawn = (
+        part[0] if len(part) == 1 else np.concatenate(part, axis=-3)
+        for part in zip(*parts, strict=True)
+    )
+    if wanted is None and mean.shape[1] != fields.sizes["time"]:
+        rows = own.rows[:, :, None]
+        mean, variance = (np.take_along_axis(part, rows, axis=1) for part in (mean, variance))
+    result = moments_dataset(law, mean, variance, places, coords)
     if n_samples:
-        dims = ("draw", "path", "time", *places.dims)
-        result["sample"] = (dims, places.unflatten(np.concatenate(draws, axis=1)))
-    dated = own.dated if times is None else has_dates(times)
-    return to_user(law, result, dated, own.fields if grid is None else None)
-
-
-def _modes(law: Law, own: Observed, places: Places) -> tuple[Array, Array]:
-    """Modes at the points of the data and at those of the result; one array where they are one."""
-    basis = modes_at(law, own.places)
-    same = np.array_equal(places.points, own.points)
-    return basis, basis if same else modes_at(law, places)
+        check_finite(drawn)
+        result["sample"] = (("draw", *result["mean"].dims), places.unflatten(drawn))
+    return to_user(law, result, dated, fields if grid is None else None)
 
 
 def _extended(own: Observed, wanted: Array) -> Iterator[tuple[Observed, Array]]:
@@ -183,30 +156,7 @@ def _extended(own: Observed, wanted: Array) -> Iterator[tuple[Observed, Array]]:
         yield own._replace(values=values, times=clock, std=std), at
 
 
-def _moments(
-    law: Law, own: Observed, space: StateSpace, places: Places, modes: tuple[Array, Array]
-) -> FieldMoments:
-    """Moments of modes and rest on a clock; what the white rest adds is added later.
-
-    Where a value was seen, an error of the modes is one of the rest with the other sign, up to
-    the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
-    """
-    given = own.values, own.times, modes[0], space
-    more = weights_of(law, own), own.products(modes[0].shape[1])
-    if law.rest is None:
-        return smooth_fields(*given, modes[1], *more)
-    both, here, out = _stacked(*modes)
-    mean, variance = smooth_fields(*given, both, *more)
-    rest = law.rest.at(law.points, own.points)
-    found = smooth_rest(own.values - mean[..., here], own.times, rest)
-    there = law.rest.at(law.points, places.points).variance
-    between = (own.points, places.points)
-    z, weight = (on_points(part, *between, 0.0) for part in (found.mean, found.weight))
-    p = on_points(found.variance, *between, there)
-    return FieldMoments(mean[..., out] + z, variance[..., out] * (1.0 - weight) ** 2 + p)
-
-
-def _draws(
+def _fields(
     law: Law,
     own: Observed,
     space: StateSpace,
@@ -214,26 +164,33 @@ def _draws(
     modes: tuple[Array, Array],
     n_samples: int,
     generator: np.random.Generator,
-) -> Array:
-    """Joint draws on a clock: of the modes and, given each of them, of the rest."""
-    given, weights = (own.values, own.times, modes[0], space), weights_of(law, own)
+) -> tuple[Array, Array, Array]:
+    """Mean and variance of modes and rest on a clock, and joint draws, if any.
+
+    ``modes`` are those at the points of the data and of the result. What the white rest adds is
+    added later. Where a value was seen, an error of the modes is one of the rest with the other
+    sign, up to the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
+    """
+    basis, shown = modes
+    here = out = slice(None)
+    if law.rest is not None and shown is not basis:  # residuals are where the data are
+        here, out, shown = slice(len(basis)), slice(len(basis), None), np.vstack(modes)
+    given = (own.values, own.times, basis, space, shown, weights_of(law, own))
+    mean, variance, drawn = smooth_fields(
+        *given, own.products(basis.shape[1]), n_samples, generator
+    )
     if law.rest is None:
-        return draw_fields(*given, modes[1], weights, n_samples, generator)
-    both, here, out = _stacked(*modes)
-    drawn = draw_fields(*given, both, weights, n_samples, generator)
-    rest = law.rest.at(law.points, own.points)
-    for i, fields in enumerate(drawn):
-        z = draw_rest(own.values - fields[..., here], own.times, rest, generator)
-        drawn[i][..., out] += on_points(z, own.points, places.points, 0.0)
-    return drawn[..., out]
-
-
-def _stacked(basis: Array, out_basis: Array) -> tuple[Array, slice, slice]:
-    """Modes at the points of the data and at those of the result, and where both are."""
-    n = len(basis)
-    if out_basis is basis:
-        return basis, slice(n), slice(n)
-    return np.vstack([basis, out_basis]), slice(n), slice(n, None)
+        return mean, variance, drawn
+    between = (own.points, places.points)
+    rest, there = (law.rest.at(law.points, points) for points in between)
+    found = smooth_rest(own.values - mean[..., here], own.times, rest)
+    unseen: list[Any] = [0.0, there.variance, 0.0]
+    z, p, weight = (on_points(*both, *between) for both in zip(found, unseen, strict=True))
+    for one in drawn:
+        more = draw_rest(own.values - one[..., here], own.times, rest, generator)
+        one[..., out] += on_points(more, 0.0, *between)
+    variance = variance[..., out] * (1.0 - weight) ** 2 + p
+    return mean[..., out] + z, variance, drawn[..., out]
 
 
 def check_finite(states: Array) -> None:
@@ -244,8 +201,7 @@ def check_finite(states: Array) -> None:
         raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 
-def _check_not_before(law: Law, times: Array, first: float | None = None) -> None:
-    first = float(law.times[0]) if first is None else first
+def _check_not_before(first: float, times: Array) -> None:
     if times[0] < first:
         expected, fix = f"times from the law's first, {first:g}, on", "it does not run backwards"
         raise InputError("times", expected=expected, got=f"{times[0]:g}", fix=fix)

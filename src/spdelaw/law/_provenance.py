@@ -7,6 +7,7 @@ beyond the typed fields is kept in ``extra`` and reads the same way.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import platform
 from collections.abc import Iterator, Mapping
@@ -96,23 +97,22 @@ class Provenance(Mapping[str, Any]):
         expected = self.standard_errors == "expected"
         return [*([EXPECTED_ERRORS] if expected else []), *(self.warnings or [])]
 
+    @functools.cached_property
+    def _entries(self) -> dict[str, Any]:
+        """What was reported."""
+        return {k: v for k in FIELDS if (v := getattr(self, k)) is not None} | self.extra
+
     def __getitem__(self, key: str) -> Any:
         """The entry, or KeyError where none was reported."""
-        if key not in FIELDS:
-            return self.extra[key]
-        value = getattr(self, key)
-        if value is None:
-            raise KeyError(key)
-        return value
+        return self._entries[key]
 
     def __iter__(self) -> Iterator[str]:
         """Names of what was reported."""
-        yield from (key for key in FIELDS if getattr(self, key) is not None)
-        yield from self.extra
+        return iter(self._entries)
 
     def __len__(self) -> int:
         """Number of entries."""
-        return sum(1 for _ in self)
+        return len(self._entries)
 
     def __repr__(self) -> str:
         """As a dict."""

@@ -54,14 +54,6 @@ class Rest(NamedTuple):
         )
 
 
-class RestMoments(NamedTuple):
-    """Rest given its residuals, each (P, T, M); ``weight`` is that of a time's own value."""
-
-    mean: Array
-    variance: Array
-    weight: Array
-
-
 def same_points(known: Array, points: Array) -> Array:
     """Row of each point among the known ones; their number where it is none of them."""
     largest = np.abs(known).max(0)
@@ -70,16 +62,18 @@ def same_points(known: Array, points: Array) -> Array:
     return np.asarray(scipy.spatial.KDTree(old).query(new, distance_upper_bound=SAME_POINT)[1])
 
 
-def smooth_rest(residuals: Array, times: Array, rest: Rest) -> RestMoments:
-    """Mean and variance of z at every time and point; residuals (P, T, M), NaN where unseen."""
+def smooth_rest(residuals: Array, times: Array, rest: Rest) -> list[Array]:
+    """Mean and variance of z at every time and point, and the weight of a time's own value there.
+
+    Each (P, T, M), as are the residuals, NaN where unseen.
+    """
     step = max(1, BATCH_VALUES // int(np.prod(residuals.shape[1:])))
-    own = [(residuals[i : i + step], times if times.ndim == 1 else times[i : i + step])
-           for i in range(0, len(residuals), step)]  # fmt: skip
-    parts = [_smooth(values, clock, rest) for values, clock in own]
-    return RestMoments(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    some = [slice(i, i + step) for i in range(0, len(residuals), step)]
+    parts = [_smooth(residuals[s], times if times.ndim == 1 else times[s], rest) for s in some]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def _smooth(residuals: Array, times: Array, rest: Rest) -> RestMoments:
+def _smooth(residuals: Array, times: Array, rest: Rest) -> tuple[Array, Array, Array]:
     phi = _propagators(times, rest.decay)
     v, w = rest.variance, rest.white
     mean, variance = np.empty_like(residuals), np.empty_like(residuals)
@@ -98,7 +92,7 @@ def _smooth(residuals: Array, times: Array, rest: Rest) -> RestMoments:
     slope = np.divide(
         variance, w, out=np.ones_like(variance), where=np.broadcast_to(w > 0, variance.shape)
     )
-    return RestMoments(mean, np.maximum(variance, 0.0), np.where(seen, slope, 0.0))
+    return mean, np.maximum(variance, 0.0), np.where(seen, slope, 0.0)
 
 
 def _propagators(times: Array, decay: Array) -> Array:
@@ -129,11 +123,11 @@ def draw_rest(residuals: Array, times: Array, rest: Rest, generator: np.random.G
             z = phi[t - 1] * z + fresh * generator.standard_normal(z.shape)
         free[:, t] = z
     noisy = free + np.sqrt(rest.white) * generator.standard_normal(free.shape)
-    given = smooth_rest(residuals - np.where(np.isnan(residuals), np.nan, noisy), times, rest)
-    return given.mean + free
+    mean, *_ = smooth_rest(residuals - np.where(np.isnan(residuals), np.nan, noisy), times, rest)
+    return mean + free
 
 
-def on_points(values: Array, known: Array, points: Array, other: float | Array) -> Array:
+def on_points(values: Array, other: float | Array, known: Array, points: Array) -> Array:
     """Values (P, T, M) of known points at others; ``other`` where it is none of them."""
     if known is points:
         return values

@@ -7,7 +7,7 @@ forward filter and the backward smoother path by path, and their draws through `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from spdelaw.domain import Products
 from spdelaw.equation import Linear, operators
 from spdelaw.model import (
     Block,
-    Collapsed,
     Smoothed,
     StateSpace,
     collapse,
@@ -38,10 +37,11 @@ STREAM = 16
 
 
 class FieldMoments(NamedTuple):
-    """Mean and variance of the modelled field; each (P, T, M)."""
+    """Mean and variance of the modelled field, each (P, T, M), and draws, (n, P, T, M)."""
 
     mean: Array
     variance: Array
+    draws: Array
 
 
 def batches(
@@ -61,11 +61,9 @@ def batches(
     step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
     for start in range(0, len(values), step):
         some = slice(start, start + step)
-        own, precision = times if times.ndim == 1 else times[some], weights
-        if weights is not None and weights.ndim > 1:
-            precision = weights[some]
-        how = (basis, precision, products)
-        part: Collapsed = collapse(values[some], own, *how, fitted=fitted)
+        own = times if times.ndim == 1 else times[some]
+        precision = weights[some] if weights is not None and weights.ndim > 1 else weights
+        part = collapse(values[some], own, basis, precision, products, fitted=fitted)
         for block in part.blocks:
             yield block._replace(paths=block.paths + start)
 
@@ -78,35 +76,34 @@ def smooth_fields(
     out_basis: Array,
     weights: Array | None = None,
     products: Products | None = None,
+    n_samples: int = 0,
+    generator: Any = None,
 ) -> FieldMoments:
-    """Posterior moments of ``out_basis c_t`` for every path and time."""
+    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it."""
     linear = isinstance(space.dynamics, Linear)
-    smooth = smooth_states if linear else smooth_block
+    smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
     shape = (len(values), values.shape[1], len(out_basis))
-    mean, variance = np.empty(shape), np.empty(shape)
+    found = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
     for block in batches(values, times, basis, weights, products, fitted=not linear):
-        states = smooth(block, space)
-        for p, path in enumerate(block.paths):
-            np.matmul(states.mean[..., p], out_basis.T, out=mean[path])
-        _write_variance(states.covariance, out_basis, block.paths, variance)
-    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
+        write_moments(smooth(block, space), out_basis, block.paths, *found[:2])
+        if n_samples:
+            states = draw(block, space, n_samples, generator)
+            found.draws[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
+    return found
 
 
-def field_moments(states: Smoothed, out_basis: Array) -> FieldMoments:
-    """Moments of ``out_basis c_t`` from those of the states of one pattern."""
-    mean = states.mean.transpose(2, 0, 1) @ out_basis.T
-    variance = np.empty(mean.shape)
-    _write_variance(states.covariance, out_basis, np.arange(len(mean)), variance)
-    return FieldMoments(mean, np.maximum(variance, 0.0, out=variance))
+def write_moments(
+    states: Smoothed, basis: Array, paths: Array, mean: Array, variance: Array
+) -> None:
+    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, (P, T, M) each.
 
-
-def _write_variance(covariance: Array, basis: Array, paths: Array, out: Array) -> None:
-    """``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` into the paths of ``out`` (P, T, M).
-
-    C is symmetric: a product with the table of pairs ``i >= j`` does half the work of
-    ``Phi C Phi'``, all of it in one call of BLAS. Few points at a time keep the table small.
+    ``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` with a symmetric C: a product with the table of
+    pairs ``i >= j`` does half the work of ``Phi C Phi'``, all of it in one call of BLAS. Few points
+    at a time keep the table small.
     """
-    n = basis.shape[1]
+    for p, path in enumerate(paths):
+        np.matmul(states.mean[..., p], basis.T, out=mean[path])
+    covariance, n = states.covariance, basis.shape[1]
     i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
     rows = covariance[:, i, j] if covariance.ndim == 4 else covariance
     twice = np.where(i == j, 1.0, 2.0)
@@ -116,29 +113,9 @@ def _write_variance(covariance: Array, basis: Array, paths: Array, out: Array) -
         pairs = some[:, i] * some[:, j] * twice
         for b in range(rows.shape[-1]):
             one, *others = paths if rows.shape[-1] == 1 else paths[b : b + 1]
-            own = out[one, :, first : first + step]
+            own = variance[one, :, first : first + step]
             np.matmul(rows[..., b], pairs.T, out=own)
-            out[others, :, first : first + step] = own
-
-
-def draw_fields(
-    values: Array,
-    times: Array,
-    basis: Array,
-    space: StateSpace,
-    out_basis: Array,
-    weights: Array | None,
-    n_samples: int,
-    generator: np.random.Generator,
-) -> Array:
-    """Draws of ``out_basis c_t`` from the posterior; (n_samples, P, T, M)."""
-    linear = isinstance(space.dynamics, Linear)
-    draw = sample_states if linear else _sample_states
-    out = np.empty((n_samples, len(values), values.shape[1], len(out_basis)))
-    for block in batches(values, times, basis, weights, fitted=not linear):
-        states = draw(block, space, n_samples, generator)
-        out[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
-    return out
+            variance[others, :, first : first + step] = np.maximum(own, 0.0, out=own)
 
 
 def _sample_states(

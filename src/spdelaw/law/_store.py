@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -18,7 +18,11 @@ from safetensors.numpy import load_file, save_file
 from spdelaw.data import read_regular, refuse_special
 from spdelaw.data.atomic import recover_directory, refuse_foreign, replace_directory
 from spdelaw.errors import FileError, SpdeLawError
+from spdelaw.law._document import from_document, to_document
 from spdelaw.law._parameters_table import with_modes
+
+if TYPE_CHECKING:
+    from spdelaw.law._law import Law
 
 #: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
 #: first two, with a linear law alone; the third names its dynamics.
@@ -37,22 +41,16 @@ NAMES = {
 MOVED = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
 
 
-def write_law(
-    path: Path, description: dict[str, Any], arrays: dict[str, np.ndarray], table: xr.Dataset
-) -> None:
+def write_law(path: Path, law: Law) -> None:
     """Write description, arrays and the parameter table; old or new, never half."""
-    path = Path(path)
     check_replaceable(path)
+    (description, arrays), table = to_document(law), law.parameters
     tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
     for name in layout:
         tensors[f"parameters.{name}"] = _tensor(table[name].values)
-    document = {
-        "schema": SCHEMA,
-        "parameters": layout,
-        "parameter_attributes": table.attrs,
-        **description,
-    }
+    document = {"schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs}
+    document |= description
     with replace_directory(path, written_files) as folder:
         save_file(tensors, folder / ARRAYS)
         document["sha256"] = _digest(document, folder / ARRAYS)
@@ -86,9 +84,8 @@ def written_files(folder: Path) -> tuple[str, ...]:
     return (DOCUMENT, ARRAYS) if is_law else ()
 
 
-def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Dataset]:
-    """Description, arrays and parameter table of a saved law; `FileError` where there is none."""
-    path = Path(path)
+def read_law(path: Path) -> dict[str, Any]:
+    """Arguments of `Law` from where one was saved; `FileError` where there is none."""
     recover_directory(path)
     try:
         document = read_regular(path / DOCUMENT)
@@ -110,7 +107,7 @@ def read_law(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], xr.Data
     table = _table(document, arrays)
     if schema in OLD_SCHEMAS:
         document, arrays = upgrade(document, arrays)
-    return document, arrays, table
+    return {**from_document(document, arrays), "parameters": table}
 
 
 def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
@@ -138,9 +135,7 @@ def upgrade(
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Document and arrays of schema 1 or 2 as those of schema 3."""
     old, new = dict(arrays), dict(document)
-    found = {}
-    for name, candidates in NAMES.items():
-        found[name] = next(old.pop(key) for key in candidates if key in old)
+    found = {name: next(old.pop(k) for k in keys if k in old) for name, keys in NAMES.items()}
     for name, value in old.items():
         before = next((prefix for prefix in MOVED if name.startswith(prefix)), "")
         found[MOVED.get(before, "") + name.removeprefix(before)] = value

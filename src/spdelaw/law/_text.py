@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,37 +23,25 @@ MOST_ROWS = 12
 WIDTHS = (28, 30)
 
 
-class Summary(NamedTuple):
-    """What there is to say: title, facts, a table of intervals of some level, notes."""
-
-    title: str
-    facts: list[str]
-    level: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-
-
 def as_text(law: Law) -> str:
     """Head line, one line per mode with intervals, observation noise, warnings."""
-    s = summary(law)
-    widths = [len(s.header[0]), *WIDTHS, *[WIDTHS[-1]] * len(s.header)]
+    title, facts, header, rows, notes = summary(law)
+    *facts, level = facts
+    widths = [len(header[0]), *WIDTHS, *[WIDTHS[-1]] * len(header)]
     head, *table = (
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
-        for row in (s.header, *s.rows)
+        for row in (header, *rows)
     )
-    lines = (*s.facts, f"{head}   {s.level}", *table, *s.notes)
-    return "\n".join([s.title, *(f"  {line}" for line in lines)])
+    return "\n  ".join([title, *facts, f"{head}   {level}", *table, *notes])
 
 
 def as_html(law: Law) -> str:
     """The same as a compact table."""
-    s = summary(law)
-    return table_html(s.title, [*s.facts, s.level], s.header, s.rows, s.notes)
+    return table_html(*summary(law))
 
 
-def summary(law: Law) -> Summary:
-    """What text and table show."""
+def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[str]]:
+    """Title, facts, the last of which is the level, header and rows of intervals, and notes."""
     p, info = law.parameters, law.info
     facts = [
         f"engine {info.engine}, {info.n_paths} paths, log-likelihood {info.log_likelihood:.6g}"
@@ -63,7 +51,7 @@ def summary(law: Law) -> Summary:
             f"modes coupled: drift {info.drift}, noise {info.noise}; matrices in .parameters"
         )
     header, rows, more = _eigenmodes(law) if "drift" in p else _modes(law)
-    level = f"{100 * p.attrs['interval_level']:g} % intervals"
+    facts.append(f"{100 * p.attrs['interval_level']:g} % intervals")
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
         notes.append(f"observation noise {interval(p.observation_std.values)}")
@@ -78,7 +66,7 @@ def summary(law: Law) -> Summary:
         notes.append(f"noise by season, relative: {parts}")
     notes += [f"note: {note}" for note in info.notes]
     title = f"Law of {law.n_modes} modes on {law.domain}"
-    return Summary(title, facts, level, header, rows[:MOST_ROWS], notes)
+    return title, facts, header, rows[:MOST_ROWS], notes
 
 
 def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
@@ -97,12 +85,9 @@ def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
 def _eigenmodes(law: Law) -> tuple[list[str], list[list[str]], str]:
     """One row per eigenmode of the drift: how long it lives and how fast it turns."""
     table = law.eigenmodes()
-    rows = []
-    for n in range(table.sizes["eigenmode"]):
-        row = table.isel(eigenmode=n)
-        period = row.period.values
-        turns = interval(period) if np.isfinite(period[0]) else "none"
-        rows.append([str(n + 1), interval(row.e_folding_time.values), turns])
+    lives = map(interval, table.e_folding_time.values)
+    turns = (interval(p) if np.isfinite(p[0]) else "none" for p in table.period.values)
+    rows = [[str(n + 1), *both] for n, both in enumerate(zip(lives, turns, strict=True))]
     header = ["eigenmode", "e-folding time", "period"]
     return header, rows, f"{len(rows) - MOST_ROWS} more in .eigenmodes()"
 
@@ -115,9 +100,6 @@ def interval(values: np.ndarray) -> str:
 
 def citation(info: Mapping[str, Any]) -> str:
     """Software and, where its method was used, the paper."""
-    lines = [SOFTWARE.format(version=info.get("version", ""))]
-    if info.get("engine") in ("chaos", "amortized"):
-        lines.append(PAPER)
-    else:
-        lines.append(f"The problem and the spectral setting follow {PAPER}")
-    return "\n".join(lines)
+    is_used = info.get("engine") in ("chaos", "amortized")
+    follows = "" if is_used else "The problem and the spectral setting follow "
+    return f"{SOFTWARE.format(version=info.get('version', ''))}\n{follows}{PAPER}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ SCHEMA = 1
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """State of a run after an epoch.
+    """State of a run after an epoch; by default before the first.
 
     Attributes:
         epoch: epochs done.
@@ -37,12 +38,12 @@ class Snapshot:
         seconds: spent so far.
     """
 
-    epoch: int
-    arrays: dict[str, Array]
-    best_epoch: int
-    best_score: float
-    history: tuple[tuple[float, float, float], ...]
-    seconds: float
+    epoch: int = 0
+    arrays: dict[str, Array] = dataclasses.field(default_factory=dict)
+    best_epoch: int = 0
+    best_score: float = math.inf
+    history: tuple[tuple[float, float, float], ...] = ()
+    seconds: float = 0.0
 
     def part(self, name: str) -> dict[str, Array]:
         """Arrays of one kind, by their own names."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from spdelaw.train._checkpoint import Snapshot, find_checkpoint, write_checkpoin
 from spdelaw.train._processes import is_first
 from spdelaw.train._progress import Progress, Report
 
-#: Names of the random streams of a run.
-WEIGHTS, ORDER, NOISE, HOLD_OUT = range(4)
+#: Names of the random streams of a run, by their numbers.
+STREAMS = ("weights", "order", "noise", "hold out")
 #: Options of glibc's ``mallopt``, and the largest size it takes.
 TRIM_THRESHOLD, MMAP_THRESHOLD, LARGEST = -1, -3, 2**31 - 1
 #: The thresholds glibc's own adaptation goes up to in a process that frees large pieces.
@@ -34,16 +34,12 @@ class TrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C during training; says what was saved and how to go on."""
 
 
-class Schedule(Protocol):
-    """How long, how fast, and how often it is saved."""
-
-    epochs: int
-    warmup_epochs: int
-    checkpoint_every: int
-
-
 class Run(abc.ABC):
-    """Something that learns epoch by epoch and can be put back to any of them."""
+    """Something that learns epoch by epoch and can be put back to any of them.
+
+    Its config has ``epochs``, ``checkpoint_every`` and, unless it has rates of its own, what
+    `rate_factor` takes.
+    """
 
     config: Any
     snapshot: Snapshot
@@ -69,7 +65,7 @@ class Run(abc.ABC):
         return self.snapshot.epoch >= self.config.epochs
 
 
-def rate_factor(epoch: int, config: Schedule) -> float:
+def rate_factor(epoch: int, config: Any) -> float:
     """Linear warm-up to 1, then half a cosine to 0, in each cycle.
 
     A cycle that began at the full rate would undo what the last one learned: Adam's scale of a
@@ -77,7 +73,7 @@ def rate_factor(epoch: int, config: Schedule) -> float:
 
     Args:
         epoch: counted from 0.
-        config: epochs in all, of a warm-up, and of each cycle where there are several.
+        config: ``epochs`` in all, ``warmup_epochs``, and a ``schedule`` of cycles if it has one.
 
     Example:
         >>> from spdelaw.infer.amortized import AmortizedConfig
@@ -109,9 +105,10 @@ def cycle_of(epoch: int, epochs: int, lengths: Sequence[int]) -> tuple[int, int]
     raise AssertionError("lengths are positive")
 
 
-def stream(seed: int, *name: int) -> int:
-    """Seed of the random stream with this name, 64 bits."""
-    return int(np.random.SeedSequence(seed, spawn_key=name).generate_state(1, np.uint64)[0])
+def stream(seed: int, name: str | int, *more: int) -> int:
+    """Seed of a random stream, 64 bits: one of `STREAMS`, or of a number of its own."""
+    key = (STREAMS.index(name) if isinstance(name, str) else name, *more)
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0])
 
 
 def train(

@@ -38,22 +38,19 @@ class Processes(NamedTuple):
 
     def total(self, numbers: Tensor) -> Tensor:
         """Sum over all processes."""
-        if self.size == 1:
-            return numbers
-        import torch.distributed as distributed
-
-        with _together():
-            distributed.all_reduce(numbers)
-        return numbers
+        return self._shared("all_reduce", numbers)
 
     def first(self, numbers: Tensor) -> Tensor:
         """The numbers of the first process."""
-        if self.size == 1:
-            return numbers
-        import torch.distributed as distributed
+        return self._shared("broadcast", numbers, 0)
 
-        with _together():
-            distributed.broadcast(numbers, 0)
+    def _shared(self, verb: str, numbers: Tensor, *more: int) -> Tensor:
+        """Numbers after a verb of ``torch.distributed``; of one process as they are."""
+        if self.size > 1:
+            import torch.distributed as distributed
+
+            with _together():
+                getattr(distributed, verb)(numbers, *more)
         return numbers
 
 

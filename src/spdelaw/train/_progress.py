@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +155,11 @@ def _checksum(data: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    return bytes(_groups(number))
-
-
-def _groups(number: int) -> Iterator[int]:
+    groups = b""
     while number > 0x7F:
-        yield 0x80 | (number & 0x7F)
+        groups += bytes([0x80 | (number & 0x7F)])
         number >>= 7
-    yield number
+    return groups + bytes([number])
 
 
 def _bytes(field: int, data: bytes) -> bytes:

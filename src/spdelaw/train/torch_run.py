@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ class TorchRun(Run):
         self.rates = [group["lr"] for group in groups]
         by_identity = {id(p): name for name, p in model.named_parameters()}
         self.names = [by_identity[id(p)] for p in self._flat()]
-        self.snapshot = Snapshot(0, {}, 0, math.inf, (), 0.0)
+        self.snapshot = Snapshot()
 
     def set_rates(self, factor: float) -> None:
         """Learning rates of an epoch, as a factor of those at the start."""
@@ -85,9 +84,8 @@ class TorchRun(Run):
         for name, p in zip(self.names, self._flat(), strict=True):
             own = {k: v for k, v in moments.items() if k.rpartition(".")[0] == name}
             if own:
-                self.optimiser.state[p] = {
-                    k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()
-                }
+                state = {k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()}
+                self.optimiser.state[p] = state
         self.snapshot = snapshot
 
     def best(self) -> Any:

@@ -10,7 +10,6 @@ import spdelaw as sl
 from spdelaw.data import observe
 from spdelaw.infer.amortized import make_config
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._job import Clock
 from spdelaw.infer.amortized._neural_run import new_model
 from spdelaw.infer.amortized._paths import Paths, as_paths
 
@@ -51,7 +50,7 @@ def own_times(n_paths: int = 12) -> xr.DataArray:
 
 def paths_of(data: xr.DataArray) -> Paths:
     observed = observe(data, DOMAIN)
-    return as_paths(observed, Clock.of(observed.times))
+    return as_paths(observed, observed.origin, float(np.nanmax(observed.times)) - observed.origin)
 
 
 def model_of(seed: int = 0, **settings: object) -> ChaosVAE:

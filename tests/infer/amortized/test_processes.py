@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import spdelaw as sl
-from spdelaw.train import Processes, TrainingInterrupted, is_first, joined, read_checkpoint
+from spdelaw.train import Processes, TrainingInterrupted, joined, read_checkpoint
+from spdelaw.train._processes import is_first
 
 from .amortized_cases import DOMAIN, SMALL, with_gaps
 

@@ -15,7 +15,8 @@ import torch
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, FileError, InputError
 from spdelaw.infer.amortized import AmortizedConfig, TrainingInterrupted, make_config
-from spdelaw.train import rate_factor, read_checkpoint
+from spdelaw.train import read_checkpoint
+from spdelaw.train._loop import rate_factor
 
 from .amortized_cases import DOMAIN, SMALL, fields, with_gaps
 

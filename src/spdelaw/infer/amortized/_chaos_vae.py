@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from spdelaw.chaos import CosineBasis, Propagators, expand, propagate
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._gap import zeros_of
 from spdelaw.infer.amortized._paths import Paths
 from spdelaw.model.encoder import Encoded, Encoder
+
+#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
+ZERO = 1e-10
 
 
 class LatentDynamics(nn.Module):
@@ -60,6 +62,8 @@ class ChaosVAE(nn.Module):
     Args:
         basis: eigenfunctions at the points, (M, N).
         config: widths, K, kind of propagators.
+
+    ``zeros`` are points that are zeros of every mode, such as Dirichlet ends, (M,).
     """
 
     basis: Tensor
@@ -68,14 +72,17 @@ class ChaosVAE(nn.Module):
         super().__init__()
         n_points, n_modes = basis.shape
         self.n_time, self.method = config.n_time, config.propagators
-        self.encoder = Encoder(
-            n_points, n_modes, config.n_time, config.n_hidden, config.n_embedding,
-            config.n_reference, config.n_noise,
-        )  # fmt: skip
+        widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
+        self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
         self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
-        self._start_variance(n_points, config)
+        self.is_log, std = config.variance == "log", config.variance_start
+        start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
+        self.variance_name = "log_variance" if self.is_log else "root_std"
+        variance = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        self.register_parameter(self.variance_name, variance)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
-        self.zeros = torch.from_numpy(zeros_of(basis))
+        size = np.abs(basis).max(1)
+        self.zeros = torch.from_numpy(size <= ZERO * size.max())
 
     @property
     def n_parameters(self) -> int:
@@ -85,25 +92,17 @@ class ChaosVAE(nn.Module):
     def groups(self, config: AmortizedConfig) -> list[dict[str, Any]]:
         """Parameters by learning rate and weight decay, for an optimiser."""
         free = {"weight_decay": 0.0} if config.decay_of == "encoder" else {}
+        variance = self.get_parameter(self.variance_name)
         return [
             {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
             {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate, **free},
-            {"params": [self._variance_parameter()], "lr": config.variance_rate, **free},
+            {"params": [variance], "lr": config.variance_rate, **free},
         ]
 
     def log_observation_variance(self) -> Tensor:
         """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
-        value = self._variance_parameter()
+        value = self.get_parameter(self.variance_name)
         return value if self.is_log else 4.0 * torch.log(value.abs())
-
-    def _start_variance(self, n_points: int, config: AmortizedConfig) -> None:
-        self.is_log, std = config.variance == "log", config.variance_start
-        start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
-        values = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
-        self.register_parameter("log_variance" if self.is_log else "root_std", values)
-
-    def _variance_parameter(self) -> nn.Parameter:
-        return self.get_parameter("log_variance" if self.is_log else "root_std")
 
     def encode(self, paths: Paths) -> Encoded:
         """``q(z0, xi | X)`` of every path."""

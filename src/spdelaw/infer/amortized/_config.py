@@ -18,23 +18,31 @@ from pydantic import (
 from spdelaw.checks import one_of, optional
 from spdelaw.errors import FileError, InputError
 
-
-def _shorten_warmup(config: Any) -> Any:
-    first = min(config.epochs, *getattr(config, "schedule", ())[:1], config.epochs)
-    if 3 * config.warmup_epochs > first:
-        object.__setattr__(config, "warmup_epochs", first // 3)
-    return config
-
-
 #: Where ``preset="literal"`` differs: the paper's sentences alone, each read in the plainest way.
-LITERAL: dict[str, Any] = {
-    "epochs": 2000,
-    "schedule": (),
-    "variance": "log",
-}
+LITERAL: dict[str, Any] = {"epochs": 2000, "schedule": (), "variance": "log"}
 
 
-class AmortizedConfig(BaseModel):
+class TrainingConfig(BaseModel):
+    """What every training is told: how long it takes, and how often it is saved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    preset: str
+    epochs: PositiveInt
+    warmup_epochs: int = Field(ge=0)
+    batch_size: PositiveInt = 40
+    n_time: PositiveInt = 16
+    checkpoint_every: PositiveInt = 10
+
+    @model_validator(mode="after")
+    def _room_for_the_cosine(self) -> Self:
+        first = min(self.epochs, *getattr(self, "schedule", ())[:1], self.epochs)
+        if 3 * self.warmup_epochs > first:
+            object.__setattr__(self, "warmup_epochs", first // 3)
+        return self
+
+
+class AmortizedConfig(TrainingConfig):
     """Settings of ``preset="paper"``, the default, and of ``preset="literal"``.
 
     The two have one model and one set of rates, widths and weights: those of the paper's section
@@ -86,8 +94,6 @@ class AmortizedConfig(BaseModel):
         1.3
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     preset: Literal["paper", "literal"] = "paper"
     epochs: PositiveInt = 640
     warmup_epochs: int = Field(10, ge=0)
@@ -97,8 +103,6 @@ class AmortizedConfig(BaseModel):
     variance: Literal["log", "squared"] = "squared"
     variance_start: PositiveFloat = 1.0
     initialisation: int | None = Field(None, ge=0)
-    batch_size: PositiveInt = 40
-    n_time: PositiveInt = 16
     n_noise: PositiveInt | None = None
     n_reference: PositiveInt = 32
     n_hidden: PositiveInt = 256
@@ -114,19 +118,14 @@ class AmortizedConfig(BaseModel):
     expectation: Literal["sampled", "exact"] = "sampled"
     select_by: Literal["relative_l2", "loss"] = "relative_l2"
     validation_fraction: float = Field(0.15, gt=0, lt=1)
-    checkpoint_every: PositiveInt = 10
 
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
         return LITERAL | values if values.get("preset") == "literal" else values
 
-    @model_validator(mode="after")
-    def _room_for_the_cosine(self) -> Self:
-        return _shorten_warmup(self)
 
-
-class StructuredConfig(BaseModel):
+class StructuredConfig(TrainingConfig):
     """Settings of ``preset="structured"``, which has no network.
 
     Attributes:
@@ -143,26 +142,10 @@ class StructuredConfig(BaseModel):
         1
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     preset: Literal["structured"] = "structured"
     epochs: PositiveInt = 30
     warmup_epochs: int = Field(2, ge=0)
-    batch_size: PositiveInt = 40
-    n_time: PositiveInt = 16
     rate: PositiveFloat = 5e-2
-    checkpoint_every: PositiveInt = 10
-
-    @model_validator(mode="after")
-    def _room_for_the_cosine(self) -> Self:
-        return _shorten_warmup(self)
-
-
-PRESETS: dict[str, type[AmortizedConfig | StructuredConfig]] = {
-    "paper": AmortizedConfig,
-    "literal": AmortizedConfig,
-    "structured": StructuredConfig,
-}
 
 
 def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | StructuredConfig:
@@ -177,38 +160,36 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
         >>> make_config({"epochs": 300}, batch_size=20).batch_size
         20
     """
-    if isinstance(config, (AmortizedConfig, StructuredConfig)):
+    if isinstance(config, TrainingConfig):
         values = config.model_dump()
     elif isinstance(config, (str, Path)):
         values = _read(Path(config))
     else:
         values = dict(config or {})
     values |= {key: value for key, value in settings.items() if value is not None}
-    preset = one_of("preset", values.get("preset", "paper"), tuple(PRESETS))
-    kind = PRESETS[preset]
+    preset = one_of("preset", values.get("preset", "paper"), ("paper", "literal", "structured"))
+    kind = StructuredConfig if preset == "structured" else AmortizedConfig
     try:
         return kind(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "config"
-        known = name in kind.model_fields
-        default = kind.model_fields[name].default if known else None
         expected = f"a setting of preset={preset!r} ({', '.join(kind.model_fields)})"
         fix = "check the spelling"
-        if known:
-            expected, fix = first["msg"][0].lower() + first["msg"][1:], f"pass {name}={default!r}"
+        if name in kind.model_fields:
+            expected = first["msg"][0].lower() + first["msg"][1:]
+            fix = f"pass {name}={kind.model_fields[name].default!r}"
         raise InputError(name, expected=expected, got=repr(first["input"]), fix=fix) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     yaml = optional("yaml", "a YAML config", "neural")
+    fix = "write one setting per line, such as 'epochs: 500'"
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         got = f"{type(error).__name__}: {error}"
-        fix = "write one setting per line, such as 'epochs: 500'"
         raise FileError(str(path), expected="a readable YAML file", got=got, fix=fix) from error
     if not isinstance(values, dict):
-        fix = "write one setting per line, such as 'epochs: 500'"
         raise FileError(str(path), expected="settings by name", got=type(values).__name__, fix=fix)
     return values

@@ -1,4 +1,4 @@
-"""The evidence lower bound (paper, eq. 13), term by term.
+"""The evidence lower bound (paper, eq. 13), term by term, and what a model is worth by it.
 
 Squared residuals ``S_m = sum_t o_tm (X_tm - sum_n c_tn h_nm)^2`` need no field: the residual is one
 product with the observation as its start, and the gradient ``dS_m / dc_tn = -2 o_tm r_tm h_nm`` one
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from spdelaw.chaos import Propagators
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
 from spdelaw.infer.amortized._paths import Paths
+from spdelaw.infer.amortized._structured import ACTIVE
 from spdelaw.model.encoder import Encoded
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -30,18 +30,20 @@ class Elbo(NamedTuple):
         log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
         kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
         kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
-        n_values: observed values, (P,) or (1,).
-        n_points: points of the grid.
         at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
             The field there is known, so the variance runs to zero and this has no upper bound.
+        paths: what was observed.
+        posterior: of the latent variables.
+        coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
     """
 
     log_likelihood: Tensor
     kl_initial: Tensor
     kl_chaos: Tensor
-    n_values: Tensor
-    n_points: int
     at_zeros: Tensor
+    paths: Paths
+    posterior: Encoded
+    coefficients: Tensor
 
     def bound(self) -> Tensor:
         """The bound itself, (P,): all weights 1, points where every mode is zero left out."""
@@ -52,28 +54,26 @@ class Elbo(NamedTuple):
         kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
         return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
 
-    def objective(self, config: AmortizedConfig, n_values: Tensor | None = None) -> Tensor:
+    def objective(self, config: AmortizedConfig, batch: Paths | None = None) -> Tensor:
         """What is maximised, (P,): the weighted bound at the scale that the config asks for.
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
-        ``n_values`` are those of all paths of the batch, where these are some of them.
+        ``batch`` are all paths that are scaled alike, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
-        scale = self._scale(config.loss_scale, self.n_values if n_values is None else n_values)
+        scale: Tensor | float = 1.0
+        if config.loss_scale != "sum":
+            n_points, whole = self.paths.values.shape[-1], self.paths if batch is None else batch
+            n_values = _counts(whole).expand(-1, n_points).sum(1).mean()
+            scale = n_values / (n_points if config.loss_scale == "per_time" else 1)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
         kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
         return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
 
-    def _scale(self, word: str, n_values: Tensor) -> Tensor | float:
-        """What the objective is divided by: 1, the values of a path, or the times of a point."""
-        if word == "sum":
-            return 1.0
-        return n_values.mean() / (self.n_points if word == "per_time" else 1)
 
-
-def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> Elbo:
+def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = None) -> Elbo:
     """Bound of every path.
 
     Args:
@@ -82,48 +82,30 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None) -> 
         noise: standard normals (P, N) and (P, K, L) for one draw from the posterior; None for
             the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
     """
-    posterior = model.encode(paths)
-    curves = model.curves(paths)
+    posterior, curves = model.encode(paths), model.curves(paths)
     initial, chaos = posterior.initial_mean, posterior.chaos_mean
-    if noise is None:
-        c = model.coefficients(curves, paths, initial, chaos)
-        return exact_elbo(model, paths, posterior, curves, c)
-    initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
-    chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
+    if noise is not None:
+        initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
+        chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
     c = model.coefficients(curves, paths, initial, chaos)
     squares = squared_residuals(c, model.basis, paths)
-    return _with_likelihood(model, paths, posterior, squares)
-
-
-def exact_elbo(
-    model: ChaosVAE, paths: Paths, posterior: Encoded, curves: Propagators, mean: Tensor
-) -> Elbo:
-    """The same without sampling, from the coefficients of the posterior means, (P, T, N)."""
-    variance = model.field_variance(curves, paths, posterior)
-    if paths.observed is not None:
-        variance = variance * paths.observed
-    squares = squared_residuals(mean, model.basis, paths) + variance.sum(1).double()
-    return _with_likelihood(model, paths, posterior, squares)
-
-
-def _with_likelihood(model: ChaosVAE, paths: Paths, posterior: Encoded, squares: Tensor) -> Elbo:
-    """All terms, from the squared residuals (P, M)."""
-    counts = _counts(paths)
-    density = gaussian_log_densities(squares, counts, model.log_observation_variance())
-    n_points = squares.shape[1]
-    n_values = counts.expand(-1, n_points).sum(1)
-    at_zeros = -0.5 * density[:, model.zeros].sum(1)
-    return Elbo(-0.5 * density.sum(1), *_divergences(posterior), n_values, n_points, at_zeros)
-
-
-def gaussian_log_densities(squares: Tensor, counts: Tensor, log_variance: Tensor) -> Tensor:
-    """``S_m / r_m + n_m (log r_m + log 2 pi)``, (P, M): minus twice the log-density."""
-    return squares * torch.exp(-log_variance) + counts * (log_variance + LOG_2PI)
-
-
-def values_of(paths: Paths) -> Tensor:
-    """Observed values of each path, (P,) or (1,)."""
-    return _counts(paths).expand(-1, paths.values.shape[-1]).sum(1)
+    if noise is None:
+        variance = model.field_variance(curves, paths, posterior)
+        if paths.observed is not None:
+            variance = variance * paths.observed
+        squares = squares + variance.sum(1).double()
+    # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
+    log_r = model.log_observation_variance()
+    density = squares * torch.exp(-log_r) + _counts(paths) * (log_r + LOG_2PI)
+    return Elbo(
+        -0.5 * density.sum(1),
+        _divergence(posterior.initial_mean, posterior.initial_log_variance),
+        _divergence(posterior.chaos_mean, posterior.chaos_log_variance),
+        -0.5 * density[:, model.zeros].sum(1),
+        paths,
+        posterior,
+        c,
+    )
 
 
 def _counts(paths: Paths) -> Tensor:
@@ -133,18 +115,11 @@ def _counts(paths: Paths) -> Tensor:
     return paths.observed.sum(1).double()
 
 
-def _divergences(posterior: Encoded) -> tuple[Tensor, Tensor]:
+def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
-
-    def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-        m, l = mean.double(), log_variance.double()
-        # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
-        return 0.5 * (m**2 + torch.expm1(l) - l)
-
-    return (
-        divergence(posterior.initial_mean, posterior.initial_log_variance),
-        divergence(posterior.chaos_mean, posterior.chaos_log_variance),
-    )
+    m, l = mean.double(), log_variance.double()
+    # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
+    return 0.5 * (m**2 + torch.expm1(l) - l)
 
 
 def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tensor:
@@ -161,9 +136,8 @@ def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tens
 class _SquaredResiduals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, c: Tensor, basis: Tensor, values: Tensor, observed: Any) -> Tensor:
-        flat = torch.addmm(values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1]), basis.t(),
-                           alpha=-1)  # fmt: skip
-        residual = flat.view_as(values)
+        start, rows = values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1])
+        residual = torch.addmm(start, rows, basis.t(), alpha=-1).view_as(values)
         if observed is not None:
             residual.mul_(observed)
         ctx.save_for_backward(residual, basis)
@@ -174,3 +148,55 @@ class _SquaredResiduals(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         residual, basis = ctx.saved_tensors
         return torch.bmm(residual, -2.0 * grad[..., None] * basis), None, None, None
+
+
+# -- a model on paths it need not have learned from -----------------------------------------------
+
+
+@torch.no_grad()
+def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, Any]:
+    """All numbers in one pass, without sampling; means over paths.
+
+    ``relative_l2`` and ``rmse`` are of the posterior mean's field, the first time left out; the
+    first the mean over paths, the second pooled (paper, section 3.3). ``loss`` is as the config
+    weighs and scales it, ``elbo`` the bound of a path with weights 1, ``initial_mean`` the mean of
+    the posterior means of ``z0``, (N,). ``latent_use`` tells of posterior collapse: the divergence
+    of each mode, of each noise, and the share of the K coordinates of each noise in use; one with
+    KL near 0 carries nothing.
+    """
+    parts = []
+    for batch in paths.batches(config.batch_size):
+        terms = elbo(model, batch)
+        errors = path_errors(terms.coefficients @ model.basis.t(), batch)
+        kl = terms.kl_initial, terms.kl_chaos.sum(1)
+        means = terms.posterior.chaos_mean.double(), terms.posterior.initial_mean.double()
+        parts.append((*errors, terms.objective(config), terms.bound(), *kl, *means))
+    *found, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
+    active = (xi.var(0, correction=0) > ACTIVE).double().mean(0)
+    use = {"kl_initial": kl_z.mean(0), "kl_chaos": kl_xi.mean(0), "active_share": active}
+    return {
+        **mean_errors(*found),
+        "loss": -float(objective.mean()),
+        "elbo": float(bound.mean()),
+        "initial_mean": z0.mean(0),
+        "latent_use": {k: [round(v, 6) for v in part.tolist()] for k, part in use.items()},
+    }
+
+
+def path_errors(field: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Tensor]:
+    """Squared error, squared norm and number of values of each path, without the first time."""
+    later = (paths.times > 0).float()[..., None]  # (T, 1) or (P, T, 1)
+    weight = later if paths.observed is None else later * paths.observed
+    error = ((field - paths.values) ** 2 * weight).sum((1, 2))
+    norm = (paths.values**2 * weight).sum((1, 2))
+    count = weight.expand_as(paths.values).sum((1, 2))
+    return error.double(), norm.double(), count.double()
+
+
+def mean_errors(error: Tensor, norm: Tensor, count: Tensor) -> dict[str, float]:
+    """Relative L2, the mean over paths, and pooled root mean square from `path_errors`."""
+    kept = norm > 0
+    return {
+        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
+        "rmse": float(torch.sqrt(error.sum() / count.sum())),
+    }

@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 
 from spdelaw.data import Observed
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import InitialState
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._filter_route import NO_MISFIT, n_states, pose
@@ -15,21 +14,6 @@ from spdelaw.infer._model import Model
 from spdelaw.model import ChaosModel, StateSpace, collapse, evaluate_chaos
 
 Array = np.ndarray
-
-#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
-ZERO = 1e-10
-
-
-def zeros_of(basis: Array) -> Array:
-    """Which points are zeros of every mode, such as Dirichlet ends, (M,): (M, N) of them."""
-    size = np.abs(basis).max(1)
-    return np.asarray(size <= ZERO * size.max())
-
-
-def without_zeros(observed: Observed, domain: AbstractDomain, n_modes: int) -> Observed:
-    """The same fields without the points that are zeros of every mode."""
-    kept = ~zeros_of(domain.eigenfunctions(observed.points, n_modes))
-    return observed if kept.all() else observed.at_points(kept)
 
 
 def truncated_log_likelihood(
@@ -56,9 +40,7 @@ def truncated_log_likelihood(
     return evaluate_chaos(collapsed, weighted, model).log_likelihood
 
 
-def untruncated_log_likelihood(
-    observed: Observed, domain: AbstractDomain, n_modes: int
-) -> float | None:
+def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None:
     """Largest ``log p(X)`` of all paths without truncation, the same modes and one variance.
 
     None where there is no such number: fields that lie in the modes without noise have no

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spdelaw.data import Observed, fingerprint, observe
-from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.train import HOLD_OUT, Report, Snapshot, reporter, stream, with_tensorboard
+from spdelaw.train import Report, Run, Snapshot, reporter, stream, train, with_tensorboard
 
 if TYPE_CHECKING:
     from spdelaw.infer._amortized_engine import Amortized
-
-Array = np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class Clock:
-    """Where the model's time starts and how long it runs: ``s = (t - start) / horizon``.
-
-    The model lives on [0, 1]; rates and noise variances per unit of ``s`` are ``horizon`` times
-    those per unit of the data's time, so that lambda = q = 1 is a neutral start in every unit.
-    """
-
-    start: float
-    horizon: float
-
-    @classmethod
-    def of(cls, times: Array) -> Clock:
-        """Clock of observation times (T,) or (P, T)."""
-        return cls(float(times.min()), float(times.max() - times.min()))
-
-    def ages(self, times: Array) -> Array:
-        """Times as shares of the horizon."""
-        return (np.asarray(times, float) - self.start) / self.horizon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,77 +22,67 @@ class Job:
     """Data, settings and where the run is kept.
 
     Attributes:
+        engine: config, folder of the checkpoint and threads.
         observed: training paths.
         held_out: paths that score the epochs.
         n_modes: N.
         model: what is assumed.
-        config: of the preset.
-        folder: of the checkpoint, or None.
         report: called after every epoch.
         level: of the intervals.
-        seed: of the run.
-        threads: of the likelihood.
+        seed: of weights, order, noise and held-out paths; it repeats a run on one machine.
     """
 
+    engine: Amortized
     observed: Observed
     held_out: Observed
     n_modes: int
     model: Model
-    config: Any
-    folder: Path | None
     report: Report
     level: float
     seed: int
-    threads: int
 
     @classmethod
     def of(
         cls, engine: Amortized, observed: Observed, n_modes: int, model: Model, run: dict[str, Any]
     ) -> Job:
-        """What an engine with its options is asked to do.
-
-        ``run`` holds the arguments of `spdelaw.infer.Engine.learn` by name. The seed is that of
-        weights, order, noise and held-out paths; it repeats a run on one machine.
-        """
-        config, seed = engine.config, run["seed"]
-        folder = None if engine.checkpoint is None else Path(engine.checkpoint)
-        observed, held_out = _hold_out(observed, engine.validation, config, seed)
+        """What an engine is asked; ``run``: arguments of `spdelaw.infer.Engine.learn` by name."""
+        data = _hold_out(observed, engine.validation, engine.config, run["seed"])
         report = with_tensorboard(reporter(run["progress"]), engine.tensorboard)
-        what = (observed, held_out, n_modes, model, config, folder, report)
-        return cls(*what, run["level"], seed, engine.threads)
+        return cls(engine, *data, n_modes, model, report, run["level"], run["seed"])
 
     @property
-    def domain(self) -> AbstractDomain:
-        """Where the paths live."""
-        return self.observed.domain
+    def clock(self) -> tuple[float, float]:
+        """Start and horizon of the training paths: the model lives on ``(t - start) / horizon``.
 
-    @property
-    def clock(self) -> Clock:
-        """Start and horizon of the training paths."""
-        return Clock.of(self.observed.times)
+        Rates and noise variances per unit of that are ``horizon`` times those per unit of the
+        data's time, so that lambda = q = 1 is a neutral start in every unit.
+        """
+        times = self.observed.times
+        return float(times.min()), float(times.max() - times.min())
 
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint has to agree on before it is gone on with."""
-        clock = self.clock
-        return {
-            "config": self.config.model_dump(mode="json"), "seed": self.seed,
-            "domain": self.domain.to_dict(), "n_modes": self.n_modes,
-            "points": self.observed.points.tolist(), "clock": [clock.start, clock.horizon],
+    def train(self, run: Run, **more: Any) -> Snapshot:
+        """Take a run to its end, or go on with one that agrees on all this and on ``more``."""
+        identity = {
+            "config": self.engine.config.model_dump(mode="json"), "seed": self.seed,
+            "domain": self.observed.domain.to_dict(), "n_modes": self.n_modes,
+            "points": self.observed.points.tolist(), "clock": list(self.clock),
             "data": fingerprint(self.observed.fields),
-            "validation": fingerprint(self.held_out.fields),
+            "validation": fingerprint(self.held_out.fields), **more,
         }  # fmt: skip
+        return train(run, identity=identity, checkpoint=self.engine.checkpoint, report=self.report)
 
     def facts(self) -> dict[str, Any]:
         """What a law's ``info`` says of any training."""
+        config, folder = self.engine.config, self.engine.checkpoint
         return {
             "engine": "amortized",
-            "route": self.config.preset,
-            "preset": self.config.preset,
-            "config": self.config.model_dump(mode="json"),
+            "route": config.preset,
+            "preset": config.preset,
+            "config": config.model_dump(mode="json"),
             "seed": self.seed,
             **self.observed.sizes,
             "n_validation": self.held_out.n_paths,
-            "checkpoint": None if self.folder is None else str(self.folder.absolute()),
+            "checkpoint": None if folder is None else str(folder.absolute()),
         }
 
 
@@ -139,7 +104,7 @@ def _hold_out(
         expected = "at least two paths, one to validate with"
         fix = "simulate or observe more paths, or use preset='structured' or engine='exact'"
         raise DataError("data", expected=expected, got=str(n), fix=fix)
-    order = np.random.default_rng(stream(seed, HOLD_OUT)).permutation(n)
+    order = np.random.default_rng(stream(seed, "hold out")).permutation(n)
     last = n - min(max(1, round(config.validation_fraction * n)), n - 1)
     return observed.paths(np.sort(order[:last])), observed.paths(np.sort(order[last:]))
 
@@ -147,14 +112,10 @@ def _hold_out(
 def training_curve(snapshot: Snapshot, n_points: int = 20) -> dict[str, Any]:
     """The training at a few epochs, and the best one."""
     at = np.unique(np.linspace(1, snapshot.epoch, n_points).round().astype(int))
-    rows = [snapshot.history[i - 1] for i in at]
+    columns = map(list, zip(*(snapshot.history[i - 1] for i in at), strict=True))
+    names = ("loss", "validation_loss", "validation_relative_l2")
     return {
         "best_epoch": snapshot.best_epoch,
         "best_score": snapshot.best_score,
-        "curve": {
-            "epoch": at.tolist(),
-            "loss": [row[0] for row in rows],
-            "validation_loss": [row[1] for row in rows],
-            "validation_relative_l2": [row[2] for row in rows],
-        },
+        "curve": {"epoch": at.tolist(), **dict(zip(names, columns, strict=True))},
     }

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from spdelaw.infer.amortized._assess import Assessment, assess, latent_use
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
-from spdelaw.infer.amortized._gap import (
-    truncated_log_likelihood,
-    untruncated_log_likelihood,
-    without_zeros,
-    zeros_of,
-)
-from spdelaw.infer.amortized._job import Clock, Job, training_curve
+from spdelaw.infer.amortized._elbo import assess
+from spdelaw.infer.amortized._gap import truncated_log_likelihood, untruncated_log_likelihood
+from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._neural_run import NeuralRun, new_model
 from spdelaw.infer.amortized._paths import as_paths
 from spdelaw.law import (
@@ -29,7 +24,7 @@ from spdelaw.law import (
     state_space_law,
 )
 from spdelaw.model import StateSpace, linear_state_space
-from spdelaw.train import joined, train
+from spdelaw.train import joined
 
 Array = np.ndarray
 
@@ -51,81 +46,73 @@ NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_
 
 def fit_neural(job: Job) -> Law:
     """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
-    config, domain, clock = job.config, job.domain, job.clock
-    observed, basis = job.observed, domain.eigenfunctions(job.observed.points, job.n_modes)
-    paths, held_out = as_paths(observed, clock), as_paths(job.held_out, clock)
+    config, observed = job.engine.config, job.observed
+    paths, held_out = (as_paths(part, *job.clock) for part in (observed, job.held_out))
     seed = job.seed if config.initialisation is None else config.initialisation
-    model = new_model(basis, config, seed)
+    model = new_model(observed.basis(job.n_modes), config, seed)
     run = NeuralRun(model, paths, held_out, config, seed, joined())
-    train(run, identity=job.identity(), checkpoint=job.folder, report=job.report)
+    job.train(run)
     found = assess(run.best(), paths, config)
-    state = _state(model, found, clock)
-    exact = _log_likelihood(job, basis, state)
-    info = Provenance.of(_info(job, run, found, exact))
+    state = _state(model, found["initial_mean"].numpy(), job.clock[1])
+    info = Provenance.of(_info(job, run, found, state))
     return state_space_law(observed, job.n_modes, state, _table(state, job.level), info=info)
 
 
-def _log_likelihood(job: Job, basis: Array, state: StateSpace) -> float:
-    """Of the truncated model, at the points where the bound is taken."""
-    kept = ~zeros_of(basis)
-    observed = without_zeros(job.observed, job.domain, job.n_modes)
-    own = state.with_noise(state.observation_variance[kept])
-    args = own, job.config.n_time, job.clock.horizon
-    return float(truncated_log_likelihood(observed, basis[kept], *args).sum())
-
-
-def _state(model: ChaosVAE, found: Assessment, clock: Clock) -> StateSpace:
+def _state(model: ChaosVAE, initial_mean: Array, horizon: float) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
-        lam = model.dynamics.eigenvalues().numpy() / clock.horizon
+        lam = model.dynamics.eigenvalues().numpy() / horizon
         amplitude = model.dynamics.amplitudes().numpy()
         variance = torch.exp(model.log_observation_variance()).numpy()
-    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / clock.horizon
-    mean = found.initial_mean.numpy()
-    return linear_state_space(lam, q, mean, np.zeros(len(lam)), variance)
+    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / horizon
+    return linear_state_space(lam, q, initial_mean, np.zeros(len(lam)), variance)
 
 
 def _table(state: StateSpace, level: float) -> Any:
-    def unknown(values: Array, positive: bool) -> Quantity:
-        return Quantity(values, np.full(np.shape(values), np.nan), positive)
-
+    values = {
+        "eigenvalue": state.linear.drift,
+        "noise_variance": state.linear.noise,
+        "initial_mean": state.initial.mean,
+        "observation_std": np.sqrt(state.observation_variance),
+    }
     quantities = {
-        "eigenvalue": unknown(state.linear.drift, True),
-        "noise_variance": unknown(state.linear.noise, True),
-        "initial_mean": unknown(state.initial.mean, False),
-        "observation_std": unknown(np.sqrt(state.observation_variance), True),
+        name: Quantity(value, np.full(value.shape, np.nan), name != "initial_mean")
+        for name, value in values.items()
     }
     return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
 
 
-def _info(job: Job, run: NeuralRun, found: Assessment, exact: float) -> dict[str, Any]:
-    observed, config, snapshot = job.observed, job.config, run.snapshot
+def _info(job: Job, run: NeuralRun, found: dict[str, Any], state: StateSpace) -> dict[str, Any]:
+    observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
+    kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
+    # At the points where the bound is taken.
+    seen, basis = observed.at_points(kept) if n_zeros else observed, observed.basis(job.n_modes)
+    own = state.with_noise(state.observation_variance[kept])
+    each = truncated_log_likelihood(seen, basis[kept], own, n_time, job.clock[1])
+    exact, elbo = float(each.sum()), found["elbo"] * observed.n_paths
+    whole = untruncated_log_likelihood(seen, job.n_modes)
     n_values = int(np.isfinite(observed.values).sum())
-    elbo = found.elbo * observed.n_paths
-    seen = without_zeros(observed, job.domain, job.n_modes)
-    whole = untruncated_log_likelihood(seen, job.domain, job.n_modes)
-    zeros = len(observed.points) - len(seen.points)
-    notes = [NO_ERRORS, TRUNCATED.format(k=config.n_time), *([] if job.folder else [NOT_KEPT])]
-    notes += [AT_ZEROS.format(zeros)] if zeros else []
+    notes = [NO_ERRORS, TRUNCATED.format(k=n_time)]
+    notes += [] if job.engine.checkpoint else [NOT_KEPT]
+    notes += [AT_ZEROS.format(n_zeros)] if n_zeros else []
+    errors = {name: found[name] for name in ("relative_l2", "rmse")}
     return {
         **job.facts(),
         "n_observed": float(n_values),
         "n_parameters": run.model.n_parameters,
-        "n_law_parameters": 3 * len(found.initial_mean),
+        "n_law_parameters": 3 * job.n_modes,
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
         **density_entries(exact, Numbers("values", n_values), observed),
         "amortization_gap": exact - elbo,
         "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
-        "training": {
-            "relative_l2": found.relative_l2, "rmse": found.rmse, **training_curve(snapshot),
-        },
-        "latent_use": latent_use(found),
+        "training": {**errors, **training_curve(snapshot)},
+        "latent_use": found["latent_use"],
         "initial_state": "deterministic",
         "drift": "diagonal",
         "noise": "diagonal",
         "seconds": {"training": round(snapshot.seconds, 3)},
         "warnings": notes,
         **software(torch),
-    }  # fmt: skip
+    }

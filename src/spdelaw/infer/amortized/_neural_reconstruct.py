@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
 from spdelaw.data import Observed, observe
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.errors import DataError
-from spdelaw.infer.amortized._assess import mean_errors, path_errors
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._job import Clock
+from spdelaw.infer.amortized._elbo import mean_errors, path_errors
 from spdelaw.infer.amortized._paths import Paths, as_paths
 from spdelaw.train import read_checkpoint
 from spdelaw.train.torch_run import load_weights
@@ -35,8 +33,14 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
         std = torch.sqrt(model.field_variance(curves, batch, posterior))
         parts.append((mean, std, *path_errors(mean, batch)))
     mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
-    found = _labelled(observed, {"mean": mean, "std": std})
-    return found.assign_attrs(mean_errors(*errors))
+    places, rows = observed.domain.places(observed.points), observed.rows[:, :, None]
+    shown = {}
+    for name, part in (("mean", mean), ("std", std)):
+        values = np.take_along_axis(part.double().numpy(), rows, axis=1)
+        shown[name] = (("path", "time", *places.dims), places.unflatten(values))
+    given = observed.fields.coords.items()
+    coords = {k: v for k, v in given if set(v.dims) <= {"path", "time"}}
+    return xr.Dataset(shown, {**coords, **places.coords}, mean_errors(*errors))
 
 
 @torch.no_grad()
@@ -80,21 +84,5 @@ def _opened(
         expected = f"the {len(points)} points the encoder was trained on"
         fix = "use law.reconstruct, which takes any points"
         raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
-    paths = as_paths(observed, Clock(*identity["clock"]))
+    paths = as_paths(observed, *identity["clock"])
     return model, observed, paths.batches(config.batch_size)
-
-
-def _labelled(observed: Observed, parts: dict[str, Tensor]) -> xr.Dataset:
-    """Fields (P, T, M) with the coordinates of the data."""
-    fields = observed.fields
-    rows = observed.rows[:, :, None]
-    places = observed.domain.places(observed.points)
-    shown = {
-        name: places.unflatten(np.take_along_axis(part.double().numpy(), rows, axis=1))
-        for name, part in parts.items()
-    }
-    lead = {k: v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}}
-    dims = ("path", "time", *places.dims)
-    return xr.Dataset(
-        {name: (dims, values) for name, values in shown.items()}, coords={**lead, **places.coords}
-    )

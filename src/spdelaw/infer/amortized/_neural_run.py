@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer.amortized._assess import assess
 from spdelaw.infer.amortized._chaos_vae import ChaosVAE
 from spdelaw.infer.amortized._config import AmortizedConfig
-from spdelaw.infer.amortized._elbo import Elbo, elbo, values_of
+from spdelaw.infer.amortized._elbo import Elbo, assess, elbo
 from spdelaw.infer.amortized._paths import Paths
-from spdelaw.train import ALONE, NOISE, ORDER, WEIGHTS, Processes, stream
+from spdelaw.train import ALONE, Processes, stream
 from spdelaw.train.torch_run import TorchRun
 
 #: Logarithms beyond this overflow in float32.
@@ -34,7 +33,7 @@ PARTS = {
 def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
     """Model with weights drawn from the seed; torch's own generator stays where it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream(seed, WEIGHTS))
+        torch.manual_seed(stream(seed, "weights"))
         return ChaosVAE(basis, config)
 
 
@@ -69,8 +68,8 @@ class NeuralRun(TorchRun):
         """One pass over the paths; mean loss."""
         paths = self.paths
         self.set_rates(self.rate(epoch))
-        order = np.random.default_rng(stream(self.seed, ORDER, epoch)).permutation(len(paths))
-        generator = torch.Generator().manual_seed(stream(self.seed, NOISE, epoch))
+        order = np.random.default_rng(stream(self.seed, "order", epoch)).permutation(len(paths))
+        generator = torch.Generator().manual_seed(stream(self.seed, "noise", epoch))
         total = 0.0
         for batch in paths.batches(self.config.batch_size, order):
             total += self.step(batch, generator, epoch) * len(batch)
@@ -80,13 +79,12 @@ class NeuralRun(TorchRun):
         """One step of Adam; loss before it."""
         self.optimiser.zero_grad(set_to_none=True)
         share, noise = self.processes.share(len(batch)), self._noise(len(batch), generator)
-        own = batch if self.processes.size == 1 else batch.take(share)
+        own = batch.take(share)
         value = 0.0
         if len(own):
             noise = None if noise is None else (noise[0][share], noise[1][share])
             terms = elbo(self.model, own, noise)
-            gain = terms.objective(self.config, values_of(batch))
-            loss = -gain.mean() * (len(own) / len(batch))
+            loss = -terms.objective(self.config, batch).mean() * (len(own) / len(batch))
             if not math.isfinite(value := loss.item()):
                 check_terms(terms, self.model, epoch)
             loss.backward()
@@ -100,7 +98,7 @@ class NeuralRun(TorchRun):
         numbers = torch.zeros(2, dtype=torch.float64)
         if self.processes.rank == 0:
             found = assess(self.model, self.validation, self.config)
-            numbers = torch.tensor([found.loss, found.relative_l2], dtype=torch.float64)
+            numbers = torch.tensor([found["loss"], found["relative_l2"]], dtype=torch.float64)
         worth, relative_l2 = self.processes.first(numbers).tolist()
         score = relative_l2 if self.config.select_by == "relative_l2" else worth
         self.keep(epoch, (loss, worth, relative_l2), score, seconds)
@@ -115,11 +113,8 @@ class NeuralRun(TorchRun):
 
 def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
     """Raise `ConvergenceError` where a term of the bound is not finite."""
-    broken = [
-        name.replace("_", " ")
-        for name, term in terms._asdict().items()
-        if not bool(torch.isfinite(torch.as_tensor(term)).all())
-    ]
+    names = ("log_likelihood", "kl_initial", "kl_chaos", "at_zeros")
+    broken = [n.replace("_", " ") for n in names if not getattr(terms, n).isfinite().all()]
     if broken:
         weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
         cause = f", because of {weights}" if weights else ""
@@ -128,12 +123,10 @@ def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
 
 def check_gradients(model: nn.Module, epoch: int) -> None:
     """Raise `ConvergenceError` where a gradient is not finite, before it enters a parameter."""
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    if all(map(_finite, gradients)):
-        return
     named = model.named_parameters()
-    parts = _named([n for n, p in named if p.grad is not None and not _finite(p.grad)])
-    raise _diverged(f"a gradient that is not finite in {parts}", epoch)
+    broken = [n for n, p in named if p.grad is not None and not _finite(p.grad)]
+    if broken:
+        raise _diverged(f"a gradient that is not finite in {_named(broken)}", epoch)
 
 
 def _finite(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from spdelaw.data import Observed
 from spdelaw.errors import DataError
-from spdelaw.infer.amortized._job import Clock
 
 Array = np.ndarray
 
@@ -55,19 +54,18 @@ class Paths:
             yield self.take(part if order is None else order[part])
 
 
-def as_paths(observed: Observed, clock: Clock) -> Paths:
-    """Tensors of observed fields; a time past the horizon is an error unless nothing was seen.
+def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
+    """Tensors of observed fields, with times as ``(t - start) / horizon``.
 
     Raises:
-        DataError: something was observed outside the clock's horizon.
+        DataError: something was observed before the start or past the horizon.
     """
     values = np.array(observed.values, dtype=np.float32)
     seen = ~np.isnan(values)
-    ages = clock.ages(observed.times)
+    ages = (observed.times - start) / horizon
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
     if (outside & (seen.any(2) if ages.ndim == 2 else seen.any((0, 2)))).any():
-        end = clock.start + clock.horizon
-        expected = f"times within {clock.start:g} and {end:g}, those of the fit"
+        expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
         got = f"{observed.times.min():g} to {observed.times.max():g}"
         fix = "fit over the longer time, or use law.forecast"
         raise DataError("time", expected=expected, got=got, fix=fix)

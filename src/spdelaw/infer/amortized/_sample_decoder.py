@@ -17,8 +17,6 @@ from spdelaw.checks import whole
 from spdelaw.errors import InputError
 from spdelaw.law import Law
 
-Array = np.ndarray
-
 
 def sample_decoder(
     law: Law, n_paths: int = 1, *, seed: int = 0, observation_noise: bool = True
@@ -49,7 +47,8 @@ def sample_decoder(
     c = expand(curves, law.initial.mean, rng.standard_normal((n_paths, n_time, n)))
     values = c @ law.domain.eigenfunctions(law.points, n).T
     if observation_noise:
-        values = values + np.sqrt(_noise(law)) * rng.standard_normal(values.shape)
+        variance = law.observation_variance + law.unresolved_variance
+        values = values + np.sqrt(variance) * rng.standard_normal(values.shape)
     places = law.domain.places(law.points)
     coords = {"path": np.arange(n_paths), "time": law.times, **places.coords}
     dims = ("path", "time", *places.dims)
@@ -66,8 +65,3 @@ def _functions_of_time(law: Law) -> int:
     expected = "one of a truncated model: the paper's learner, or a dropped tail"
     got = f"engine {info.get('engine')!r} without a truncation"
     raise InputError("law", expected=expected, got=got, fix="use law.sample")
-
-
-def _noise(law: Law) -> Array:
-    variance = np.asarray(law.observation_variance + law.unresolved_variance)
-    return np.broadcast_to(variance, (len(law.points),))

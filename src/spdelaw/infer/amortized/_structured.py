@@ -15,9 +15,7 @@ likelihood, and its gradient over a batch is the score: expectations of the smoo
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,16 +24,14 @@ import xarray as xr
 from spdelaw.data import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer._assemble import assemble
-from spdelaw.infer._estimate import Estimate
 from spdelaw.infer._filter_route import pose
 from spdelaw.infer._posterior import LogPosterior, estimate
 from spdelaw.infer._problem import Problem
-from spdelaw.infer.amortized._config import StructuredConfig
 from spdelaw.infer.amortized._job import Job, training_curve
 from spdelaw.infer.amortized._reconstruct import decode
 from spdelaw.law import Law, chaos_posterior, state_space_law
 from spdelaw.model import Collapsed, Evaluation, StateSpace, collapse, evaluate_likelihood
-from spdelaw.train import ORDER, Run, Snapshot, stream, train
+from spdelaw.train import Run, Snapshot, stream
 
 Array = np.ndarray
 
@@ -57,131 +53,62 @@ MOST_TIMES = 2000
 
 def fit_structured(job: Job) -> Law:
     """Law of the observed fields."""
-    clock = time.perf_counter()
-    observed, config = job.observed, job.config
-    problem = pose(observed, job.n_modes, job.model, threads=job.threads)
-    batches = _batches(problem, config.batch_size)
-    run = StructuredRun(
-        problem.posterior(), batches, problem.likelihood, config, job.seed, _Scores(job, problem)
-    )
+    clock, observed, n_time = time.perf_counter(), job.observed, job.engine.config.n_time
+    problem = pose(observed, job.n_modes, job.model, threads=job.engine.threads)
+    run = StructuredRun(job, problem)
     seconds = {"prepare": time.perf_counter() - clock}
-    snapshot = train(
-        run,
-        identity=job.identity() | {"model": repr(job.model)},
-        checkpoint=job.folder,
-        report=job.report,
-    )
+    snapshot = job.train(run, model=repr(job.model))
     clock = time.perf_counter()
-    found, notes = _finished(problem, run)
-    seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
-    fit = dataclasses.replace(problem, notes=problem.notes + notes).fit(found, seconds)
-    law = assemble(fit, observed, job.model, job.level)
-    errors = decode(law, observed, config.n_time).attrs
-    training = {**errors, **training_curve(snapshot)}
-    facts = {**job.facts(), **_facts(law, job), "epochs": snapshot.epoch}
-    return law.with_info(**facts, training=training)
-
-
-def _finished(problem: Problem, run: StructuredRun) -> tuple[Estimate, tuple[str, ...]]:
-    """Maximum over all paths from where the batches led, and a note where that was not near."""
-    posterior = run.posterior.moved(run.x)
+    # The maximum over all paths from where the batches led, and a note where that was not near.
+    posterior, notes = run.posterior.moved(run.x), problem.notes
     found = estimate(posterior, search=False)
-    return (found, ()) if found.optimum.converged else (estimate(posterior), (FAR,))
-
-
-def _batches(problem: Problem, size: int) -> list[Collapsed]:
-    """Paths in groups of equal size, each collapsed once."""
-    n = problem.collapsed.n_paths
-    size = min(size, -(-n // FEWEST_STEPS))
-    groups = np.array_split(np.arange(n), -(-n // size))
-    return [problem.design.paths(part).collapsed() for part in groups]
-
-
-class _Scores:
-    """Loss and rel L2 of the decoder on some paths, every so many epochs."""
-
-    def __init__(self, job: Job, problem: Problem) -> None:
-        self.job, self.problem = job, problem
-        held_out, design = job.held_out, problem.design
-        self.own = held_out.paths(slice(SCORED_PATHS))
-        values = design.of(self.own.values)
-        self.collapsed = collapse(values, self.own.times, design.basis, design.weights)
-
-    def __call__(self, state_space: StateSpace, epoch: int) -> tuple[float, float] | None:
-        config = self.job.config
-        if epoch % SCORE_EVERY and epoch + 1 < config.epochs:
-            return None
-        use_misfit = self.problem.use_misfit
-        found = evaluate_likelihood(self.collapsed, state_space, use_misfit=use_misfit)
-        decoded = decode(self._law(state_space), self.own, config.n_time)
-        return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
-
-    def _law(self, state_space: StateSpace) -> Law:
-        """A law without uncertainty, for its smoother."""
-        job, variance = self.job, state_space.observation_variance
-        if "observation" not in self.problem.parametrisation.parts:
-            variance = np.asarray(job.model.known_variance or 0.0)
-        space, outside = state_space.with_noise(variance), self.problem.outside or 0.0
-        given = (job.observed, job.n_modes, space, xr.Dataset())
-        return state_space_law(*given, unresolved_variance=outside)
-
-
-def _facts(law: Law, job: Job) -> dict[str, Any]:
-    """What every training reports: the bound, how tight it is, what the truncation costs."""
-    some = job.observed.paths(slice(SCORED_PATHS))
-    return {
-        "elbo": law.info["log_likelihood"],
-        "amortization_gap": 0.0,
-        "truncation_loss": 0.0,
-        "n_time": job.config.n_time,
-        "tail": "modelled",
-        "horizon": job.observed.span,
-        "latent_use": latent_use(law, some, job.config.n_time),
-    }
-
-
-# -- the training itself --------------------------------------------------------------------------
+    if not found.optimum.converged:
+        found, notes = estimate(posterior), (*notes, FAR)
+    seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
+    fit = dataclasses.replace(problem, notes=notes).fit(found, seconds)
+    law = assemble(fit, observed, job.model, job.level)
+    return law.with_info(
+        **job.facts(),
+        epochs=snapshot.epoch,
+        elbo=law.info["log_likelihood"],  # the bound is tight, and nothing is truncated
+        amortization_gap=0.0,
+        truncation_loss=0.0,
+        n_time=n_time,
+        tail="modelled",
+        horizon=observed.span,
+        latent_use=latent_use(law, observed.paths(slice(SCORED_PATHS)), n_time),
+        training={**decode(law, observed, n_time).attrs, **training_curve(snapshot)},
+    )
 
 
 class StructuredRun(Run):
     """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
 
+    Batches are groups of paths of equal size, each collapsed once, that come in a new order in
+    every epoch. Some of the held-out paths score the epochs.
+
     Args:
-        posterior: log-posterior of all paths.
-        batches: its paths, in fixed groups that come in a new order in every epoch.
-        likelihood: log-likelihood and score of one group.
-        config: how long and how fast.
-        seed: of the order.
-        score: validation loss and rel L2 of parameters; None in epochs that are not scored.
+        job: how long and how fast, the seed of the order, and the held-out paths.
+        problem: what all paths say.
     """
 
-    def __init__(
-        self,
-        posterior: LogPosterior,
-        batches: list[Collapsed],
-        likelihood: Callable[[Collapsed, StateSpace], Evaluation],
-        config: StructuredConfig,
-        seed: int,
-        score: Callable[[StateSpace, int], tuple[float, float] | None],
-    ) -> None:
-        self.batches, self.likelihood = batches, likelihood
-        self.config, self.seed, self.score = config, seed, score
-        self.n_paths = sum(batch.n_paths for batch in batches)
-        self.posterior = _per_path(posterior, self.n_paths)
-        size = posterior.columns.shape[1]
-        self.x, self.first, self.second = np.zeros(size), np.zeros(size), np.zeros(size)
-        self.n_steps = 0
-        self.snapshot = Snapshot(0, {}, 0, math.inf, (), 0.0)
-
-    @property
-    def state_space(self) -> StateSpace:
-        """The current one."""
-        return self.posterior.parametrisation.state_space(self.posterior.full(self.x))
+    def __init__(self, job: Job, problem: Problem) -> None:
+        self.job, self.problem, self.config = job, problem, job.engine.config
+        design, n = problem.design, problem.collapsed.n_paths
+        size = min(self.config.batch_size, -(-n // FEWEST_STEPS))
+        groups = np.array_split(np.arange(n), -(-n // size))
+        self.batches = [design.paths(part).collapsed() for part in groups]
+        self.held_out, self.n_paths = job.held_out.paths(slice(SCORED_PATHS)), n
+        values = design.of(self.held_out.values)
+        self.scored = collapse(values, self.held_out.times, design.basis, design.weights)
+        self.posterior = _per_path(problem.posterior(), n)
+        self.x, self.first, self.second = np.zeros((3, self.posterior.columns.shape[1]))
+        self.n_steps, self.snapshot = 0, Snapshot()
 
     def epoch(self, epoch: int) -> float:
         """One pass over the batches; mean loss of a path."""
         rate = self.config.rate * self.rate(epoch)
-        order = np.random.default_rng(stream(self.seed, ORDER, epoch))
+        order = np.random.default_rng(stream(self.job.seed, "order", epoch))
         total = sum(self._step(self.batches[i], rate) for i in order.permutation(len(self.batches)))
         return total / len(self.batches)
 
@@ -189,7 +116,7 @@ class StructuredRun(Run):
         share = batch.n_paths / self.n_paths
 
         def evaluate(p: StateSpace) -> Evaluation:
-            found: tuple[Any, ...] = self.likelihood(batch, p)
+            found: tuple[Any, ...] = self.problem.likelihood(batch, p)
             return Evaluation(*(part / share for part in found))
 
         with np.errstate(all="ignore"):
@@ -210,12 +137,27 @@ class StructuredRun(Run):
 
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
-        validation = self.score(self.state_space, epoch) or self.snapshot.history[-1][1:]
+        validation = self._score(epoch)
         moments = {"first": self.first, "second": self.second, "n_steps": [self.n_steps]}
         arrays = {f"optimiser.{name}": np.array(part) for name, part in moments.items()}
         arrays |= {"model.free": self.x.copy(), "best.free": self.x.copy()}
         history = (*self.snapshot.history, (loss, *validation))
         self.snapshot = Snapshot(epoch + 1, arrays, epoch + 1, validation[1], history, seconds)
+
+    def _score(self, epoch: int) -> tuple[float, float]:
+        """Loss and rel L2 of the decoder on held-out paths; the last ones between two scores."""
+        job, problem = self.job, self.problem
+        if epoch % SCORE_EVERY and epoch + 1 < self.config.epochs:
+            return self.snapshot.history[-1][1:]
+        space = self.posterior.parametrisation.state_space(self.posterior.full(self.x))
+        found = evaluate_likelihood(self.scored, space, use_misfit=problem.use_misfit)
+        if "observation" not in problem.parametrisation.parts:
+            space = space.with_noise(np.asarray(job.model.known_variance or 0.0))
+        # A law without uncertainty, for its smoother.
+        given = (job.observed, job.n_modes, space, xr.Dataset())
+        law = state_space_law(*given, unresolved_variance=problem.outside or 0.0)
+        decoded = decode(law, self.held_out, self.config.n_time)
+        return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
@@ -242,9 +184,8 @@ def latent_use(law: Law, own: Observed, n_time: int) -> dict[str, Any] | None:
     """
     if own.has_own_clocks or own.fields.sizes["time"] > MOST_TIMES:
         return None
-    found = chaos_posterior(law, own, n_time=n_time, tail="modelled").sel(
-        mode=slice(1, law.n_modes)
-    )
+    found = chaos_posterior(law, own, n_time=n_time, tail="modelled")
+    found = found.sel(mode=slice(1, law.n_modes))
     m, s = found["xi_mean"], np.maximum(found["xi_std"], 1e-12)
     divergence = (0.5 * (m**2 + s**2 - 1.0 - 2.0 * np.log(s))).sum("k").mean("path")
     active = (m.var("path") > ACTIVE).mean("k")

@@ -13,7 +13,7 @@ from torch import nn
 from spdelaw.errors import ConvergenceError
 from spdelaw.paper.baselines._cases import Cases, batch_loss, relative_errors
 from spdelaw.paper.baselines._protocol import Protocol, is_over, rate_factor
-from spdelaw.train import ORDER, Report, stream
+from spdelaw.train import Report, stream
 from spdelaw.train import train as train_run
 from spdelaw.train.torch_run import TorchRun
 
@@ -74,7 +74,7 @@ class PredictorRun(TorchRun):
         """One pass over the paths; mean loss."""
         self.set_rates(self.rate(epoch))
         n = len(self.cases)
-        order = np.random.default_rng(stream(self.seed, ORDER, epoch)).permutation(n)
+        order = np.random.default_rng(stream(self.seed, "order", epoch)).permutation(n)
         total = 0.0
         self.model.train()
         for batch in self.cases.batches(self.config.batch_size, order):
