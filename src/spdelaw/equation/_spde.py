@@ -159,11 +159,8 @@ class SpectralSPDE:
         A mean of the law and the response to a forcing are added.
         """
         t = self._times(times)
-        factor = self._from_start(t).factor
-        m = operators.apply_each(
-            factor, np.broadcast_to(self.initial_mean, (1, len(t), self.n_modes))
-        )
-        m = m[0] + self.forced_mean(t)
+        m = operators.apply_each(self._from_start(t).factor, self.initial_mean[None, None])[0]
+        m = m + self.forced_mean(t)
         if grid is None:
             return self._per_mode(m, t)
         return self._per_point(self.domain.synthesise(m, grid), t, grid)
