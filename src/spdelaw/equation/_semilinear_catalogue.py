@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Box, Fields, Interval
-from spdelaw.equation._initial import Gaussian
+from spdelaw.equation._given import Gaussian
 from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import OperatorFormula, PowerLaw, White

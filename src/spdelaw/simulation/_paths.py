@@ -1,4 +1,7 @@
-"""What is to be simulated, checked once for linear and semilinear equations alike."""
+"""What is to be simulated, checked once for linear and semilinear equations alike.
+
+Random numbers come in blocks of paths, so that the first paths never depend on how many follow.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,15 @@ import xarray as xr
 from spdelaw.checks import one_of, whole
 from spdelaw.equation import Semilinear, SpectralSPDE, operators
 from spdelaw.errors import InputError
-from spdelaw.simulation._noise import INITIAL, OBSERVATION, normals
-from spdelaw.simulation._schemes import SCHEMES
 
 Array = np.ndarray
+SCHEMES = ("exact", "semi_implicit")
+
+#: Paths that share one random stream. A path's numbers depend on the seed and its index only.
+BLOCK = 16
+
+#: Streams of one block: adding one never shifts the others.
+PATHS, INITIAL, OBSERVATION, BRIDGE = range(4)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,8 +89,17 @@ class Paths(abc.ABC):
         return self.equation.domain.eigenfunctions(self.grid, self.equation.n_modes)
 
     def normals(self, stream: int, start: int, n: int, shape: tuple[int, ...]) -> Array:
-        """Standard normals (n, *shape) of paths ``start, start + 1, ...``."""
-        return normals(self.seed, stream, start, n, shape)
+        """Standard normals (n, *shape) of paths ``start, start + 1, ...`` of one stream.
+
+        ``start`` is a multiple of `BLOCK`; a last, partial block draws only the paths it needs,
+        which come first in its stream.
+        """
+        out = np.empty((n, *shape))
+        for i in range(0, n, BLOCK):
+            key = np.random.SeedSequence(self.seed, spawn_key=((start + i) // BLOCK, stream))
+            generator = np.random.Generator(np.random.SFC64(key))
+            generator.standard_normal(out=out[i : i + BLOCK])
+        return out
 
     def initial_states(self, start: int, n: int) -> Array:
         """States of paths ``start, start + 1, ...`` at the initial time; (n, N)."""

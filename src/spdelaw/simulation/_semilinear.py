@@ -20,8 +20,7 @@ import numpy as np
 
 from spdelaw.equation import distinct_steps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.simulation._noise import PATHS
-from spdelaw.simulation._paths import Paths
+from spdelaw.simulation._paths import PATHS, Paths
 
 Array = np.ndarray
 

@@ -15,8 +15,7 @@ from spdelaw.checks import optional, whole
 from spdelaw.equation import Semilinear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.simulation._linear import LinearPaths
-from spdelaw.simulation._noise import BLOCK
-from spdelaw.simulation._paths import Paths
+from spdelaw.simulation._paths import BLOCK, Paths
 from spdelaw.simulation._semilinear import SemilinearPaths
 from spdelaw.simulation._stream import stream_to_zarr
 
