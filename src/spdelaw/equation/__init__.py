@@ -17,12 +17,11 @@ from spdelaw.equation._season import Season
 from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import Matern, OperatorFormula, PowerLaw, White
-from spdelaw.equation._terms import TERMS, Reaction, bind
+from spdelaw.equation._terms import Reaction, bind
 from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
     "MOST_DENSE",
-    "TERMS",
     "Closure",
     "Dynamics",
     "Forcing",

@@ -62,8 +62,8 @@ def simulate(
             of axes, or an array (n, d) of scattered points.
         seed: non-negative integer; the same seed gives the same paths.
         scheme: "exact" (no time-step error; for semilinear equations Strang steps, halved until
-            the error stated in ``attrs["step_error"]`` is below 0.1 %), or "semi_implicit" (the
-            paper's and SPDEBench's, biased).
+            the error stated in ``attrs["step_error"]`` is below 1 % of the noise of a step), or
+            "semi_implicit" (the paper's and SPDEBench's, biased).
         observation_std: standard deviation of white noise added to each value.
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
