@@ -15,6 +15,7 @@ from spdelaw.errors import InputError, MissingExtraError
 __all__ = [
     "from_settings",
     "instance",
+    "is_number",
     "numbers",
     "one_of",
     "optional",
@@ -42,7 +43,7 @@ def whole(what: str, value: Any, least: int) -> int:
 
 def positive(what: str, value: Any) -> float:
     """A finite number above zero."""
-    if not _is_number(value) or value <= 0:
+    if not is_number(value) or value <= 0:
         expected = "a finite number above 0"
         raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=1.0")
     return float(value)
@@ -50,7 +51,7 @@ def positive(what: str, value: Any) -> float:
 
 def probability(what: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
-    if not _is_number(value) or not 0 < value < 1:
+    if not is_number(value) or not 0 < value < 1:
         expected = "a probability between 0 and 1"
         raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.95")
     return float(value)
@@ -113,7 +114,8 @@ def optional(module: str, feature: str, extra: str) -> Any:
         raise MissingExtraError(feature, extra) from error
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether the value is a finite real number; no bool."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return math.isfinite(float(value))

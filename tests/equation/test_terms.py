@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.equation import TERMS, bind
+from spdelaw.equation import bind
 from spdelaw.equation._polynomial import Means, derivative, parse
+from spdelaw.equation._terms import TERMS
 from spdelaw.errors import EquationError
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")

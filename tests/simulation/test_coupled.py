@@ -9,7 +9,7 @@ from scipy import stats
 from tests.equation.test_matrices import equation
 
 import spdelaw as sl
-from spdelaw.simulation._schemes import steps
+from spdelaw.simulation._linear import steps
 
 ALPHA = 1e-4
 TIMES = np.array([0.05, 0.3, 0.31, 1.2])

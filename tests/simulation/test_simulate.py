@@ -12,7 +12,7 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.errors import FileError, SpdeLawError
-from spdelaw.simulation._schemes import steps
+from spdelaw.simulation._linear import steps
 
 ALPHA = 1e-4
 

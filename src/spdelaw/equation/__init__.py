@@ -8,9 +8,7 @@ from spdelaw.equation._dynamics import Dynamics, Step, dynamics_from_dict
 from spdelaw.equation._exponential import phi
 from spdelaw.equation._field_terms import MOST_DENSE, bound, field_of, flat_terms, term_values
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._given import check_times
-from spdelaw.equation._initial import Gaussian, InitialState
-from spdelaw.equation._initial import Kind as InitialKind
+from spdelaw.equation._given import Gaussian, InitialKind, InitialState, check_times
 from spdelaw.equation._linear import Linear
 from spdelaw.equation._polynomial import Means
 from spdelaw.equation._reacting import Reacting, reaction_rate, substeps
@@ -19,12 +17,11 @@ from spdelaw.equation._season import Season
 from spdelaw.equation._semilinear import Semilinear
 from spdelaw.equation._spde import SpectralSPDE
 from spdelaw.equation._spectra import Matern, OperatorFormula, PowerLaw, White
-from spdelaw.equation._terms import TERMS, Reaction, bind
+from spdelaw.equation._terms import Reaction, bind
 from spdelaw.equation._transition import Transition, distinct_steps, transition
 
 __all__ = [
     "MOST_DENSE",
-    "TERMS",
     "Closure",
     "Dynamics",
     "Forcing",

@@ -36,12 +36,10 @@ class Moments(NamedTuple):
     cross: Array | None = None
 
 
-class Rules(NamedTuple):
-    """Weights of a step for mean, covariance and cross-covariance."""
-
-    mean: Weights
-    covariance: Weights
-    cross: Weights
+#: Mean, covariance, None where a state is known, and cross-covariance where it is carried.
+State = tuple[Array, Array | None, Array | None]
+#: Weights of a step for each of the three.
+Rules = tuple[Weights, Weights, Weights]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,9 +57,7 @@ class Closure:
     coefficients: Array
     rates: Array
     noise: Array
-    _known_rules: dict[float, Rules] = dataclasses.field(
-        default_factory=dict, repr=False, init=False
-    )
+    _known_rules: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
 
     @functools.cached_property
     def total(self) -> Polynomial:
@@ -92,17 +88,16 @@ class Closure:
         if h.ndim == 0:
             if float(h) not in self._known_rules:
                 one = weights(lam, h)
-                self._known_rules[float(h)] = Rules(one, weights(pairs, h), one)
+                self._known_rules[float(h)] = (one, weights(pairs, h), one)
             return self._known_rules[float(h)]
         square = h[:, None, None]
-        return Rules(weights(lam, h[:, None]), weights(pairs, square), weights(lam[None], square))
+        return weights(lam, h[:, None]), weights(pairs, square), weights(lam[None], square)
 
 
 class Stage(NamedTuple):
-    """What the pull-back of one stage needs."""
+    """What the pull-back of one stage needs: its state, means at the points, and ``J``."""
 
-    covariance: Array | None
-    cross: Array | None
+    state: State
     means: Means
     jacobian: Array | None
 
@@ -111,7 +106,7 @@ class SubStep(NamedTuple):
     """One sub-step: where it started, the slopes of its stages, and their records."""
 
     rules: Rules
-    start: tuple[Array, Array | None, Array | None]
+    start: State
     slopes: tuple[list[Array], list[Array], list[Array]]
     stages: list[Stage]
 
@@ -137,57 +132,47 @@ def advance(
         The moments, and what `pull_back` needs.
     """
     rules = closure.rules(np.asarray(dt, float) / n_steps)
-    linked = covariance if cross else None
+    state: State = (mean, covariance, covariance if cross else None)
     tape: Tape = []
     for _ in range(n_steps):
-        mean, covariance, linked, step = _advance(closure, rules, mean, covariance, linked)
+        step = SubStep(rules, state, ([], [], []), [])
+        for i in range(STAGES):
+            stage, found = _slope(closure, state_at(step, i))
+            step.stages.append(stage)
+            for slopes, slope in zip(step.slopes, found, strict=True):
+                slopes.append(slope)
+        state = state_at(step, STAGES)
         tape.append(step)
-    if covariance is None:
-        covariance = np.zeros((*mean.shape, mean.shape[1]))
-    return Moments(mean, covariance, linked), tape
+    m, p, c = state
+    return Moments(m, np.zeros((*m.shape, m.shape[1])) if p is None else p, c), tape
 
 
-def _advance(
-    closure: Closure, rules: Rules, m: Array, p: Array | None, c: Array | None
-) -> tuple[Array, Array, Array | None, SubStep]:
-    one, two, three = rules
-    slopes: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
-    stages: list[Stage] = []
+def state_at(step: SubStep, stage: int) -> State:
+    """Mean, covariance and cross-covariance at a stage, or at the end of the step."""
+    if stage == 0:
+        return step.start
+    m, p, c = step.start
     # A known start has no covariance to multiply; zero keeps the weights' shapes.
-    zero = np.zeros((1, 1, 1)) if p is None else p
-    for i in range(STAGES):
-        at = combine(one, i, m, slopes[0]) if i else m
-        spread = combine(two, i, zero, slopes[1]) if i else p
-        linked = combine(three, i, c, slopes[2]) if i and c is not None else c
-        stage, found = _slope(closure, at, spread, linked)
-        stages.append(stage)
-        for keep, value in zip(slopes, found, strict=True):
-            keep.append(value)
-    end = combine(one, STAGES, m, slopes[0])
-    wide = combine(two, STAGES, zero, slopes[1])
-    last = None if c is None else combine(three, STAGES, c, slopes[2])
-    return end, wide, last, SubStep(rules, (m, p, c), slopes, stages)
+    start = (m, np.zeros((1, 1, 1)) if p is None else p, c)
+    moments = zip(step.rules, start, step.slopes, strict=True)
+    return tuple(u if u is None else combine(w, stage, u, slopes) for w, u, slopes in moments)  # type: ignore[return-value]
 
 
-def _slope(
-    closure: Closure, m: Array, p: Array | None, c: Array | None
-) -> tuple[Stage, tuple[Array, Array, Array]]:
+def _slope(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, Array]]:
     """``E F``, ``J P + P J' + q`` and ``C J'``."""
-    r, n = closure.reaction, m.shape[1]
+    r, (m, p, c), nothing = closure.reaction, state, np.zeros((1, 1, 1))
+    n_batch, n = m.shape
     flat = None if p is None else p.reshape(-1, n * n)
     spread = {} if flat is None else {k: flat @ s.T for k, s in r.covariance_products.items()}
     means = Means(r.at_points(m), spread)
-    shape = (len(m), len(r.analysis))
-    drift = np.broadcast_to(means.of(closure.total), shape) @ r.analysis
-    noise = np.diag(closure.noise)
+    drift, noise = r.project(means.of(closure.total), (n_batch,)), np.diag(closure.noise)
     if p is None:
-        return Stage(None, c, means, None), (drift, noise[None], np.zeros((1, 1, 1)))
-    jacobian = np.zeros((len(m), n, n))
+        return Stage(state, means, None), (drift, noise[None], nothing)
+    jacobian = np.zeros((n_batch, n, n))
     for j, products in r.jacobian_products.items():
-        jacobian += (np.broadcast_to(means.of(closure.first[j]), shape) @ products).reshape(
-            -1, n, n
-        )
+        slope = np.broadcast_to(means.of(closure.first[j]), (n_batch, len(products)))
+        jacobian += (slope @ products).reshape(-1, n, n)
     growth = jacobian @ p
-    turned = np.zeros((1, 1, 1)) if c is None else c @ jacobian.transpose(0, 2, 1)
     spreading = growth + growth.transpose(0, 2, 1) + noise
-    return Stage(p, c, means, jacobian), (drift, spreading, turned)
+    turned = nothing if c is None else c @ jacobian.transpose(0, 2, 1)
+    return Stage(state, means, jacobian), (drift, spreading, turned)

@@ -17,9 +17,13 @@ import numpy as np
 
 from spdelaw.equation._closure import Closure, Moments, Stage, SubStep, Tape
 from spdelaw.equation._exponential import STAGES, combine
-from spdelaw.equation._polynomial import Means, derivative
+from spdelaw.equation._polynomial import derivative
 
 Array = np.ndarray
+
+#: How rates enter mean, covariance (both its rows and its columns) and cross-covariance.
+RATE_OF = ("bi,bi->bi", "bij,bij->bi", "bij,bij->bj")
+BY_RATE = (1.0, 2.0, 1.0)
 
 
 class Pulled(NamedTuple):
@@ -47,91 +51,72 @@ def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
         by: gradient by mean, covariance (symmetric) and, where there is one, cross-covariance.
     """
     n_batch, n = by.mean.shape
-    rate, noise = np.zeros((n_batch, n)), np.zeros((n_batch, n))
+    rate, noise = np.zeros((2, n_batch, n))
     theta = np.zeros((n_batch, len(closure.coefficients)))
-    m, p, c = by
     for step in reversed(tape):
-        m, p, c = _pull_step(closure, step, m, p, c, rate, noise, theta)
+        by = _pull_step(closure, step, by, rate, noise, theta)
+    m, p, c = by
     if c is not None:  # the cross-covariance starts as the covariance
         p = p + 0.5 * (c + c.transpose(0, 2, 1))
     return Pulled(m, p, rate, noise, theta)
 
 
 def _pull_step(
-    closure: Closure, step: SubStep, m: Array, p: Array, c: Array | None, rate: Array, noise: Array,
-    theta: Array,
-) -> tuple[Array, Array, Array | None]:  # fmt: skip
+    closure: Closure, step: SubStep, by: Moments, rate: Array, noise: Array, theta: Array
+) -> Moments:
     """Gradients at the end of a sub-step become those at its start; parameters are added to."""
-    (one, two, three), start, slopes = step.rules, step.start, step.slopes
-    by_m: list[Array] = [np.zeros(1)] * STAGES
-    by_p: list[Array] = [np.zeros(1)] * STAGES
-    by_c: list[Array] = [np.zeros(1)] * STAGES
-    m0 = p0 = c0 = np.zeros(1)
+    nothing = np.zeros(1)
+    start = [np.zeros((1, 1, 1)) if own is None else own for own in step.start]
+    by_start: list[Array] = [nothing] * 3
+    by_slopes: list[list[Array]] = [[nothing] * STAGES for _ in range(3)]
     for i in range(STAGES, -1, -1):
         if i < STAGES:
-            m, p, c = _pull_slope(
-                closure, step.stages[i], by_m[i], by_p[i], by_c[i], noise, theta, i == 0
-            )
-        m0 = m0 + one.decay[i] * m
-        p0 = p0 + two.decay[i] * p
-        c0 = c0 + three.decay[i] * c if c is not None else c0
-        if not i:
-            break
-        for j, weight in one.stage[i]:
-            by_m[j] = by_m[j] + weight * m
-        for j, weight in two.stage[i]:
-            by_p[j] = by_p[j] + weight * p
-        rate += m * combine(one.slope, i, start[0], slopes[0])
-        zero = np.zeros((1, 1, 1)) if start[1] is None else start[1]
-        rate += 2.0 * np.einsum("bij,bij->bi", p, combine(two.slope, i, zero, slopes[1]))
-        if c is not None and start[2] is not None:
-            for j, weight in three.stage[i]:
-                by_c[j] = by_c[j] + weight * c
-            rate += np.einsum("bij,bij->bj", c, combine(three.slope, i, start[2], slopes[2]))
-    return m0, p0, (None if c is None else c0)
+            of_stage = [slopes[i] for slopes in by_slopes]
+            by = _pull_slope(closure, step.stages[i], of_stage, noise, theta)
+        for k, (rule, own) in enumerate(zip(step.rules, by, strict=True)):
+            if own is None:
+                continue
+            by_start[k] = by_start[k] + rule.decay[i] * own
+            for j, weight in rule.stage[i]:
+                by_slopes[k][j] = by_slopes[k][j] + weight * own
+            if i:
+                by_rate = combine(rule.slope, i, start[k], step.slopes[k])
+                rate += BY_RATE[k] * np.einsum(RATE_OF[k], own, by_rate)
+    return Moments(by_start[0], by_start[1], None if by.cross is None else by_start[2])
 
 
 def _pull_slope(
-    closure: Closure, stage: Stage, by_drift: Array, by_spreading: Array, by_turned: Array,
-    noise: Array, theta: Array, is_first: bool,
-) -> tuple[Array, Array, Array | None]:  # fmt: skip
-    """Pull-back of `_slope`."""
-    r, means = closure.reaction, stage.means
+    closure: Closure, stage: Stage, by: list[Array], noise: Array, theta: Array
+) -> Moments:
+    """Pull-back of the slopes of a stage."""
+    r, (state, means, jacobian) = closure.reaction, stage
+    (_, covariance, cross), (by_drift, by_spreading, by_turned) = state, by
     n_batch, n = by_drift.shape
     noise += np.einsum("bii->bi", by_spreading)
     by_value = by_drift @ r.analysis.T
     by_first: dict[int, Array] = {}
-    p = np.zeros((n_batch, n, n))
-    c = None
-    if stage.jacobian is not None:
-        half = by_spreading @ stage.jacobian
+    m, p, c = np.zeros((n_batch, n)), np.zeros((n_batch, n, n)), None
+    if jacobian is not None:
+        half = by_spreading @ jacobian
         p = half + half.transpose(0, 2, 1)
-        by_jacobian = 2.0 * (by_spreading @ stage.covariance)
-        if stage.cross is not None:
-            by_jacobian += by_turned.transpose(0, 2, 1) @ stage.cross
-            c = by_turned @ stage.jacobian
+        by_jacobian = 2.0 * (by_spreading @ covariance)
+        if cross is not None:
+            by_jacobian += by_turned.transpose(0, 2, 1) @ cross
+            c = by_turned @ jacobian
         flat = by_jacobian.reshape(n_batch, -1)
         by_first = {j: flat @ t.T for j, t in r.jacobian_products.items()}
-    _pull_coefficients(closure, means, by_value, by_first, theta)
-    m = np.zeros((n_batch, n))
-    for j, operator in zip(r.features, r.operators, strict=True):
-        by_point = by_value * means.of(closure.first[j])
-        for k, by_slope in by_first.items():
-            by_point = by_point + by_slope * means.of(closure.second[j, k])
-        m += by_point @ operator
-    if stage.jacobian is not None:
         for (j, k), products in r.covariance_products.items():
             by_pair = by_value * means.of(closure.second[j, k])
             for i, by_slope in by_first.items():
                 by_pair = by_pair + by_slope * means.of(closure.third[i, j, k])
             p += ((0.5 if j == k else 1.0) * by_pair @ products).reshape(-1, n, n)
-    return m, p, c
-
-
-def _pull_coefficients(
-    closure: Closure, means: Means, by_value: Array, by_first: dict[int, Array], theta: Array
-) -> None:
-    for t, g in enumerate(closure.reaction.polynomials):
+    for t, g in enumerate(r.polynomials):
         theta[:, t] += (by_value * means.of(g)).sum(1)
         for j, by_slope in by_first.items():
             theta[:, t] += (by_slope * means.of(derivative(g, j))).sum(1)
+    for j, operator in r.operators.items():
+        by_point = by_value * means.of(closure.first[j])
+        for k, by_slope in by_first.items():
+            by_point = by_point + by_slope * means.of(closure.second[j, k])
+        m += by_point @ operator
+    return Moments(m, p, c)

@@ -9,8 +9,7 @@ import numpy as np
 from spdelaw.domain import from_dict as domain_from_dict
 from spdelaw.domain import table_html
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._given import is_matrix
-from spdelaw.equation._initial import InitialState
+from spdelaw.equation._given import InitialState, is_matrix
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import AbstractSpectrum, spectrum_from_dict
 

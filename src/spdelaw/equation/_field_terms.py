@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Box, Fields
-from spdelaw.equation._polynomial import FEATURES, Polynomial, parse
+from spdelaw.equation._polynomial import FEATURES, Polynomial, features_of, parse
 from spdelaw.equation._terms import Reaction, bind, check_names, quadrature
 from spdelaw.errors import EquationError
 
@@ -102,6 +102,11 @@ class Separable(Reaction):
     n_fields: int = 2
 
     @property
+    def features(self) -> tuple[int, ...]:
+        """All fields."""
+        return tuple(range(self.n_fields))
+
+    @property
     def n_modes(self) -> int:
         """How many modes the terms act on."""
         return self.n_fields * len(self.indices)
@@ -134,23 +139,12 @@ class Separable(Reaction):
         return np.swapaxes(found, -1, -2).reshape(*lead, -1)
 
     @property
-    def jacobian_products(self) -> dict[int, Array]:
-        """Refused: they would not fit into memory."""
-        raise too_many(self.n_modes)
-
-    @property
     def covariance_products(self) -> dict[tuple[int, int], Array]:
-        """Refused, too."""
-        raise too_many(self.n_modes)
-
-
-def too_many(n_modes: int) -> EquationError:
-    """Error for what the closure cannot carry."""
-    return EquationError(
-        "n_modes", expected=f"at most {MOST_DENSE} modes of all fields for filters, forecasts and "
-        "likelihoods", got=str(n_modes),
-        fix="draw from the law with law.sample(...), or fit fewer modes",
-    )  # fmt: skip
+        """Refused, and with them the closure: they would not fit into memory."""
+        what = "modes of all fields for filters, forecasts and likelihoods"
+        expected, got = f"at most {MOST_DENSE} {what}", str(self.n_modes)
+        fix = "draw from the law with law.sample(...), or fit fewer modes"
+        raise EquationError("n_modes", expected=expected, got=got, fix=fix)
 
 
 def _along(values: Array, matrix: Array, axis: int) -> Array:
@@ -183,28 +177,26 @@ def bind_fields(names: tuple[str, ...], domain: Fields, n_modes: int) -> Reactio
             raise EquationError("terms", expected=expected, got=repr(name), fix=fix)
     plain = [parse(text, 0, domain.names) for _, text in parts]
     degree = max((max(map(sum, g)) for g in plain), default=0)
-    features = tuple(k for k in range(domain.n_fields) if any(p[k] for g in plain for p in g))
-    base = domain.domain
+
+    base, own = domain.domain, np.eye(domain.n_fields)
     if n_modes > MOST_DENSE and isinstance(base, Box):
         index = base.indices(each)
-        most = [int(n) + 1 for n in index.max(0)]
-        rules = [quadrature(f, n, degree) for f, n in zip(base.factors, most, strict=True)]
+        sides = list(zip(base.factors, (int(n) + 1 for n in index.max(0)), strict=True))
+        rules = [quadrature(side, n, degree) for side, n in sides]
         tables = tuple(
-            f.eigenfunctions(x, n) for f, n, (x, _) in zip(base.factors, most, rules, strict=True)
+            side.eigenfunctions(x, n) for (side, n), (x, _) in zip(sides, rules, strict=True)
         )
-        n_points = int(np.prod([len(t) for t in tables]))
-        polynomials = _polynomials(parts, plain, domain.names, n_points)
+        polynomials = _polynomials(parts, plain, domain.names, math.prod(map(len, tables)))
         return Separable(
-            names, polynomials, features, (), np.zeros((0, n_modes)), domain.volume, tables,
+            names, polynomials, {}, np.zeros((0, n_modes)), domain.volume, tables,
             tuple(w for _, w in rules), index, domain.n_fields,
         )  # fmt: skip
     points, w = quadrature(base, each, degree)
     h = base.eigenfunctions(points, each)
-    own = np.eye(domain.n_fields)
-    operators = tuple(np.tile(np.kron(h, own[j]), (domain.n_fields, 1)) for j in features)
+    operators = {j: np.tile(np.kron(h, own[j]), (len(own), 1)) for j in features_of(plain)}
     analysis = np.concatenate([np.kron(w[:, None] * h, row) for row in own])
     polynomials = _polynomials(parts, plain, domain.names, len(points))
-    return Reaction(names, polynomials, features, operators, analysis, domain.volume)
+    return Reaction(names, polynomials, operators, analysis, domain.volume)
 
 
 def _polynomials(
@@ -215,4 +207,4 @@ def _polynomials(
     for (field, _), g in zip(parts, plain, strict=True):
         at = np.repeat(np.array([name == field for name in names], float), n_points)
         out.append({powers: value * at for powers, value in g.items()})
-    return tuple(out)  # type: ignore[arg-type]
+    return tuple(out)

@@ -1,15 +1,24 @@
-"""A known forcing and the mean that it drives."""
+"""A known forcing, the mean that it drives, and the gradient of that mean by the drift.
+
+Between two knots ``m' = -Lambda m + f + s g`` with constant f and slope g, so after a time h
+
+    m(h) = E m + h P1 f + h^2 P2 g,    E = e^(-Lambda h),  P1 = p1(Lambda h),  P2 = p2(Lambda h),
+
+with ``p1(x) = (1 - e^-x) / x`` and ``p2(x) = (x - 1 + e^-x) / x^2``: closed forms for a diagonal
+drift, and for a matrix the upper blocks of ``exp(h [[-Lambda, 1, 0], [0, 0, 1], [0, 0, 0]])``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 
 from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation._forced_response import Drive, pull_back, response
+from spdelaw.equation._decay import decay_means
 from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
 
@@ -76,20 +85,43 @@ class Forcing:
             times: any shape, from ``start`` on.
             start: when the forcing begins to act, by default its first time.
         """
-        return response(self._drive(len(drift), times, start), drift, np.asarray(times, float))
+        times = np.asarray(times, float)
+        own = self._since(start, float(np.max(times)), len(drift))
+        if drift.ndim == 1:
+            return _diagonal(own, drift, times)
+        index, h = own._locate(times)
+        lengths, which = np.unique(h, return_inverse=True)
+        blocks = _blocks(drift, lengths)[which.reshape(h.shape)]
+        return np.einsum("...ij,...j->...i", blocks, _augmented(own, drift)[index])
 
     def pull_back(self, drift: Array, times: Array, by: Array, start: float | None = None) -> Array:
         """Gradient by ``Lambda``, in its shape, from that by the response, (*times.shape, N)."""
-        drive = self._drive(len(drift), times, start)
-        return pull_back(drive, drift, np.asarray(times, float), by)
+        times = np.asarray(times, float)
+        own = self._since(start, float(np.max(times)), len(drift))
+        if drift.ndim == 1:
+            tiny = 1e-200  # a complex step: the derivative is exact to rounding
+            slope = _diagonal(own, drift + 1j * tiny, times).imag / tiny
+            return (by * slope).reshape(-1, len(drift)).sum(0)
+        return _matrix_pull_back(own, drift, times.ravel(), by.reshape(-1, len(drift)))
 
-    def _drive(self, n_modes: int, times: Array, start: float | None) -> Drive:
+    def _since(self, start: float | None, last: float, n_modes: int) -> Forcing:
+        """The same from ``start`` on, on so many modes."""
         begin = float(self.times[0] if start is None else start)
-        self.check_reach(begin, float(np.max(times)))
+        self.check_reach(begin, last)
         knots = np.concatenate([[begin], self.times[self.times > begin]])
-        f = self.on_modes(n_modes)
-        at = np.stack([np.interp(knots, self.times, column) for column in f.T], axis=1)
-        return Drive(knots, at, np.diff(at, axis=0) / np.diff(knots)[:, None])
+        columns = [np.interp(knots, self.times, column) for column in self.on_modes(n_modes).T]
+        return Forcing(knots, np.stack(columns, axis=1))
+
+    @functools.cached_property
+    def _slopes(self) -> Array:
+        """Slopes after all times but the last; (times - 1, modes)."""
+        return np.diff(self.coefficients, axis=0) / np.diff(self.times)[:, None]
+
+    def _locate(self, times: Array) -> tuple[Array, Array]:
+        """Which of its times, the last apart, is before each of these, and the time since it."""
+        last = len(self.times) - 2
+        index = np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, last)
+        return index, times - self.times[index]
 
     def check_reach(self, first: float, last: float) -> None:
         """Raise `EquationError` unless the forcing is known from ``first`` to ``last``."""
@@ -104,3 +136,73 @@ def _bad(got: str) -> EquationError:
     expected = "times (K,) and finite coefficients (K, modes)"
     fix = "sl.Forcing([0.0, 1.0], np.zeros((2, 8))), or a DataArray (time, x)"
     return EquationError("forcing", expected=expected, got=got, fix=fix)
+
+
+def _diagonal(forcing: Forcing, drift: Array, times: Array) -> Array:
+    f, slope = forcing.coefficients, forcing._slopes
+    m = np.zeros(f.shape, dtype=np.result_type(f, drift))
+    for k, h in enumerate(np.diff(forcing.times)):
+        m[k + 1] = _advance(m[k], f[k], slope[k], drift, h)
+    index, h = forcing._locate(times)
+    return _advance(m[index], f[index], slope[index], drift, h[..., None])
+
+
+def _advance(m: Array, f: Array, slope: Array, drift: Array, h: Array) -> Array:
+    x = drift * h
+    first, second = decay_means(x)
+    return np.exp(-x) * m + h * f * first + h**2 * slope * second
+
+
+# -- a drift that couples modes -----------------------------------------------------------
+
+
+def _generator(drift: Array) -> Array:
+    n = len(drift)
+    out = np.zeros((3 * n, 3 * n))
+    out[:n, :n] = -drift
+    out[:n, n : 2 * n] = out[n : 2 * n, 2 * n :] = np.eye(n)
+    return out
+
+
+def _blocks(drift: Array, lengths: Array) -> Array:
+    """``[E, h P1, h^2 P2]`` of each length; (U, N, 3 N)."""
+    from scipy import linalg
+
+    generator = _generator(drift)
+    return np.stack([linalg.expm(h * generator)[: len(drift)] for h in lengths])
+
+
+def _augmented(forcing: Forcing, drift: Array) -> Array:
+    """``(m, f, g)`` at the times that have a slope after them; (K - 1, 3 N)."""
+    lengths, which = np.unique(np.diff(forcing.times), return_inverse=True)
+    blocks, n = _blocks(drift, lengths)[which], len(drift)
+    f, slope = forcing.coefficients, forcing._slopes
+    m = np.zeros(f.shape)
+    for k, block in enumerate(blocks):
+        driven = block[:, n : 2 * n] @ f[k] + block[:, 2 * n :] @ slope[k]
+        m[k + 1] = block[:, :n] @ m[k] + driven
+    return np.concatenate([m[:-1], f[:-1], slope], axis=1)
+
+
+def _matrix_pull_back(forcing: Forcing, drift: Array, times: Array, by: Array) -> Array:
+    """Adjoint of the recursion, then of the exponentials of all lengths that occur."""
+    from scipy import linalg
+
+    n, (index, h) = len(drift), forcing._locate(times)
+    steps = np.diff(forcing.times)
+    lengths, which = np.unique(np.concatenate([steps, h]), return_inverse=True)
+    blocks, z = _blocks(drift, lengths), _augmented(forcing, drift)
+    by_block = np.zeros((len(lengths), 3 * n, 3 * n))
+    pull = np.zeros((len(forcing.times), n))  # by m at the knots
+    own = which[len(steps) :]
+    np.add.at(by_block[:, :n], own, by[:, :, None] * z[index][:, None, :])
+    np.add.at(pull, index, np.einsum("tij,ti->tj", blocks[own][..., :n], by))
+    for k in range(len(steps) - 1, -1, -1):
+        by_block[which[k], :n] += np.outer(pull[k + 1], z[k])
+        pull[k] += blocks[which[k]][:, :n].T @ pull[k + 1]
+    generator, total = _generator(drift).T, np.zeros((3 * n, 3 * n))
+    for length, gradient in zip(lengths, by_block, strict=True):
+        if length > 0:
+            frechet = linalg.expm_frechet(length * generator, gradient, compute_expm=False)
+            total += length * frechet
+    return -total[:n, :n]

@@ -1,19 +1,54 @@
-"""What an equation is given, checked once: parts, times, formulas, numbers or matrices."""
+"""What an equation is given, checked once: formulas, numbers or matrices, initial states, times."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from spdelaw.checks import numbers
+from spdelaw.domain import AbstractDomain
+from spdelaw.equation import operators
 from spdelaw.equation._spectra import AbstractSpectrum
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
+InitialKind = Literal["deterministic", "gaussian", "stationary"]
 
 #: Rounding of eigenvalues and of symmetry, relative to the largest entry.
 ROUNDING = 1e-10
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian:
+    """Gaussian coefficients ``c_n(0) ~ N(mean_n, variance_n)``, independent over modes.
+
+    Either may be one number for all modes, or one per mode; shorter than the number of modes
+    means zero beyond. A matrix for the variance is the covariance of all coefficients.
+    """
+
+    mean: Any = 0.0
+    variance: Any = 1.0
+
+
+class InitialState(NamedTuple):
+    """Law of ``c(0)``: its kind, mean ``m0`` (N,) and covariance ``V0``, (N,) or (N, N)."""
+
+    kind: InitialKind
+    mean: Array
+    covariance: Array
+
+    @property
+    def given(self) -> Any:
+        """The same as an equation takes it."""
+        if self.kind == "gaussian":
+            return Gaussian(self.mean, self.covariance)
+        return "stationary" if self.kind == "stationary" else self.mean
+
+    def leading(self, n: int) -> InitialState:
+        """That of the first ``n`` modes."""
+        return InitialState(self.kind, self.mean[:n], operators.leading(self.covariance, n))
 
 
 def is_matrix(given: Any) -> bool:
@@ -32,13 +67,13 @@ def resolve_drift(given: Any, mu: Array) -> Array:
         got = f"an eigenvalue with real part {slowest:.4g}"
         fix = "it enters as dX = -drift X dt: check its sign, or add damping"
         raise EquationError("drift", expected=expected, got=got, fix=fix)
-    return a
+    return frozen(a)
 
 
 def resolve_noise(given: Any, mu: Array) -> Array:
     """``Q``; (N,) or (N, N)."""
     if is_matrix(given):
-        return check_covariance("noise", given, len(mu))
+        return frozen(check_covariance("noise", given, len(mu)))
     return _spectrum("noise", given, mu)
 
 
@@ -60,11 +95,21 @@ def check_covariance(what: str, matrix: Any, n_modes: int) -> Array:
 
 
 def _square(what: str, matrix: Any, n: int) -> Array:
-    a = numbers(matrix)
-    if a.shape != (n, n) or not np.isfinite(a).all():
-        got = f"shape {a.shape}" if a.shape != (n, n) else "values that are not finite"
-        fix = "give one row and one column per mode"
-        raise EquationError(what, expected=f"a finite ({n}, {n}) matrix", got=got, fix=fix)
+    fix = "give one row and one column per mode"
+    return _finite(what, matrix, (n, n), f"a finite ({n}, {n}) matrix", fix)
+
+
+def check_centre(centre: Any, n: int) -> Array:
+    """Coefficients of a mean, (N,), or `EquationError`."""
+    expected, fix = f"{n} finite coefficients, one per mode", "pass centre=np.zeros(n_modes)"
+    return frozen(_finite("centre", centre, (n,), expected, fix))
+
+
+def _finite(what: str, given: Any, shape: tuple[int, ...], expected: str, fix: str) -> Array:
+    a = numbers(given)
+    if a.shape != shape or not np.isfinite(a).all():
+        got = f"shape {a.shape}" if a.shape != shape else "values that are not finite"
+        raise EquationError(what, expected=expected, got=got if a.ndim else repr(given), fix=fix)
     return a
 
 
@@ -77,7 +122,59 @@ def _spectrum(what: str, given: Any, mu: Array) -> Array:
         expected = f"a spectrum, or {len(mu)} finite, non-negative numbers"
         fix = "give one number per mode; lambda_n and q_n enter as -lambda_n and sqrt(q_n)"
         raise EquationError(what, expected=expected, got=got, fix=fix)
-    return v
+    return frozen(v)
+
+
+def resolve_initial(
+    initial: Any, domain: AbstractDomain, drift: Array, noise: Array
+) -> InitialState:
+    """Mean and covariance of ``c(0)`` from any of the accepted forms."""
+    n = len(drift)
+    kind: InitialKind = "deterministic"
+    mean = covariance = np.zeros(n)
+    if isinstance(initial, str):
+        kind, covariance = "stationary", _stationary(initial, drift, noise)
+    elif isinstance(initial, Gaussian):
+        kind, mean = "gaussian", _padded("initial mean", initial.mean, n)
+        covariance = _spread(initial.variance, n)
+    else:
+        mean = domain.project(initial, n) if callable(initial) else _padded("initial", initial, n)
+    return InitialState(kind, frozen(mean), frozen(covariance))
+
+
+def _spread(variance: Any, n: int) -> Array:
+    if is_matrix(variance):
+        return check_covariance("initial variance", variance, n)
+    found = _padded("initial variance", variance, n)
+    if (found < 0).any():
+        got, fix = f"{found.min()}", "pass variances, not standard deviations with a sign"
+        raise EquationError("initial variance", expected="non-negative numbers", got=got, fix=fix)
+    return found
+
+
+def _stationary(word: str, drift: Array, noise: Array) -> Array:
+    if word != "stationary":
+        expected = "a function, coefficients, Gaussian(...) or 'stationary'"
+        fix = "pass initial='stationary'"
+        raise EquationError("initial", expected=expected, got=repr(word), fix=fix)
+    slowest = float(operators.decay_rates(drift).min())
+    if slowest <= (0.0 if operators.is_diagonal(drift) else ROUNDING * np.abs(drift).max()):
+        expected = "a drift that damps every mode for a stationary state"
+        got, fix = f"a decay rate of {slowest:g}", "add damping (kappa > 0), or give a state"
+        raise EquationError("initial", expected=expected, got=got, fix=fix)
+    return operators.stationary_covariance(drift, noise)
+
+
+def _padded(what: str, values: Any, n: int) -> Array:
+    v = numbers(values)
+    if v.ndim == 0:
+        v = np.full(n, float(v))
+    if v.ndim != 1 or v.size > n or not np.isfinite(v).all():
+        expected = f"at most {n} finite numbers"
+        got = f"shape {v.shape}" if v.ndim != 1 or v.size > n else repr(values)
+        fix = "pass one number per mode; fewer are filled up with zeros"
+        raise EquationError(what, expected=expected, got=got, fix=fix)
+    return np.concatenate([v, np.zeros(n - v.size)])
 
 
 def check_part(what: str, given: Any, kind: type) -> None:

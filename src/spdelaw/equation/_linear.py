@@ -110,14 +110,14 @@ class Linear(Dynamics):
             sym = 0.5 * (by_covariance + by_covariance.T)
             by_f = np.outer(by_mean, mean - before) + 2.0 * sym @ f @ covariance
             by_f += by_cross.T @ covariance
-            own = [x[None] if step.factor.ndim == 3 else np.diag(x)[None] for x in (by_f, sym)]
-            by_drift, by_noise, by_season = step.pull_back(*own)
+            by_step = [operators.like(step.factor[0], x)[None] for x in (by_f, sym)]
+            by_drift, by_noise, by_season = step.pull_back(*by_step)
             by_response = np.stack([-f.T @ by_mean, by_mean])
             by_drift = by_drift + self.response_pull_back(ends, by_response)
-            season = {} if self.season is None else {"season": by_season}
-            level = {} if self.mean is None else {"mean": by_response.sum(0)}
-            numbers = {"drift": by_drift, "noise": by_noise, **season, **level}
-            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, numbers
+            every = {"drift": by_drift, "noise": by_noise, "season": by_season}
+            every["mean"] = by_response.sum(0)
+            own = {name: every[name] for name in self.parameters}
+            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, own
 
         return Step(
             f @ (mean - before) + after, f @ covariance @ f.T + omega, covariance @ f.T, pull_back

@@ -9,16 +9,19 @@ covariance V, integration by parts gives each mean from lower ones:
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
-Powers = tuple[int, int, int, int]
-Polynomial = dict[Powers, float]
+Powers = tuple[int, ...]
+#: Coefficient of each monomial, or its coefficients at many points.
+Polynomial = dict[Powers, Any]
 
 ONE: Powers = (0, 0, 0, 0)
 FEATURES = ("u", "u_x", "u_y", "u_z")
@@ -29,10 +32,11 @@ HIGHEST_DEGREE = 7
 
 @functools.cache
 def _factors(features: tuple[str, ...]) -> re.Pattern:
-    """A power of a feature, a number, or ``|grad u|^2``."""
+    """A power of a feature, a number or, of one field, ``|grad u|^2``."""
     names = "|".join(map(re.escape, sorted(features, key=len, reverse=True)))
     number = r"(\d+\.?\d*(?:[eE][+-]?\d+)?)"
-    return re.compile(rf"({names})(?:\^(\d+))?|{number}|(\|grad u\|\^2)")
+    gradient = f"|({re.escape(GRADIENT)})" if features == FEATURES else ""
+    return re.compile(rf"({names})(?:\^(\d+))?|{number}{gradient}")
 
 
 def parse(name: str, n_dims: int, features: tuple[str, ...] = FEATURES) -> Polynomial:
@@ -43,53 +47,46 @@ def parse(name: str, n_dims: int, features: tuple[str, ...] = FEATURES) -> Polyn
         n_dims: dimensions of the domain; ``|grad u|^2`` is the sum over them.
         features: names of what it is a polynomial of; of several fields their names.
     """
-    out: Polynomial = {}
     text = " ".join(str(name).split())
-    pieces = re.split(r"(?<!\^)(?<![eE])\s*([+-])\s*", text)
-    pieces = pieces if pieces[0] == "" else ["+", *pieces]
-    signs, products = [p for p in pieces if p in "+-" and p], [p for p in pieces if p not in "+-"]
-    if not products or len(signs) != len(products):
-        raise unknown_term(name, features)
-    for sign, product in zip(signs, products, strict=True):
-        for powers, value in _product(product, n_dims, name, features).items():
+    pieces = re.split(r"(?<![\^eE])\s*([+-])\s*", text if text[:1] in ("+", "-") else f"+{text}")
+    out: Polynomial = {}
+    for sign, product in zip(pieces[1::2], pieces[2::2], strict=True):
+        for powers, value in _product(product, n_dims, features).items():
             out[powers] = out.get(powers, 0.0) + (value if sign == "+" else -value)
     if max(map(sum, out)) > HIGHEST_DEGREE:
         raise unknown_term(name, features)
     return out
 
 
-def _product(text: str, n_dims: int, name: str, features: tuple[str, ...]) -> Polynomial:
-    out: Polynomial = {ONE: 1.0}
-    position = 0
-    while position < len(text):
-        found = _factors(features).match(text, position)
-        if found is None or (found.group(4) and features != FEATURES):
-            raise unknown_term(name, features)
-        out = _multiply(out, _factor(found, n_dims, features))
-        position = found.end()
-        while position < len(text) and text[position] in " *":
-            position += 1
+def _product(text: str, n_dims: int, features: tuple[str, ...]) -> Polynomial:
+    """Product of all factors; one of a degree that is refused where the text is something else."""
+    factors, out = _factors(features), {ONE: 1.0}
+    if not text or factors.sub("", text).strip(" *"):
+        return {_unit(0, HIGHEST_DEGREE + 1): 1.0}
+    for feature, power, number, *_ in factors.findall(text):
+        if number:
+            factor = {ONE: float(number)}
+        elif feature:
+            factor = {_unit(features.index(feature), int(power or 1)): 1.0}
+        else:
+            factor = {_unit(k, 2): 1.0 for k in range(1, n_dims + 1)}
+        out = _multiply(out, factor)
     return out
 
 
-def _factor(found: re.Match, n_dims: int, features: tuple[str, ...]) -> Polynomial:
-    feature, power, number, _ = found.groups()
-    if number is not None:
-        return {ONE: float(number)}
-    if feature is None:
-        return {_unit(k, 2): 1.0 for k in range(1, n_dims + 1)}
-    return {_unit(features.index(feature), int(power or 1)): 1.0}
-
-
 def _unit(feature: int, power: int) -> Powers:
-    return tuple(power if k == feature else 0 for k in range(4))  # type: ignore[return-value]
+    return tuple(power if k == feature else 0 for k in range(4))
+
+
+def _lower(powers: Powers, feature: int) -> Powers:
+    return tuple(p - (k == feature) for k, p in enumerate(powers))
 
 
 def _multiply(first: Polynomial, second: Polynomial) -> Polynomial:
     out: Polynomial = {}
     for p, a in first.items():
         for q, b in second.items():
-            key: Powers = tuple(i + j for i, j in zip(p, q, strict=True))  # type: ignore[assignment]
+            key = tuple(map(operator.add, p, q))
             out[key] = out.get(key, 0.0) + a * b
     return out
 
@@ -104,17 +101,12 @@ def unknown_term(name: object, features: tuple[str, ...] = FEATURES) -> Equation
     return EquationError("terms", expected=expected, got=repr(name), fix=f"write {fix}")
 
 
-def derivative(polynomial: Mapping[Powers, float], feature: int) -> Polynomial:
+def derivative(polynomial: Polynomial, feature: int) -> Polynomial:
     """``d g / d a_feature``."""
-    out: Polynomial = {}
-    for powers, value in polynomial.items():
-        if powers[feature]:
-            lower: Powers = tuple(p - (k == feature) for k, p in enumerate(powers))  # type: ignore[assignment]
-            out[lower] = out.get(lower, 0.0) + powers[feature] * value
-    return out
+    return {_lower(p, feature): p[feature] * v for p, v in polynomial.items() if p[feature]}
 
 
-def features_of(polynomials: Iterable[Mapping[Powers, float]]) -> tuple[int, ...]:
+def features_of(polynomials: Iterable[Polynomial]) -> tuple[int, ...]:
     """Which of ``u, u_x, u_y, u_z`` appear."""
     every = [powers for g in polynomials for powers in g]
     return tuple(k for k in range(4) if any(powers[k] for powers in every))
@@ -134,7 +126,7 @@ class Means:
         self.mean, self.covariance = mean, covariance
         self._known: dict[Powers, Array | float] = {ONE: 1.0}
 
-    def of(self, polynomial: Mapping[Powers, float]) -> Array | float:
+    def of(self, polynomial: Polynomial) -> Array | float:
         """``E g``; a number where it is the same at all points."""
         out: Array | float = 0.0
         for powers, value in polynomial.items():
@@ -145,12 +137,11 @@ class Means:
         if powers in self._known:
             return self._known[powers]
         j = next(k for k in range(4) if powers[k])
-        lower: Powers = tuple(p - (k == j) for k, p in enumerate(powers))  # type: ignore[assignment]
+        lower = _lower(powers, j)
         out = self.mean[j] * self._monomial(lower)
         for k in range(4):
             spread = self.covariance.get((min(j, k), max(j, k)))
             if lower[k] and spread is not None:
-                least: Powers = tuple(p - (i == k) for i, p in enumerate(lower))  # type: ignore[assignment]
-                out = out + lower[k] * spread * self._monomial(least)
+                out = out + lower[k] * spread * self._monomial(_lower(lower, k))
         self._known[powers] = out
         return out

@@ -86,10 +86,9 @@ class Reacting(Dynamics):
             by_mean: Array, by_covariance: Array, by_cross: Array
         ) -> tuple[Array, Array, dict[str, Array]]:
             symmetric = 0.5 * (by_covariance + by_covariance.T)
-            by = Moments(by_mean[None], symmetric[None], by_cross[None])
-            own = pull_back(closure, tape, by)
-            numbers = {"coefficient": own.coefficient[0], "rate": own.rate[0]}
-            return own.mean[0], own.covariance[0], {**numbers, "noise": own.noise[0]}
+            own = pull_back(closure, tape, Moments(by_mean[None], symmetric[None], by_cross[None]))
+            numbers = {name: getattr(own, name)[0] for name in self.parameters}
+            return own.mean[0], own.covariance[0], numbers
 
         cross = np.zeros_like(covariance) if found.cross is None else found.cross[0]
         return Step(found.mean[0], found.covariance[0], cross, back)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import numbers
+from spdelaw.checks import is_number, numbers
 from spdelaw.equation._decay import decay_means
 from spdelaw.equation._given import frozen
 from spdelaw.errors import EquationError
@@ -45,8 +45,7 @@ class Season:
         """Check, and scale the weights."""
         for what, least in (("period", 0.0), ("origin", -np.inf)):
             value = getattr(self, what)
-            is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if not is_number or not least < value < np.inf:
+            if not is_number(value) or value <= least:
                 raise _bad(f"{what} {value!r}")
         object.__setattr__(self, "weights", frozen(self._scaled()))
 

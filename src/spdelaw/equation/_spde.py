@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import numbers
 from spdelaw.domain import AbstractDomain
+from spdelaw.equation import _given as given
 from spdelaw.equation import operators
 from spdelaw.equation._description import arguments, describe, in_html, in_words
 from spdelaw.equation._forcing import Forcing
-from spdelaw.equation._given import check_part, check_times, frozen, resolve_drift, resolve_noise
-from spdelaw.equation._initial import InitialState, resolve_initial
 from spdelaw.equation._linear import Linear
 from spdelaw.equation._season import Season
 from spdelaw.equation._spectra import OperatorFormula
@@ -71,37 +69,33 @@ class SpectralSPDE:
     centre: Any = None
     # Resolved from the above:
     dynamics: Linear = dataclasses.field(init=False)
-    initial_state: InitialState = dataclasses.field(init=False)
+    initial_state: given.InitialState = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Resolve formulas to numbers and check them."""
-        check_part("domain", self.domain, AbstractDomain)
+        given.check_part("domain", self.domain, AbstractDomain)
+        given.check_part("forcing", self.forcing, Forcing)
+        given.check_part("season", self.season, Season)
         n = self.domain.check_modes(self.n_modes)
         times = np.linspace(0.0, 1.0, 201) + self.initial_time if self.times is None else self.times
-        check_part("forcing", self.forcing, Forcing)
-        check_part("season", self.season, Season)
         mu = self.domain.eigenvalues(n)
-        drift, noise = resolve_drift(self.drift, mu), resolve_noise(self.noise, mu)
-        state = resolve_initial(self.initial, self.domain, drift, noise)
+        drift, noise = given.resolve_drift(self.drift, mu), given.resolve_noise(self.noise, mu)
+        state = given.resolve_initial(self.initial, self.domain, drift, noise)
         if self.season is not None and state.kind == "stationary":
             expected = "a state to start from, where the noise has seasons"
             fix = "pass sl.Gaussian(mean, variance), or a function u0(x)"
             raise EquationError("initial", expected=expected, got="'stationary'", fix=fix)
-        n_points = self.domain.default_points if self.n_points is None else self.n_points
-        centre = None if self.centre is None else frozen(_checked_centre(self.centre, n))
-        began = float(self.initial_time)
-        own = (frozen(drift), frozen(noise), self.season, self.forcing, began, centre)
-        self._set(
-            dynamics=Linear(*own),
-            initial_state=InitialState(state.kind, frozen(state.mean), frozen(state.covariance)),
-            times=frozen(self._times(times)),
-            n_points=n_points,
-            centre=centre,
-        )
-
-    def _set(self, **values: Any) -> None:
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        centre = None if self.centre is None else given.check_centre(self.centre, n)
+        began, n_points = float(self.initial_time), self.n_points
+        resolved = {
+            "dynamics": Linear(drift, noise, self.season, self.forcing, began, centre),
+            "initial_state": state,
+            "times": given.frozen(self._times(times)),
+            "n_points": self.domain.default_points if n_points is None else n_points,
+            "centre": centre,
+        }
+        for name, value in resolved.items():
+            object.__setattr__(self, name, value)
 
     # -- its numbers ----------------------------------------------------------------------
 
@@ -159,11 +153,8 @@ class SpectralSPDE:
         A mean of the law and the response to a forcing are added.
         """
         t = self._times(times)
-        factor = self._from_start(t).factor
-        m = operators.apply_each(
-            factor, np.broadcast_to(self.initial_mean, (1, len(t), self.n_modes))
-        )
-        m = m[0] + self.forced_mean(t)
+        m = operators.apply_each(self._from_start(t).factor, self.initial_mean[None, None])[0]
+        m = m + self.forced_mean(t)
         if grid is None:
             return self._per_mode(m, t)
         return self._per_point(self.domain.synthesise(m, grid), t, grid)
@@ -258,7 +249,7 @@ class SpectralSPDE:
         return np.arange(1, self.n_modes + 1)
 
     def _times(self, times: Any) -> Array:
-        t = check_times(self.times if times is None else times)
+        t = given.check_times(self.times if times is None else times)
         if t[0] < self.initial_time:
             expected = f"times from the initial one, {self.initial_time:g}, on"
             fix = "shift the times, or set initial_time"
@@ -319,12 +310,3 @@ class SpectralSPDE:
     def _repr_html_(self) -> str:
         """The same with a table, for notebooks."""
         return in_html(self, repr(self))
-
-
-def _checked_centre(centre: Any, n: int) -> Array:
-    values = numbers(centre)
-    if values.shape != (n,) or not np.isfinite(values).all():
-        got = f"shape {values.shape}" if values.ndim else repr(centre)
-        expected, fix = f"{n} finite coefficients, one per mode", "pass centre=np.zeros(n_modes)"
-        raise EquationError("centre", expected=expected, got=got, fix=fix)
-    return values

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spdelaw.checks import from_settings
+from spdelaw.checks import from_settings, is_number
 from spdelaw.errors import EquationError
 
 Array = np.ndarray
@@ -31,8 +31,7 @@ class AbstractSpectrum(abc.ABC):
         """Every setting is a finite number."""
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if not number or not np.isfinite(value):
+            if not is_number(value):
                 what, fix = f"{self.name}.{field.name}", f"pass {field.name}=1.0"
                 raise EquationError(what, expected="a finite number", got=repr(value), fix=fix)
             object.__setattr__(self, field.name, float(value))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,16 +37,15 @@ class Reaction:
     Attributes:
         names: ASCII name of each term.
         polynomials: the terms themselves.
-        features: which of ``u, u_x, u_y, u_z`` they need.
-        operators: ``A_j`` of each feature, (n_points, n_modes).
+        operators: ``A_j`` by feature, those of ``u, u_x, u_y, u_z`` that are needed, or of the
+            fields; (n_points, n_modes).
         analysis: ``w_i h_n(x_i)``, (n_points, n_modes).
         volume: of the domain.
     """
 
     names: tuple[str, ...]
     polynomials: tuple[Polynomial, ...]
-    features: tuple[int, ...]
-    operators: tuple[Array, ...]
+    operators: dict[int, Array]
     analysis: Array
     volume: float
 
@@ -53,6 +53,11 @@ class Reaction:
     def n_modes(self) -> int:
         """How many modes the terms act on."""
         return self.analysis.shape[1]
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """What the terms are polynomials of, by number."""
+        return tuple(self.operators)
 
     def total(self, coefficients: Array) -> Polynomial:
         """``f = sum_t theta_t g_t``."""
@@ -65,34 +70,31 @@ class Reaction:
     @functools.cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Pairs of features whose covariance enters a mean."""
-        out = []
-        for j in self.features:
-            for k in self.features:
-                if j <= k and any(derivative(derivative(g, j), k) for g in self.polynomials):
-                    out.append((j, k))
-        return tuple(out)
+        both = itertools.combinations_with_replacement(self.features, 2)
+        return tuple(
+            (j, k)
+            for j, k in both
+            if any(derivative(derivative(g, j), k) for g in self.polynomials)
+        )
 
     @functools.cached_property
     def jacobian_products(self) -> dict[int, Array]:
         """``w_i h_n(x_i) A_j[i, m]`` by feature, (n_points, n_modes^2)."""
-        return {
-            j: _outer(self.analysis, a) for j, a in zip(self.features, self.operators, strict=True)
-        }
+        return {j: _outer(self.analysis, a) for j, a in self.operators.items()}
 
     @functools.cached_property
     def covariance_products(self) -> dict[tuple[int, int], Array]:
         """``(A_j[i, n] A_k[i, m] + A_k[i, n] A_j[i, m]) / 2`` by pair, (n_points, n_modes^2)."""
-        by = dict(zip(self.features, self.operators, strict=True))
-        return {(j, k): 0.5 * (_outer(by[j], by[k]) + _outer(by[k], by[j])) for j, k in self.pairs}
+        a = self.operators
+        return {(j, k): 0.5 * (_outer(a[j], a[k]) + _outer(a[k], a[j])) for j, k in self.pairs}
 
     def at_points(self, state: Array) -> dict[int, Array]:
         """Each feature of coefficients (..., n_modes) at the points."""
-        return {j: state @ a.T for j, a in zip(self.features, self.operators, strict=True)}
+        return {j: state @ a.T for j, a in self.operators.items()}
 
     def spread(self, variance: Array) -> dict[tuple[int, int], Array]:
         """Variance of each feature at the points for independent modes of this variance, (N,)."""
-        pairs = zip(self.features, self.operators, strict=True)
-        return {(j, j): a**2 @ variance for j, a in pairs}
+        return {(j, j): a**2 @ variance for j, a in self.operators.items()}
 
     def values(self, state: Array, spread: Mapping[tuple[int, int], Array] | None = None) -> Array:
         """``<g_t(u), h_n>`` of each term, (n_terms, ..., n_modes); its mean, given a spread."""
@@ -143,9 +145,9 @@ def bind(
     degree = max((max(map(sum, g)) for g in polynomials), default=0)
     points, w = rule or quadrature(domain, n_modes, degree, any(features))
     h = domain.eigenfunctions(points, n_modes)
-    slopes = gradients(domain, points, n_modes) if max(features, default=0) else None
-    operators = tuple(h if j == 0 else slopes[j - 1] for j in features)  # type: ignore[index]
-    return Reaction(names, polynomials, features, operators, w[:, None] * h, domain.volume)
+    tables = [h, *(gradients(domain, points, n_modes) if any(features) else ())]
+    operators = {j: tables[j] for j in features}
+    return Reaction(names, polynomials, operators, w[:, None] * h, domain.volume)
 
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -158,10 +160,8 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     return clean
 
 
-def _check_features(
-    names: tuple[str, ...], features: tuple[int, ...], domain: AbstractDomain
-) -> None:
-    if max(features, default=0) == 0:
+def _check_features(names: Sequence[str], features: Sequence[int], domain: AbstractDomain) -> None:
+    if not any(features):
         return
     try:
         n_dims = len(gradients(domain, domain.quadrature(4)[0][:1], 1))
@@ -182,8 +182,8 @@ def quadrature(
     It is found by trial on the product of random fields, against a much finer rule, so that any
     domain can take part. On a domain of finitely many points the rule is always exact.
     """
-    most = _waves(domain, n_modes) * (degree + 1)
-    sizes = _sizes(most)
+    first = _waves(domain, n_modes) * (degree + 1) // 2 + 1
+    sizes = sorted({int(first * 1.1**k) + k for k in range(12)})
     fine = _projected(domain, n_modes, degree, int(FINEST * sizes[-1] / 2), slopes)
     for size in sizes:
         found = _projected(domain, n_modes, degree, size, slopes)
@@ -198,11 +198,6 @@ def _waves(domain: AbstractDomain, n_modes: int) -> int:
     if indices is not None:
         return int(indices(n_modes).max()) + 1
     return n_modes if len(domain.dims) == 1 else int(np.sqrt(n_modes)) + 1
-
-
-def _sizes(most: int) -> list[int]:
-    first = most // 2 + 1
-    return sorted({int(first * 1.1**k) + k for k in range(12)})
 
 
 def _projected(domain: AbstractDomain, n_modes: int, degree: int, size: int, slopes: bool) -> Array:

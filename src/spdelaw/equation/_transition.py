@@ -19,10 +19,9 @@ Steps of equal length, and of equal phase where the noise has seasons, share one
 
 from __future__ import annotations
 
-import abc
-import dataclasses
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,21 +39,18 @@ SAME_STEP = 1e-12
 SHORT, TERMS = 0.25, 14
 
 
-@dataclasses.dataclass(frozen=True)
-class Transition(abc.ABC):
-    """Transitions of U steps; what else they hold is what a gradient needs.
+class Transition(NamedTuple):
+    """Transitions of U steps.
 
     Attributes:
         factor: ``F``, (U, N) or (U, N, N).
         covariance: ``Omega``, likewise.
+        pull_back: gradient by the operators from those by ``F`` and ``Omega``, symmetric.
     """
 
     factor: Array
     covariance: Array
-
-    @abc.abstractmethod
-    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
-        """Gradient by the operators from those by ``F`` and ``Omega``, symmetric."""
+    pull_back: Callable[[Array, Array], Pull]
 
 
 def distinct_steps(dt: Array) -> tuple[Array, Array]:
@@ -94,104 +90,67 @@ def transition(
     return _seasonal(drift, noise, dt, begin, season)
 
 
-# -- modes apart ----------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class DiagonalTransition(Transition):
-    """``a = e^(-lambda dt)`` and ``omega = q g``, one per mode; (U, N) each.
-
-    ``shares`` (U, N, K) are the parts of ``g`` that the K parts of a season have, ``slope`` is
-    ``dg / d lambda``.
-    """
-
-    _dt: Array
-    _noise: Array
-    _g: Array
-    _slope: Array
-    _shares: Array | None
-
-    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
-        """By the chain rule, summed over steps."""
-        by_g = by_covariance * self._noise
-        by_drift = (by_g * self._slope - by_factor * self._dt[:, None] * self.factor).sum(0)
-        by_season = np.zeros(1)
-        if self._shares is not None:
-            by_season = np.tensordot(by_g, self._shares, 2)
-        return by_drift, (by_covariance * self._g).sum(0), by_season
-
-
 def _diagonal(
     drift: Array, noise: Array, dt: Array, start: Array, season: Season | None
-) -> DiagonalTransition:
-    x = drift * dt[:, None]
+) -> Transition:
+    """``a = e^(-lambda dt)`` and ``omega = q g``, one per mode; (U, N) each."""
+    dt, start = dt[:, None], start[:, None]
+    x = drift * dt
+    factor = np.exp(-x)
     if season is None:
-        g = dt[:, None] * decay_mean(2.0 * x)
-        slope, shares = 2.0 * dt[:, None] ** 2 * decay_mean_slope(2.0 * x), None
+        g, slope = dt * decay_mean(2.0 * x), 2.0 * dt**2 * decay_mean_slope(2.0 * x)
     else:
-        g, slope, shares = _exposed(drift, dt[:, None], start[:, None], season)
-    return DiagonalTransition(np.exp(-x), noise * g, dt, noise, g, slope, shares)
+        tiny = 1e-200  # a complex step: the slope is exact to rounding
+        exposures = season.exposures(2.0 * (drift + 1j * tiny), start, start + dt)
+        shares = exposures.real  # of the parts of the season in g, (U, N, K)
+        g, slope = shares @ season.weights, exposures.imag @ season.weights / tiny
 
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        by_g = by_covariance * noise
+        by_drift = (by_g * slope - by_factor * dt * factor).sum(0)
+        by_season = np.zeros(1) if season is None else np.tensordot(by_g, shares, 2)
+        return by_drift, (by_covariance * g).sum(0), by_season
 
-def _exposed(drift: Array, dt: Array, start: Array, season: Season) -> tuple[Any, Any, Array]:
-    """``g``, its slope and the shares of the parts; a complex step gives the slope exactly."""
-    tiny = 1e-200
-    exposures = season.exposures(2.0 * (drift + 1j * tiny), start, start + dt)
-    shares = exposures.real
-    return shares @ season.weights, exposures.imag @ season.weights / tiny, shares
+    return Transition(factor, noise * g, pull_back)
 
 
 # -- modes that drift or noise couple -------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class MatrixTransition(Transition):
-    """Transitions for U lengths of step; (U, N, N) each."""
-
-    _drift: Array
-    _noise: Array
-    _h: Array
-    _levels: tuple[tuple[Array, Array], ...]
-    _powers: Array
-    _terms: Array
-
-    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
-        """Gradient by ``Lambda`` and ``Q`` from (U, N, N) by ``F`` and ``Omega``, symmetric."""
-        gf, gw = by_factor, by_covariance
-        for f, omega in reversed(self._levels):
-            ft = np.swapaxes(f, -1, -2)
-            gf, gw = gf @ ft + ft @ gf + 2.0 * gw @ f @ omega, gw + ft @ gw @ f
-        h = self._h[:, None] ** np.arange(TERMS + 1)
-        by_power = np.tensordot(h, gf, (0, 0))
-        by_term = np.tensordot(h * self._h[:, None], gw, (0, 0))
-        a = -operators.as_matrix(self._drift)
-        by_a = np.zeros_like(a)
-        for k in range(TERMS - 1, -1, -1):
-            up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
-            by_a += up @ self._powers[k].T + 2.0 * down @ self._terms[k]
-            by_power[k] += a.T @ up
-            by_term[k] += a.T @ down + down @ a
-        by_drift, by_noise = operators.like(self._drift, -by_a), by_term[0]
-        return by_drift, operators.like(self._noise, by_noise), np.zeros(1)
-
-
-def _steady(drift: Array, noise: Array, dt: Array) -> MatrixTransition:
+def _steady(drift: Array, noise: Array, dt: Array) -> Transition:
+    """Steps of constant noise, by series and doublings; (U, N, N) each."""
     a, q = -operators.as_matrix(drift), operators.as_matrix(noise)
     longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
     if not np.isfinite(longest):
         raise FloatingPointError("a drift or a step that is not finite")
     doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
-    h = np.asarray(dt, float) / 2.0**doublings
+    h = dt[:, None] / 2.0**doublings
     powers, terms = _series(a, q)
-    order = h[:, None] ** np.arange(TERMS + 1)
+    order = h ** np.arange(TERMS + 1)
     f = np.tensordot(order, powers, (1, 0))
-    omega = np.tensordot(order * h[:, None], terms, (1, 0))
+    omega = np.tensordot(order * h, terms, (1, 0))
     levels = []
     for _ in range(doublings):
         levels.append((f, omega))
         omega = omega + f @ omega @ np.swapaxes(f, -1, -2)
         f = f @ f
-    return MatrixTransition(f, omega, drift, noise, h, tuple(levels), powers, terms)
+
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        gf, gw = by_factor, by_covariance
+        for f, omega in reversed(levels):
+            ft = np.swapaxes(f, -1, -2)
+            gf, gw = gf @ ft + ft @ gf + 2.0 * gw @ f @ omega, gw + ft @ gw @ f
+        by_power = np.tensordot(order, gf, (0, 0))
+        by_term = np.tensordot(order * h, gw, (0, 0))
+        by_a = np.zeros_like(a)
+        for k in range(TERMS - 1, -1, -1):
+            up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
+            by_a += up @ powers[k].T + 2.0 * down @ terms[k]
+            by_power[k] += a.T @ up
+            by_term[k] += a.T @ down + down @ a
+        return operators.like(drift, -by_a), operators.like(noise, by_term[0]), np.zeros(1)
+
+    return Transition(f, omega, pull_back)
 
 
 def _series(a: Array, q: Array) -> tuple[Array, Array]:
@@ -205,51 +164,34 @@ def _series(a: Array, q: Array) -> tuple[Array, Array]:
     return powers, terms
 
 
-@dataclasses.dataclass(frozen=True)
-class SeasonalTransition(Transition):
+def _seasonal(drift: Array, noise: Array, dt: Array, start: Array, season: Season) -> Transition:
     """Steps through parts of a season, each a chain of steady ones; (U, N, N) each.
 
     ``Omega <- F_c Omega F_c' + w_c Omega_c`` and ``F <- F_c F`` for c = 1, 2, ... in time.
     """
-
-    _steady: MatrixTransition
-    _cells: tuple[tuple[Array, Array], ...]
-    _before: tuple[tuple[Array, Array], ...]
-    _season: Season
-
-    def pull_back(self, by_factor: Array, by_covariance: Array) -> Pull:
-        """Gradient by ``Lambda``, ``Q`` and the weights of the season."""
-        gf, gw = by_factor, by_covariance
-        by_f, by_omega = (np.zeros_like(self._steady.factor) for _ in range(2))
-        by_season = np.zeros(self._season.n_parts)
-        for (which, part), (f, omega) in zip(
-            reversed(self._cells), reversed(self._before), strict=True
-        ):
-            own, spread = self._steady.factor[which], self._steady.covariance[which]
-            weight, turned = self._season.weights[part], np.swapaxes(own, -1, -2)
-            np.add.at(by_f, which, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
-            np.add.at(by_omega, which, weight[:, None, None] * gw)
-            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
-            gf, gw = turned @ gf, turned @ gw @ own
-        by_drift, by_noise, _ = self._steady.pull_back(by_f, by_omega)
-        return by_drift, by_noise, by_season
-
-
-def _seasonal(
-    drift: Array, noise: Array, dt: Array, start: Array, season: Season
-) -> SeasonalTransition:
     lengths, parts = season.cells(start, start + dt)
     used, which = np.unique(lengths, return_inverse=True)
-    which = which.reshape(lengths.shape)
-    steady = _steady(drift, noise, used)
-    n = len(drift)
+    steady, n = _steady(drift, noise, used), len(drift)
     f, omega = np.broadcast_to(np.eye(n), (len(dt), n, n)), np.zeros((len(dt), n, n))
-    before = []
-    for at, part in zip(which, parts, strict=True):
-        before.append((f, omega))
-        own = steady.factor[at]
+    chain = []
+    for at, part in zip(which.reshape(lengths.shape), parts, strict=True):
+        own, spread = steady.factor[at], steady.covariance[at]
         weight = season.weights[part][:, None, None]
-        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * steady.covariance[at]
+        chain.append((at, part, own, spread, weight, f, omega))
+        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * spread
         f = own @ f
-    cells = tuple(zip(which, parts, strict=True))
-    return SeasonalTransition(f, omega, steady, cells, tuple(before), season)
+
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        gf, gw = by_factor, by_covariance
+        by_f, by_omega = (np.zeros_like(steady.factor) for _ in range(2))
+        by_season = np.zeros(season.n_parts)
+        for at, part, own, spread, weight, f, omega in reversed(chain):
+            turned = np.swapaxes(own, -1, -2)
+            np.add.at(by_f, at, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
+            np.add.at(by_omega, at, weight * gw)
+            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
+            gf, gw = turned @ gf, turned @ gw @ own
+        by_drift, by_noise, _ = steady.pull_back(by_f, by_omega)
+        return by_drift, by_noise, by_season
+
+    return Transition(f, omega, pull_back)

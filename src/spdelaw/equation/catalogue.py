@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from spdelaw.domain import AbstractDomain, Boundary, Box, Disk, Interval, Line, Plane, Sphere
-from spdelaw.equation._fields_catalogue import fields_on, fitzhugh_nagumo, gray_scott
 from spdelaw.equation._rotation import advection_matrix
 from spdelaw.equation._semilinear_catalogue import (
     allen_cahn,
     allen_cahn_2d,
     burgers,
+    fields_on,
     fisher_kpp,
+    fitzhugh_nagumo,
+    gray_scott,
     kpz,
     nagumo,
 )

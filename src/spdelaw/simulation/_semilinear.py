@@ -13,14 +13,14 @@ to the next, the scheme of SPDEBench: its fields follow the scheme and not the e
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from spdelaw.equation import Semilinear, distinct_steps
+from spdelaw.equation import distinct_steps
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.simulation._noise import PATHS, normals
-from spdelaw.simulation._request import Request
+from spdelaw.simulation._paths import PATHS, Paths
 
 Array = np.ndarray
 
@@ -32,18 +32,18 @@ PILOT_PATHS, PILOT_TIMES = 4, 50
 MOST = 512
 
 
-class SemilinearPaths(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class SemilinearPaths(Paths):
     """Paths by so many sub-steps per step, each with about this error."""
 
-    request: Request
-    equation: Semilinear
     n_steps: int = 1
     error: float = 0.0
 
     @property
-    def width(self) -> int:
-        """Numbers per time that a path needs."""
-        return 2 * self.n_steps * self.equation.n_modes
+    def noise_shape(self) -> tuple[int, ...]:
+        """One number per mode, or two for each sub-step."""
+        per_step = (2 * self.n_steps,) if self.scheme == "exact" else ()
+        return (*per_step, self.equation.n_modes)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -52,98 +52,81 @@ class SemilinearPaths(NamedTuple):
 
     def draw(self, start: int, n: int) -> tuple[Array, None]:
         """Coefficients (n, n_times, n_modes) of paths ``start, start + 1, ...``."""
-        e, noise = self.equation, _draw(self, start, n)
-        steps = np.diff(self.request.times, prepend=e.linear.initial_time)
+        steps, state, noise = self._setting(start, n)
         lengths, which = distinct_steps(steps)
-        rules = [_rule(e, float(dt), self.n_steps, self.n_steps) for dt in lengths]
-        state, out = self.request.initial_states(start, n), np.empty((n, len(steps), e.n_modes))
+        rules = [self._rule(float(dt), self.n_steps) for dt in lengths]
+        out = np.empty((n, len(steps), self.equation.n_modes))
         with np.errstate(over="ignore", invalid="ignore"):
             for k, dt in enumerate(steps):
-                state = _next(self, state, float(dt), noise[:, k], rules[which[k]])
+                state = rules[which[k]](state, float(dt), noise[:, k])
                 out[:, k] = state
         if not np.isfinite(out).all():
-            raise _runs_away(e)
+            raise _runs_away(self.equation.terms)
         return out, None
 
+    def _setting(self, start: int, n: int) -> tuple[Array, Array, Array]:
+        """Lengths of the steps, initial states, and standard normals of the paths."""
+        steps = np.diff(self.times, prepend=self.linear.initial_time)
+        noise = self.normals(PATHS, start, n, (len(steps), *self.noise_shape))
+        return steps, self.initial_states(start, n), noise
 
-def semilinear_paths(request: Request, equation: Semilinear) -> SemilinearPaths:
-    """Paths whose steps are short enough."""
-    if request.return_noise:
-        expected, fix = "False for a semilinear equation", "leave it out"
-        raise InputError("return_noise", expected=expected, got="True", fix=fix)
-    found = SemilinearPaths(request, equation)
-    return found if request.scheme == "semi_implicit" else _with_steps(found)
+    def _rule(self, dt: float, n_steps: int) -> Callable[[Array, float, Array], Array]:
+        """State after a step of about ``dt``, from a state, the step and normals.
 
+        With fewer sub-steps than the normals have, theirs are summed up.
+        """
+        e, drawn = self.equation, self.n_steps
+        if self.scheme == "semi_implicit":
+            return self._semi_implicit
+        decay, variance = e.dynamics.half_step(dt / drawn)
+        decays = []
+        while drawn > n_steps:
+            decays.append(decay)
+            decay, drawn = decay**2, drawn // 2
 
-def _with_steps(s: SemilinearPaths) -> SemilinearPaths:
-    """Sub-steps doubled, on the same noise, until a step no longer moves."""
-    n_paths, n, error = min(s.request.n_paths, PILOT_PATHS), 1, np.inf
-    pilot = s._replace(request=dataclasses.replace(s.request, times=s.request.times[:PILOT_TIMES]))
-    while error > TOLERANCE:
-        n *= 2
-        if n > MOST:
-            raise _runs_away(s.equation)
-        error = _move(pilot._replace(n_steps=n), n_paths)
-    return s._replace(n_steps=n, error=error)
+        def strang(state: Array, dt: float, noise: Array) -> Array:
+            pieces = np.sqrt(variance) * np.moveaxis(noise, 1, 0)
+            for earlier in decays:
+                pieces = earlier * pieces[0::2] + pieces[1::2]
+            return e.dynamics.strang(state, dt, pieces, decay)
 
+        return strang
 
-def _move(s: SemilinearPaths, n_paths: int) -> float:
-    """What half as many sub-steps change in one step, relative to the noise of the step."""
-    half = s._replace(n_steps=s.n_steps // 2)
-    steps = np.diff(s.request.times, prepend=s.equation.linear.initial_time)
-    noise = _draw(s, 0, n_paths)
-    state, squares = s.request.initial_states(0, n_paths), []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in np.flatnonzero(steps):
-            dt = float(steps[k])
-            rules = [_rule(s.equation, dt, s.n_steps, n) for n in (s.n_steps, half.n_steps)]
-            coarse = _next(half, state, dt, noise[:, k], rules[1])
-            state = _next(s, state, dt, noise[:, k], rules[0])
-            scale = s.equation.linear.dynamics.over(np.array([dt])).covariance[0]
-            squares.append((((state - coarse) ** 2)[:, scale > 0] / scale[scale > 0]).mean())
-    error = float(np.sqrt(np.mean(squares))) if squares else 0.0
-    return error if np.isfinite(error) else np.inf
+    def _semi_implicit(self, state: Array, dt: float, noise: Array) -> Array:
+        d = self.equation.dynamics
+        kick = np.sqrt(d.noise * dt) * noise
+        return (state + dt * d.reaction.drift(d.closure.total, state) + kick) / (1.0 + d.rates * dt)
 
+    def with_steps(self) -> SemilinearPaths:
+        """Sub-steps doubled, on the same noise, until a step no longer moves."""
+        if self.return_noise:
+            expected, fix = "False for a semilinear equation", "leave it out"
+            raise InputError("return_noise", expected=expected, got="True", fix=fix)
+        n, error = 1, 0.0 if self.scheme == "semi_implicit" else np.inf
+        while error > TOLERANCE:
+            n *= 2
+            if n > MOST:
+                raise _runs_away(self.equation.terms)
+            error = dataclasses.replace(self, times=self.times[:PILOT_TIMES], n_steps=n)._move()
+        return dataclasses.replace(self, n_steps=n, error=error)
 
-def _draw(s: SemilinearPaths, start: int, n: int) -> Array:
-    """Standard normals: one per step, or two for each sub-step."""
-    per_step = (2 * s.n_steps,) if s.request.scheme == "exact" else ()
-    shape = (len(s.request.times), *per_step, s.equation.n_modes)
-    return normals(s.request.seed, PATHS, start, n, shape)
-
-
-class _Rule(NamedTuple):
-    std: Array
-    decays: tuple[Array, ...]
-    decay: Array
-
-
-def _rule(e: Semilinear, dt: float, drawn: int, n_steps: int) -> _Rule:
-    """Standard deviation of the noise as drawn, factors that sum it up, factor of a half step."""
-    factor, variance = e.dynamics.half_step(dt / drawn)
-    decays = []
-    while drawn > n_steps:
-        decays.append(factor)
-        factor, drawn = factor**2, drawn // 2
-    return _Rule(np.sqrt(variance), tuple(decays), factor)
+    def _move(self) -> float:
+        """What half as many sub-steps change in one step, relative to the noise of the step."""
+        steps, state, noise = self._setting(0, min(self.n_paths, PILOT_PATHS))
+        squares = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in np.flatnonzero(steps):
+                dt = float(steps[k])
+                fine, half = (self._rule(dt, n) for n in (self.n_steps, self.n_steps // 2))
+                coarse, state = half(state, dt, noise[:, k]), fine(state, dt, noise[:, k])
+                scale = self.linear.dynamics.over(steps[[k]]).covariance[0]
+                squares.append((((state - coarse) ** 2)[:, scale > 0] / scale[scale > 0]).mean())
+        error = float(np.sqrt(np.mean(squares))) if squares else 0.0
+        return error if np.isfinite(error) else np.inf
 
 
-def _next(s: SemilinearPaths, state: Array, dt: float, noise: Array, rule: _Rule) -> Array:
-    e = s.equation
-    if dt == 0.0:
-        return state
-    if s.request.scheme == "semi_implicit":
-        kick = np.sqrt(e.linear.noise_variance * dt) * noise
-        reaction = e.reaction.drift(e.closure.total, state)
-        return (state + dt * reaction + kick) / (1.0 + e.linear.eigenvalues * dt)
-    pieces = rule.std * np.moveaxis(noise, 1, 0)
-    for decay in rule.decays:
-        pieces = decay * pieces[0::2] + pieces[1::2]
-    return e.dynamics.strang(state, dt, pieces, rule.decay)
-
-
-def _runs_away(e: Semilinear) -> ConvergenceError:
+def _runs_away(terms: Mapping[str, float]) -> ConvergenceError:
     expected = "a field that stays finite with steps this fine"
-    got = f"one that runs away under {dict(e.terms)}"
+    got = f"one that runs away under {dict(terms)}"
     fix = "check the signs of the terms (the highest power should pull back), or lower the noise"
     return ConvergenceError("equation", expected=expected, got=got, fix=fix)

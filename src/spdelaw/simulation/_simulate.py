@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -14,15 +15,11 @@ from spdelaw.checks import optional, whole
 from spdelaw.equation import Semilinear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.simulation._linear import LinearPaths
-from spdelaw.simulation._noise import BLOCK
-from spdelaw.simulation._request import check_request
-from spdelaw.simulation._semilinear import SemilinearPaths, semilinear_paths
+from spdelaw.simulation._paths import BLOCK, Paths
+from spdelaw.simulation._semilinear import SemilinearPaths
 from spdelaw.simulation._stream import stream_to_zarr
 
-Array = np.ndarray
 Progress = Callable[[int, int], None]
-#: Paths of a request: ``draw`` gives their coefficients and, where wanted, their noise.
-Paths = LinearPaths | SemilinearPaths
 
 #: Bytes of one batch of fields; batches are whole blocks of paths.
 BATCH_BYTES = 32e6
@@ -65,8 +62,8 @@ def simulate(
             of axes, or an array (n, d) of scattered points.
         seed: non-negative integer; the same seed gives the same paths.
         scheme: "exact" (no time-step error; for semilinear equations Strang steps, halved until
-            the error stated in ``attrs["step_error"]`` is below 0.1 %), or "semi_implicit" (the
-            paper's and SPDEBench's, biased).
+            the error stated in ``attrs["step_error"]`` is below 1 % of the noise of a step), or
+            "semi_implicit" (the paper's and SPDEBench's, biased).
         observation_std: standard deviation of white noise added to each value.
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
@@ -88,14 +85,14 @@ def simulate(
         {'path': 3, 'time': 201, 'x': 101}
     """
     asked = (equation, n_paths, times, grid, seed, scheme, observation_std, return_noise)
-    request = check_request(*asked)
     paths: Paths
     if isinstance(equation, Semilinear):
-        paths = semilinear_paths(request, equation)
+        paths = SemilinearPaths(*asked).with_steps()
     else:
-        paths = LinearPaths(request, equation)
+        paths = LinearPaths(*asked)
     if out is not None:
-        return stream_to_zarr(Path(out), _batches(paths), request.n_paths, progress)
+        batches = (_batch(paths, *both) for both in _usual(paths))
+        return stream_to_zarr(Path(out), batches, paths.n_paths, progress)
     if chunks is not None:
         return _lazy(paths, whole("chunks", chunks, 1))
     return _in_memory(paths, progress)
@@ -103,83 +100,47 @@ def simulate(
 
 def _lazy(paths: Paths, size: int) -> xr.DataArray:
     """All paths as a lazy array in blocks of about ``size``."""
-    if paths.request.return_noise:
+    if paths.return_noise:
         expected, fix = "False with chunks=", "leave one of them out, or write with out="
         raise InputError("return_noise", expected=expected, got="True", fix=fix)
     da = optional("dask.array", "simulate(chunks=...)", "distributed")
     dask = optional("dask", "simulate(chunks=...)", "distributed")
-    r, step = paths.request, BLOCK * -(-size // BLOCK)
-    one = r.label(np.zeros((1, len(r.times), len(r.grid))), 0, paths.attributes)
-    draw, own = dask.delayed(_drawn, pure=False), dask.delayed(paths, pure=False, traverse=False)
-    ends = [*range(0, r.n_paths, step), r.n_paths]
+    one = paths.label(paths.empty(1), 0, None)
+    draw, own = dask.delayed(_batch, pure=False), dask.delayed(paths, pure=False, traverse=False)
     blocks = [
-        da.from_delayed(draw(own, start, stop), (stop - start, *one.shape[1:]), float)
-        for start, stop in itertools.pairwise(ends)
+        da.from_delayed(draw(own, start, stop).values, (stop - start, *one.shape[1:]), float)
+        for start, stop in _ranges(paths.n_paths, size)
     ]
     coords = {name: c for name, c in one.coords.items() if "path" not in c.dims}
-    values = da.concatenate(blocks)
-    labels = coords | {"path": np.arange(r.n_paths)}
-    return xr.DataArray(values, labels, one.dims, one.name, one.attrs)
+    labels = coords | {"path": np.arange(paths.n_paths)}
+    return xr.DataArray(da.concatenate(blocks), labels, one.dims, one.name, one.attrs)
 
 
-def _drawn(paths: Paths, start: int, stop: int) -> Array:
-    fields = np.empty((stop - start, len(paths.request.times), len(paths.request.grid)))
-    _write_batch(paths, start, fields)
-    return np.asarray(paths.request.label(fields, start, paths.attributes).values)
+def _ranges(n_paths: int, size: int) -> Iterator[tuple[int, int]]:
+    """First and last path of batches of about ``size``, each of whole blocks."""
+    return itertools.pairwise([*range(0, n_paths, BLOCK * -(-size // BLOCK)), n_paths])
 
 
-def _ranges(paths: Paths) -> Iterator[tuple[int, int]]:
-    """First and last path of each batch."""
-    r = paths.request
-    per_path = 8 * len(r.times) * max(len(r.grid), paths.width)
-    size = BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK))
-    for start in range(0, r.n_paths, size):
-        yield start, min(start + size, r.n_paths)
+def _usual(paths: Paths) -> Iterator[tuple[int, int]]:
+    """Batches of at most `BATCH_BYTES`, or of one block."""
+    per_path = 8 * len(paths.times) * max(len(paths.grid), math.prod(paths.noise_shape))
+    return _ranges(paths.n_paths, BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK)))
 
 
 def _in_memory(paths: Paths, progress: Progress | None) -> xr.DataArray | xr.Dataset:
-    r = paths.request
-    fields = np.empty((r.n_paths, len(r.times), len(r.grid)))
-    noise = np.empty((*fields.shape[:2], r.equation.n_modes)) if r.return_noise else None
-    for start, stop in _ranges(paths):
-        increments = _write_batch(paths, start, fields[start:stop])
+    fields, noise = paths.empty(paths.n_paths), None
+    if paths.return_noise:
+        noise = np.empty((*fields.shape[:2], paths.equation.n_modes))
+    for start, stop in _usual(paths):
+        increments = paths.fill(fields[start:stop], start)
         if noise is not None:
             noise[start:stop] = increments
         if progress is not None:
-            progress(stop, r.n_paths)
-    return _label(paths, fields, noise, 0)
+            progress(stop, paths.n_paths)
+    return paths.label(fields, 0, noise)
 
 
-def _batches(paths: Paths) -> Iterator[xr.DataArray | xr.Dataset]:
-    r = paths.request
-    for start, stop in _ranges(paths):
-        fields = np.empty((stop - start, len(r.times), len(r.grid)))
-        noise = _write_batch(paths, start, fields)
-        yield _label(paths, fields, noise, start)
-
-
-def _write_batch(paths: Paths, start: int, fields: Array) -> Array | None:
-    """Fill ``fields`` with paths ``start, ...``; return their noise increments if wanted."""
-    c, noise = paths.draw(start, len(fields))
-    flat = fields.reshape(-1, fields.shape[-1])
-    np.matmul(c.reshape(-1, c.shape[-1]), paths.request.eigenfunctions.T, out=flat)
-    paths.request.add_noise(fields, start)
-    return noise
-
-
-def _label(
-    paths: Paths, fields: Array, noise: Array | None, start: int
-) -> xr.DataArray | xr.Dataset:
-    field = paths.request.label(fields, start, paths.attributes)
-    if noise is None:
-        return field
-    mode = np.arange(1, noise.shape[-1] + 1)
-    coords = {"path": field["path"].values, "time": field["time"].values, "mode": mode}
-    places = paths.request.equation.domain.places(paths.request.grid)
-    in_space = places.unflatten(noise @ paths.request.eigenfunctions.T)
-    variables = {
-        "field": field,
-        "noise_increment": xr.DataArray(noise, coords, ("path", "time", "mode")),
-        "noise_field": (field.dims, in_space),
-    }
-    return xr.Dataset(variables, attrs=field.attrs)
+def _batch(paths: Paths, start: int, stop: int) -> xr.DataArray | xr.Dataset:
+    fields = paths.empty(stop - start)
+    noise = paths.fill(fields, start)
+    return paths.label(fields, start, noise)

@@ -28,10 +28,8 @@ def stream_to_zarr(
         for batch in batches:
             single = isinstance(batch, xr.DataArray)
             data = batch.to_dataset(name="field") if isinstance(batch, xr.DataArray) else batch
-            if done:
-                data.to_zarr(store, append_dim="path", zarr_format=3, consolidated=False)
-            else:
-                data.to_zarr(store, mode="w", zarr_format=3, consolidated=False)
+            at = "path" if done else None
+            data.to_zarr(store, append_dim=at, zarr_format=3, consolidated=False)
             done += data.sizes["path"]
             if progress is not None:
                 progress(done, n_paths)
