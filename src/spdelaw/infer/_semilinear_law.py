@@ -71,21 +71,25 @@ def _unresolved(sight: Sight, variance: Array) -> float:
     return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
 
 
+def _slopes(fit: SemilinearFit) -> dict[str, Array]:
+    """Derivatives of the numbers of the equation by the free vector; (size, n_free) each."""
+    closure = fit.layout.closure(fit.x)
+    sizes = (len(closure.rates), len(closure.noise), len(closure.coefficients))
+    cuts = np.cumsum(sizes)[:-1]
+    slopes = fit.layout.pull(fit.x, *np.split(np.eye(sum(sizes)), cuts, axis=1))
+    names = ("eigenvalue", "noise_variance", "coefficient")
+    return dict(zip(names, np.split(slopes, cuts), strict=True))
+
+
 def _quantities(
     fit: SemilinearFit, initial: InitialState, start_error: Array, variance: Array
 ) -> dict[str, Quantity]:
     """Numbers of the law with standard errors by the delta method."""
-    form, x, closure = fit.layout, fit.x, fit.layout.closure(fit.x)
-    n, n_terms = len(closure.rates), len(closure.coefficients)
-    sizes = {"eigenvalue": n, "noise_variance": n, "coefficient": n_terms}
-    values = dict(zip(sizes, (closure.rates, closure.noise, closure.coefficients), strict=True))
-    out = {}
-    for name, size in sizes.items():
-        rows = [np.eye(size) if key == name else np.zeros((size, k)) for key, k in sizes.items()]
-        more = (np.zeros(size),) if form.has_observation else ()
-        slope = form.pull(x, *rows, *more)
+    closure, out = fit.layout.closure(fit.x), {}
+    values = (closure.rates, closure.noise, closure.coefficients)
+    for (name, slope), value in zip(_slopes(fit).items(), values, strict=True):
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, fit.covariance, slope), 0.0))
-        out[name] = Quantity(values[name], error, name == "noise_variance")
+        out[name] = Quantity(value, error, name == "noise_variance")
     std = np.sqrt(variance)
     error_of_r = fit.standard_errors.get("observation_variance", 0.0)
     safe = np.where(std > 0, std, 1.0)
@@ -134,7 +138,7 @@ def notes(fit: SemilinearFit) -> list[str]:
 
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
-    if fit.layout.fields:
+    if len(fit.layout.fields) > 1:
         return 0, 0.0  # what pulls one field back may be another one
     total = fit.layout.closure(fit.x).total
     powers = {
@@ -146,7 +150,7 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 def _info(
     fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
-    observed, d = sight.observed, fit.diagnostics
+    observed, d, slope = sight.observed, fit.diagnostics, _slopes(fit)["coefficient"]
     kept = (
         *("n_steps", "step_shift", "rate_dt", "converged"),
         *("burn", "n_transitions", "frozen_shift", "scheme"),
@@ -169,20 +173,10 @@ def _info(
         "estimates": fit.values,
         "standard_errors": fit.standard_errors,
         "robust_errors": fit.robust_errors,
-        "term_covariance": _term_covariance(fit),
+        "term_covariance": (slope @ fit.covariance @ slope.T).tolist(),
         "warnings": said,
         **software(),
     }
-
-
-def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
-    """Covariance of all coefficients, held ones known; for bands of the reaction."""
-    names, free = fit.layout.reaction.names, fit.layout.free_names
-    at = np.array([free.index(name) if name in free else -1 for name in names], int)
-    out = np.zeros((len(names), len(names)))
-    is_free = np.flatnonzero(at >= 0)
-    out[np.ix_(is_free, is_free)] = fit.covariance[np.ix_(at[is_free], at[is_free])]
-    return [[float(v) for v in row] for row in out]
 
 
 def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
