@@ -10,7 +10,6 @@ import numpy as np
 
 from spdelaw.equation import InitialState, Reacting, substeps
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._fields_sight import ManyStates
 from spdelaw.infer._semilinear_sight import Behind, Sight, States
 from spdelaw.infer._semilinear_start import first_states
 from spdelaw.infer._several_fields import field_notes
@@ -181,7 +180,7 @@ def _info(
 
 def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
     """The log density of the data, and of which numbers."""
-    if isinstance(sight, ManyStates):
+    if isinstance(sight, States) and sight.one_pass:
         return law
     if isinstance(sight, States) and sight.statistics is not None:
         found = _sum_density(law, fit, sight, sight.statistics)
