@@ -10,7 +10,7 @@ import numpy as np
 
 from spdelaw.equation import InitialState, Reacting, substeps
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._semilinear_sight import Behind, Sight, States
+from spdelaw.infer._semilinear_sight import Sight, States
 from spdelaw.infer._semilinear_start import first_states
 from spdelaw.infer._several_fields import field_notes
 from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
@@ -50,7 +50,7 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
         len(closure.rates),
         StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
         parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
-        unresolved_variance=_unresolved(sight, variance),
+        unresolved_variance=max(float(sight.outside - np.mean(variance)), 0.0),
         info=_info(fit, sight, initial, said),
     )
     return _with_density(law, fit, sight)
@@ -58,16 +58,9 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
 
 def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if isinstance(sight, States):
-        return np.zeros(())
     if sight.point_variance is not None:
         return sight.point_variance
     return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
-
-
-def _unresolved(sight: Sight, variance: Array) -> float:
-    """Mean square beyond the modes and the noise."""
-    return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
 
 
 def _slopes(fit: SemilinearFit) -> dict[str, Array]:
@@ -150,10 +143,7 @@ def _info(
     fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
     observed, d, slope = sight.observed, fit.diagnostics, _slopes(fit)["coefficient"]
-    kept = (
-        *("n_steps", "step_shift", "rate_dt", "converged"),
-        *("burn", "n_transitions", "frozen_shift", "scheme"),
-    )
+    elsewhere = ("n_evaluations", "remaining_gain", "prior", "n_values")
     return {
         "engine": ENGINE,
         "route": sight.route,
@@ -168,7 +158,7 @@ def _info(
             "evaluations": math.ceil(d["n_evaluations"]),
             "remaining_gain": float(d["remaining_gain"]),
         },
-        "closure": {key: d[key] for key in kept if key in d},
+        "closure": {key: value for key, value in d.items() if key not in elsewhere},
         "estimates": fit.values,
         "standard_errors": fit.standard_errors,
         "robust_errors": fit.robust_errors,
@@ -194,7 +184,7 @@ def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     observed = sight.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
     space, unresolved, weights = law.state_space, law.unresolved_variance, None
-    if isinstance(sight, Behind) and sight.point_variance is not None:
+    if sight.point_variance is not None:
         weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)
     floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
     blocks = batches(values, observed.times, basis, weights)

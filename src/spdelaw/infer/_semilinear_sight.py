@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class States:
     share: float
     statistics: Statistics | None
     one_pass: bool
+    point_variance: ClassVar[None] = None
+    is_quiet: ClassVar[bool] = True
 
     @property
     def route(self) -> str:

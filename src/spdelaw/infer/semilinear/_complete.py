@@ -14,8 +14,7 @@ import numpy as np
 from spdelaw.checks import one_of
 from spdelaw.domain import AbstractDomain
 from spdelaw.equation import substeps
-from spdelaw.errors import InputError
-from spdelaw.infer.semilinear._layout import Layout, layout
+from spdelaw.infer.semilinear._layout import Layout, check_amount, layout
 from spdelaw.infer.semilinear._optimise import (
     Maximum,
     Objective,
@@ -83,7 +82,8 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         scheme: "exact" or "semi_implicit".
     """
     one_of("scheme", scheme, SCHEMES)
-    _check_amount(data, form)
+    n_values = data.after.size if len(data.dt) > 1 else 0  # one pair alone tells of no spread
+    check_amount(form, n_values, "values after a first time,")
     like, x = _Likelihood(form, scheme, len(data.dt)), start(form, data)
     data = _stepped(form, data, x)
     some = data.draw(WARM * max(len(x), 4))
@@ -163,13 +163,3 @@ def _important(scores: Array, n: int) -> tuple[Array, Array]:
     chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
     rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)
     return rows, 1.0 / chance[rows, None]
-
-
-def _check_amount(data: Transitions, form: Layout) -> None:
-    need = 2 * len(form.free)
-    if data.after.size < need or len(data.dt) < 2:
-        raise InputError(
-            "fields", expected=f"at least {need} values after a first time, for "
-            f"{len(form.free)} parameters", got=str(data.after.size),
-            fix="bring more paths or times, or fewer terms",
-        )  # fmt: skip

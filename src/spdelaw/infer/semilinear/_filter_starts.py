@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from spdelaw.equation import InitialState
 from spdelaw.infer.semilinear._layout import OBSERVATION, Layout
 from spdelaw.infer.semilinear._starts import start
 from spdelaw.model import (
     Collapsed,
-    Prior,
     Transitions,
     filter_scores,
     in_segments,
@@ -51,7 +51,7 @@ def noise_guess(collapsed: Collapsed) -> float:
     return 0.01 * total
 
 
-def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Prior]:
+def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, InitialState]:
     """States (P, T, N) of the first paths, each time on its own, times (P, T), and their law."""
     block = collapsed.blocks[0]
     n_times, n, n_paths = block.vector.shape
@@ -65,11 +65,11 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, Prior]:
         v = np.maximum((c**2 + np.einsum("bii->bi", spread)).mean(0), 1e-12 * v.max())
     states = c.reshape(n_times, few, n).transpose(1, 0, 2)
     times = np.broadcast_to(block.times, (n_times, n_paths))[:, :few].T
-    return states, times, Prior(np.zeros(n), v)
+    return states, times, InitialState("gaussian", np.zeros(n), v)
 
 
 def filter_start(
-    form: Layout, collapsed: Collapsed, r: float, pairs: Transitions, prior: Prior
+    form: Layout, collapsed: Collapsed, r: float, pairs: Transitions, prior: InitialState
 ) -> tuple[Array, Transitions, float]:
     """Free vector from pairs of rough states, pairs of smoothed ones, and what it cost.
 

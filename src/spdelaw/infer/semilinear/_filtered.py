@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import advance
+from spdelaw.equation import InitialState, advance
 from spdelaw.infer.semilinear._filter_starts import filter_start, noise_guess, rough_states
 from spdelaw.infer.semilinear._layout import OBSERVATION, Layout, layout
 from spdelaw.infer.semilinear._optimise import (
@@ -27,7 +27,6 @@ from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.model import (
     Block,
     Collapsed,
-    Prior,
     Transitions,
     closure_scores,
     filter_scores,
@@ -124,7 +123,12 @@ class _Likelihood:
     """
 
     def __init__(
-        self, form: Layout, collapsed: Collapsed, prior: Prior, burn: float, most: int | None = None
+        self,
+        form: Layout,
+        collapsed: Collapsed,
+        prior: InitialState,
+        burn: float,
+        most: float = np.inf,
     ) -> None:
         self.form, self.collapsed, self.prior, self.burn = form, collapsed, prior, burn
         self.blocks, self.share, self.spent = *_records(collapsed, burn, most), 0.0
@@ -157,14 +161,14 @@ class _Likelihood:
         return rate * float(np.median(np.diff(block.times, axis=0)))
 
 
-def _records(collapsed: Collapsed, burn: float, most: int | None) -> tuple[list[Block], float]:
+def _records(collapsed: Collapsed, burn: float, most: float) -> tuple[list[Block], float]:
     """Blocks in segments, or about ``most`` of these spread over all, and their share."""
     blocks = [in_segments(block, burn) for block in collapsed.blocks]
     counts = np.array([len(block.paths) for block in blocks])
-    if most is None or counts.sum() <= most:
+    if counts.sum() <= most:
         return blocks, 1.0
     chosen = np.zeros(counts.sum(), bool)
-    chosen[np.linspace(0, counts.sum() - 1, most).astype(int)] = True
+    chosen[np.linspace(0, counts.sum() - 1, int(most)).astype(int)] = True
     parts = np.split(chosen, np.cumsum(counts)[:-1])
     kept = [some_paths(b, keep) for b, keep in zip(blocks, parts, strict=True) if keep.any()]
     return kept, float(chosen.mean())
@@ -206,8 +210,8 @@ def _finish(like: _Likelihood, x: Array, metric: Array, spent: float) -> Semilin
         {
             **found, "converged": best.promise < NEAR, "rate_dt": like.rate_dt(end),
             "n_evaluations": spent + like.spent + few.spent, "burn": like.burn,
-            "n_transitions": _n_transitions(collapsed), "n_paths": collapsed.n_paths,
-            "prior": like.prior, "remaining_gain": 0.5 * abs(best.promise),
+            "n_transitions": _n_transitions(collapsed), "prior": like.prior,
+            "remaining_gain": 0.5 * abs(best.promise),
         },
     )  # fmt: skip
 

@@ -184,6 +184,14 @@ def noise_names(field: str, noise: str, n_modes: int) -> list[str]:
     return [f"q {field} {n}" if field else f"q_{n}" for n in range(1, n_modes + 1)]
 
 
+def check_amount(form: Layout, n: int, what: str) -> None:
+    """Refuse data that are fewer than twice the free parameters."""
+    if n < 2 * len(form.free):
+        expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
+        fix = "bring more paths or times, or fewer terms"
+        raise InputError("fields", expected=expected, got=str(n), fix=fix)
+
+
 def _check_held(held: Mapping[str, Any], names: list[str]) -> None:
     """Refuse names that are no parameters, and values that are no numbers."""
     for name, value in held.items():

@@ -16,7 +16,7 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.semilinear._increments import FEW, batches, column_names, sums
-from spdelaw.infer.semilinear._layout import Layout, noise_names
+from spdelaw.infer.semilinear._layout import Layout, check_amount, noise_names
 from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, invert_information
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.infer.semilinear._starts import start
@@ -162,12 +162,7 @@ def residuals(fit: SemilinearFit, data: Transitions) -> Array:
 
 
 def _check(form: Layout, data: Transitions) -> None:
-    if len(data.dt) < 2 * len(form.free):
-        raise InputError(
-            "fields", expected=f"at least {2 * len(form.free)} transitions for "
-            f"{len(form.free)} parameters", got=str(len(data.dt)),
-            fix="bring more paths or times, or fewer terms",
-        )  # fmt: skip
+    check_amount(form, len(data.dt), "transitions")
     quiet = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
     if quiet:
         expected = "noise in every field of this many modes"
