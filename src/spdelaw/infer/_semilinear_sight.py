@@ -96,6 +96,7 @@ class States:
     share: float
     statistics: Statistics | None
     one_pass: bool
+    #: As `Behind` has them: rows that are states have no noise.
     point_variance: ClassVar[None] = None
     is_quiet: ClassVar[bool] = True
 
@@ -222,13 +223,13 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> State
         c, gram, misfit = values @ np.linalg.pinv(phi).T, (phi**2).sum(0), s.outside
     else:
         collapsed = collapse(values, observed.times, observed.basis(n_modes))
-        c, gram, misfit = np.empty((*values.shape[:2], n_modes)), mean_gram(collapsed), 0.0
+        c = np.empty((*values.shape[:2], n_modes))
+        gram, misfit = mean_gram(collapsed), collapsed.misfit
         for block in collapsed.blocks:
             seen, whole = _rows(block.gram)
             if (seen & ~whole).any():
                 return None
             c[block.paths] = np.where(whole[:, None], block.estimate, np.nan).transpose(2, 0, 1)
-        misfit = collapsed.misfit
     energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
     outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
     is_held = not outside and (spare > 0 or one_pass)
