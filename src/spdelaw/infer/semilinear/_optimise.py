@@ -85,7 +85,7 @@ def maximise(
     count, promise = 1, np.inf
     while count < most:
         slope = scores.sum(0)
-        step = (pseudo_inverse(scores.T @ scores) if inverse is None else inverse) @ slope
+        step = solve(scores.T @ scores, slope) if inverse is None else inverse @ slope
         promise = float(slope @ step)
         if promise < near or not np.isfinite(promise):
             break
@@ -133,6 +133,12 @@ def refine(
     return best, covariance, step, {"n_steps": n, "step_shift": shift}
 
 
+def solve(matrix: Array, vector: Array) -> Array:
+    """Solution of normal equations, the shortest where there are many."""
+    scale = _units(matrix)
+    return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
+
+
 def _units(matrix: Array) -> Array:
     """Roots of the diagonal: coefficients of u and u^3 have units apart by those of the field."""
     return np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
@@ -141,7 +147,7 @@ def _units(matrix: Array) -> Array:
 def pseudo_inverse(matrix: Array) -> Array:
     """Inverse of a sum of squares, parameters scaled to 1, without directions that have none."""
     scale = np.outer(_units(matrix), _units(matrix))
-    return np.linalg.pinv(matrix / scale, rcond=1e-12, hermitian=True) / scale
+    return np.linalg.pinv(matrix / scale, rcond=1e-14, hermitian=True) / scale
 
 
 def information(objective: Objective, at: Maximum) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from spdelaw.equation import decay_mean, field_of
 from spdelaw.infer.semilinear._layout import Layout, noise_names
-from spdelaw.infer.semilinear._optimise import pseudo_inverse
+from spdelaw.infer.semilinear._optimise import solve
 from spdelaw.model import Transitions
 
 Array = np.ndarray
@@ -87,4 +87,4 @@ def _noise(residual: Array, unit: Array) -> Array:
 
 def _weighted(columns: Array, target: Array, weight: Array) -> Array:
     normal = np.einsum("ink,jnk,nk->ij", columns, columns, weight, optimize=True)
-    return pseudo_inverse(normal) @ np.einsum("ink,nk->i", columns, weight * target)
+    return solve(normal, np.einsum("ink,nk->i", columns, weight * target))
