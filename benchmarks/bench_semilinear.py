@@ -16,7 +16,7 @@ from benchmarks._recovery import Cases, Record, compare, coverage, main, timed
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import advance  # isort: skip
+from spdelaw.equation import Reacting, advance  # isort: skip
 from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered  # isort: skip
 from spdelaw.model import collapse  # isort: skip
 
@@ -62,7 +62,8 @@ def forecast(fit: SemilinearFit, e: sl.Semilinear, c: np.ndarray, ahead: int = 1
 
     Once by the closure and once by an ensemble; both from the estimated law.
     """
-    law = fit.equation(e.domain, times=e.times).dynamics
+    found = fit.layout.closure(fit.x)
+    law = Reacting(e.domain, tuple(e.terms), found.coefficients, found.rates, found.noise)
     h = e.domain.eigenfunctions(e.default_grid(), e.n_modes)
     now, later, dt = c[:, -1 - ahead], c[:, -1] @ h.T, float(e.times[1] - e.times[0])
     step, _ = advance(law.closure, now, None, ahead * dt, 2 * ahead)

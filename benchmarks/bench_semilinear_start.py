@@ -18,8 +18,9 @@ from benchmarks._timing import table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
+from spdelaw.equation import InitialState  # isort: skip
 from spdelaw.infer.semilinear import Layout, layout  # isort: skip
-from spdelaw.model import Collapsed, Prior, collapse, filter_scores  # isort: skip
+from spdelaw.model import Collapsed, collapse, filter_scores  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_semilinear_start"
 N, POINTS, STEPS, DT, WELLS = 9, 16, 60, 0.1, 60
@@ -30,7 +31,7 @@ BURNS = (0.0, 0.7, 1.5)
 PART = 0.3
 
 
-def data(n_paths: int, skip: int) -> tuple[sl.Semilinear, Collapsed, Prior]:
+def data(n_paths: int, skip: int) -> tuple[sl.Semilinear, Collapsed, InitialState]:
     """Observations from step ``skip`` on, and a start with the variances of all times."""
     start = sl.Gaussian(0.0, 1.0 / np.arange(1.0, N + 1.0) ** 2)
     e = sl.catalogue.allen_cahn(N, initial=start, times=DT * np.arange(skip + STEPS + 1))
@@ -39,18 +40,22 @@ def data(n_paths: int, skip: int) -> tuple[sl.Semilinear, Collapsed, Prior]:
     values = sl.mask(fields, fraction=0.3, seed=21).values
     h = e.domain.eigenfunctions(x, N)
     rough = np.where(np.isnan(values), 0.0, values) @ np.linalg.pinv(h).T / 0.7
-    prior = Prior(np.zeros(N), (rough**2).mean((0, 1)))
+    prior = InitialState("gaussian", np.zeros(N), (rough**2).mean((0, 1)))
     return e, collapse(values, DT * np.arange(STEPS + 1), h), prior
 
 
-def scores(form: Layout, x: np.ndarray, seen: Collapsed, prior: Prior, burn: float) -> np.ndarray:
+def scores(
+    form: Layout, x: np.ndarray, seen: Collapsed, prior: InitialState, burn: float
+) -> np.ndarray:
     """Score of each path; (P, n_free)."""
     closure, r = form.closure(x), form.observation_variance(x)
     found = [filter_scores(closure, block, r, prior, burn=burn) for block in seen.blocks]
     return np.concatenate([form.pull(x, *f[1:]) for f in found])
 
 
-def first_order(form: Layout, x: np.ndarray, seen: Collapsed, prior: Prior, burn: float) -> Any:
+def first_order(
+    form: Layout, x: np.ndarray, seen: Collapsed, prior: InitialState, burn: float
+) -> Any:
     """Bias in standard errors of `PATHS` paths, its Monte-Carlo error, and spread over these."""
     own = scores(form, x, seen, prior, burn)
     spread = np.cov(own.T)

@@ -5,9 +5,8 @@ import pytest
 from tests.model._one_mode import GRID, equation, kernel
 
 import spdelaw as sl
-from spdelaw.equation import Closure, bind
+from spdelaw.equation import Closure, InitialState, bind
 from spdelaw.model import (
-    Prior,
     collapse,
     evaluate_likelihood,
     filter_scores,
@@ -20,7 +19,7 @@ from spdelaw.model import (
 )
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
-PRIOR = Prior(np.full(5, 0.1), np.full(5, 0.7))
+PRIOR = InitialState("gaussian", np.full(5, 0.1), np.full(5, 0.7))
 
 
 def observed(own_times=False, n=5, n_paths=3, seed=1):
@@ -41,7 +40,7 @@ def test_terms_held_at_zero_leave_the_exact_filter(own_times):
     e, data = observed(own_times)
     lam, q, r = e.linear.eigenvalues + 0.3, e.linear.noise_variance, 0.012
     closure = Closure(bind(["u", "u^3"], RING, 5), np.zeros(2), lam, q)
-    exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.variance, r, "gaussian")
+    exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.covariance, r, "gaussian")
     found = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
     expected = evaluate_likelihood(data, exact).log_likelihood.sum()
     assert found == pytest.approx(expected, rel=1e-8)
@@ -92,7 +91,7 @@ def test_one_mode_against_the_exact_filter():
         evidence = width * (weight * density).sum()
         expected, density = expected + np.log(evidence), weight * density / evidence
     (block,) = collapse(values, dt * np.arange(101), np.ones((1, 1))).blocks
-    prior = Prior(np.array([1.0]), np.array([0.02]))
+    prior = InitialState("gaussian", np.array([1.0]), np.array([0.02]))
     found = filter_scores(e.closure, block, r, prior).value[0]
     assert abs(found - expected) < 0.5, (found, expected)
 
@@ -112,7 +111,7 @@ def test_particle_filter():
     values = sl.simulate(e, 1, seed=6, observation_std=np.sqrt(r), grid=x).values
     h = RING.eigenfunctions(x, n)
     (block,) = collapse(values, e.times, h).blocks
-    prior = Prior(e.linear.initial_mean, np.full(n, 0.01))
+    prior = InitialState("gaussian", e.linear.initial_mean, np.full(n, 0.01))
     strengths, found, known = (0.4, 1.0, 1.6), [], []
     for s in strengths:
         scaled = sl.Semilinear(e.linear, {"u": s, "u^3": -s})
@@ -136,7 +135,7 @@ def _vertex(at, values):
 def _particles(e, values, h, dt, r, prior, n, seed):
     """Log-likelihood by a bootstrap particle filter with systematic resampling."""
     generator = np.random.default_rng(seed)
-    state = prior.mean + np.sqrt(prior.variance) * generator.standard_normal((n, len(prior.mean)))
+    state = prior.mean + np.sqrt(prior.covariance) * generator.standard_normal((n, len(prior.mean)))
     total = 0.0
     for k, y in enumerate(values):
         state = e.dynamics.sample(state, 0.0, dt, generator, n_steps=4) if k else state
@@ -168,7 +167,7 @@ def test_segments_leave_the_likelihood_as_it_is():
     values = sl.simulate(e, 1, seed=9, grid=x, observation_std=0.1).values
     values[np.random.default_rng(0).random(values.shape) < 0.3] = np.nan
     (block,) = collapse(values, np.asarray(e.times), RING.eigenfunctions(x, 5)).blocks
-    cut, prior = in_segments(block, 1.0), Prior(np.zeros(5), np.ones(5))
+    cut, prior = in_segments(block, 1.0), InitialState("gaussian", np.zeros(5), np.ones(5))
     assert cut.vector.shape[2] > 4
     whole = filter_scores(e.closure, block, 0.01, prior, burn=1.0)
     parts = filter_scores(e.closure, cut, 0.01, prior, burn=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,15 +16,15 @@ from spdelaw.errors import DataError
 from spdelaw.infer._fit import check_domain, fit
 from spdelaw.infer._model import Model
 from spdelaw.infer._semilinear_engine import SemilinearEngine, check_term_names
-from spdelaw.infer._semilinear_law import law_of
+from spdelaw.infer._semilinear_sight import Sight
 from spdelaw.infer._several_fields import by_field
-from spdelaw.infer.semilinear import Selection, check_library, select
+from spdelaw.infer.semilinear import SemilinearFit, check_library, select
 from spdelaw.law import Law
 
 #: Transitions that each term of a library needs at least.
 PER_TERM = 10
-#: Rows of the printed table.
-ROWS = 6
+#: Rows of the printed table, and widths of its columns.
+ROWS, WIDTHS = 6, (28, 14, 9, 7)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -69,26 +68,15 @@ class Discovery:
         rows = []
         for k in range(self.table.sizes["candidate"]):
             row = self.table.isel(candidate=k)
-            coefficient = row["coefficient"].dropna("term")
-            rows.append(
-                {
-                    "terms": str(row["terms"].values),
-                    "log_likelihood": _number(row["log_likelihood"]),
-                    "bic": _number(row["bic"]),
-                    "linear": bool(row["linear"]),
-                    "frequency": _number(row["frequency"]),
-                    "coefficients": {
-                        str(t): float(v)
-                        for t, v in zip(coefficient["term"].values, coefficient.values, strict=True)
-                    },
-                }
-            )
-        inclusion = {str(t): _number(v) for t, v in self.inclusion.to_series().items()}
+            numbers = {key: _number(row[key]) for key in ("log_likelihood", "bic", "frequency")}
+            coefficients = row["coefficient"].dropna("term").to_series().to_dict()
+            plain = {"terms": row["terms"].item(), "linear": bool(row["linear"])}
+            rows.append({**plain, **numbers, "coefficients": coefficients})
         return {
             "sentence": self.sentence,
             "terms": list(self.terms),
             "candidates": rows,
-            "inclusion": inclusion,
+            "inclusion": {str(t): _number(v) for t, v in self.inclusion.to_series().items()},
         }
 
     def __repr__(self) -> str:
@@ -105,25 +93,11 @@ class Discovery:
     def _rows(self) -> list[list[str]]:
         out = [["terms", "log-likelihood", "BIC", "chosen"]]
         for row in self.to_dict()["candidates"][:ROWS]:
-            height = row["log_likelihood"]
-            out.append(
-                [
-                    row["terms"],
-                    "" if height is None else f"{height:.1f}",
-                    f"+{row['bic']:.1f}",
-                    _percent(row["frequency"]),
-                ]
-            )
+            height, share = row["log_likelihood"], row["frequency"]
+            shown = "" if height is None else f"{height:.1f}"
+            chosen = "" if share is None else f"{100 * share:.0f} %"
+            out.append([row["terms"], shown, f"+{row['bic']:.1f}", chosen])
         return out
-
-
-#: Widths of the columns of the printed table.
-WIDTHS = (28, 14, 9, 7)
-
-
-def _percent(share: float | None) -> str:
-    """``93 %``, or nothing where nothing was counted."""
-    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _number(value: Any) -> float | None:
@@ -194,36 +168,34 @@ def discover(
     asked = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
     law = fit(data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **asked, **words)
     (found,) = chooser.found
-    result = Discovery(found.terms, law, found.table, found.inclusion)
+    result = Discovery(law.dynamics.terms, law, *found)  # type: ignore[attr-defined]
     return dataclasses.replace(result, law=law.with_info(discovery=result.to_dict()))
 
 
 @dataclasses.dataclass(frozen=True)
 class Chooser(SemilinearEngine):
-    """Fit of a whole library, and of what is chosen from it, which goes to ``found``."""
+    """Fit of a whole library; table and inclusion of what is chosen from it go to ``found``."""
 
     bootstrap: int = 0
     seed: int = 0
-    found: list[Selection] = dataclasses.field(default_factory=list)
+    found: list[tuple[xr.Dataset, xr.DataArray]] = dataclasses.field(default_factory=list)
 
-    def learn(
-        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
-    ) -> Law:
-        """Law with the chosen terms."""
-        clock = time.perf_counter()
+    def seen(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
+    ) -> tuple[Sight, SemilinearFit]:
+        """What is seen of the fields, and the fit of the chosen terms to it."""
         _check_enough(observed, self.terms)
-        sight, whole_fit = self.seen(observed, domain, n_modes, model)
-        words = self.words(model)
-        # Every candidate is judged by the same numbers: terms before one burn-in do not count.
-        same = {
-            key: whole_fit.diagnostics[key] for key in ("burn",) if key in whole_fit.diagnostics
-        }
-        found = select(
-            whole_fit, lambda terms: sight.fit(terms, words | same), self.bootstrap, self.seed
-        )
-        self.found.append(found)
-        law = law_of(found.fit, sight, run["level"])
-        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
+        sight, whole_fit = super().seen(observed, domain, n_modes, model)
+        words, known = self.words(model), whole_fit.diagnostics
+        if "burn" in known:  # candidates are judged by the same numbers: those after one burn-in
+            words["burn"] = known["burn"]
+
+        def again(terms: tuple[str, ...]) -> SemilinearFit:
+            return sight.fit(terms, words)
+
+        chosen, table, inclusion = select(whole_fit, again, self.bootstrap, self.seed)
+        self.found.append((table, inclusion))
+        return sight, chosen
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:

@@ -9,16 +9,17 @@ from typing import Any
 
 from spdelaw.checks import one_of
 from spdelaw.data import Observed
-from spdelaw.domain import AbstractDomain
+from spdelaw.domain import AbstractDomain, Fields
+from spdelaw.equation import MOST_DENSE
 from spdelaw.errors import InputError
 from spdelaw.infer._engine import Engine
-from spdelaw.infer._fields_sight import look_once, takes_one_pass
 from spdelaw.infer._model import Model
 from spdelaw.infer._semilinear_law import ENGINE, law_of
-from spdelaw.infer._semilinear_sight import look
+from spdelaw.infer._semilinear_sight import Sight, look
 from spdelaw.infer.semilinear import NOISES, SCHEMES, SemilinearFit
 from spdelaw.law import Law
 
+METHODS = ("auto", "closure", "one_pass")
 #: Words of a model that are assumed where ``terms`` are given and nothing else is said.
 ASSUMED = {"drift": "parametric", "noise": "parametric"}
 
@@ -81,11 +82,20 @@ class SemilinearEngine(Engine):
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
-    ) -> tuple[Any, SemilinearFit]:
+    ) -> tuple[Sight, SemilinearFit]:
         """What is seen of the fields, and the fit of all terms to it."""
         one_pass = takes_one_pass(self.method, domain, n_modes) and self.scheme == "exact"
-        see: Any = look_once if one_pass else look
-        return see(observed, n_modes, model, self.terms, self.words(model))
+        return look(observed, n_modes, model, self.terms, self.words(model), one_pass)
+
+
+def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:
+    """Whether a fit of so many modes goes by increments."""
+    one_of("method", method, METHODS)
+    several = isinstance(domain, Fields)
+    if method == "one_pass" and not several:
+        expected = "'closure' for one field"
+        raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
+    return method == "one_pass" or (method == "auto" and several and n_modes > MOST_DENSE)
 
 
 def check_term_names(what: str, names: Any) -> None:

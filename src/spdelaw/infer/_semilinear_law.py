@@ -10,8 +10,7 @@ import numpy as np
 
 from spdelaw.equation import InitialState, Reacting, substeps
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._fields_sight import ManyStates
-from spdelaw.infer._semilinear_sight import Behind, Sight, States
+from spdelaw.infer._semilinear_sight import Sight, States
 from spdelaw.infer._semilinear_start import first_states
 from spdelaw.infer._several_fields import field_notes
 from spdelaw.infer.semilinear import ALLOWED_SHIFT, FAST, SemilinearFit, coarse
@@ -51,7 +50,7 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
         len(closure.rates),
         StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
         parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
-        unresolved_variance=_unresolved(sight, variance),
+        unresolved_variance=max(float(sight.outside - np.mean(variance)), 0.0),
         info=_info(fit, sight, initial, said),
     )
     return _with_density(law, fit, sight)
@@ -59,33 +58,30 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
 
 def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if isinstance(sight, States):
-        return np.zeros(())
     if sight.point_variance is not None:
         return sight.point_variance
     return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
 
 
-def _unresolved(sight: Sight, variance: Array) -> float:
-    """Mean square beyond the modes and the noise."""
-    return max(float(sight.outside - np.mean(variance)), 0.0) if sight.outside else 0.0
+def _slopes(fit: SemilinearFit) -> dict[str, Array]:
+    """Derivatives of the numbers of the equation by the free vector; (size, n_free) each."""
+    closure = fit.layout.closure(fit.x)
+    sizes = (len(closure.rates), len(closure.noise), len(closure.coefficients))
+    cuts = np.cumsum(sizes)[:-1]
+    slopes = fit.layout.pull(fit.x, *np.split(np.eye(sum(sizes)), cuts, axis=1))
+    names = ("eigenvalue", "noise_variance", "coefficient")
+    return dict(zip(names, np.split(slopes, cuts), strict=True))
 
 
 def _quantities(
     fit: SemilinearFit, initial: InitialState, start_error: Array, variance: Array
 ) -> dict[str, Quantity]:
     """Numbers of the law with standard errors by the delta method."""
-    form, x, closure = fit.layout, fit.x, fit.layout.closure(fit.x)
-    n, n_terms = len(closure.rates), len(closure.coefficients)
-    sizes = {"eigenvalue": n, "noise_variance": n, "coefficient": n_terms}
-    values = dict(zip(sizes, (closure.rates, closure.noise, closure.coefficients), strict=True))
-    out = {}
-    for name, size in sizes.items():
-        rows = [np.eye(size) if key == name else np.zeros((size, k)) for key, k in sizes.items()]
-        more = (np.zeros(size),) if form.has_observation else ()
-        slope = form.pull(x, *rows, *more)
+    closure, out = fit.layout.closure(fit.x), {}
+    values = (closure.rates, closure.noise, closure.coefficients)
+    for (name, slope), value in zip(_slopes(fit).items(), values, strict=True):
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, fit.covariance, slope), 0.0))
-        out[name] = Quantity(values[name], error, name == "noise_variance")
+        out[name] = Quantity(value, error, name == "noise_variance")
     std = np.sqrt(variance)
     error_of_r = fit.standard_errors.get("observation_variance", 0.0)
     safe = np.where(std > 0, std, 1.0)
@@ -134,7 +130,7 @@ def notes(fit: SemilinearFit) -> list[str]:
 
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
-    if fit.layout.fields:
+    if len(fit.layout.fields) > 1:
         return 0, 0.0  # what pulls one field back may be another one
     total = fit.layout.closure(fit.x).total
     powers = {
@@ -146,11 +142,8 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 def _info(
     fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
-    observed, d = sight.observed, fit.diagnostics
-    kept = (
-        *("n_steps", "step_shift", "rate_dt", "converged"),
-        *("burn", "n_transitions", "frozen_shift", "scheme"),
-    )
+    observed, d, slope = sight.observed, fit.diagnostics, _slopes(fit)["coefficient"]
+    elsewhere = ("n_evaluations", "remaining_gain", "prior", "n_values")
     return {
         "engine": ENGINE,
         "route": sight.route,
@@ -165,29 +158,19 @@ def _info(
             "evaluations": math.ceil(d["n_evaluations"]),
             "remaining_gain": float(d["remaining_gain"]),
         },
-        "closure": {key: d[key] for key in kept if key in d},
+        "closure": {key: value for key, value in d.items() if key not in elsewhere},
         "estimates": fit.values,
         "standard_errors": fit.standard_errors,
         "robust_errors": fit.robust_errors,
-        "term_covariance": _term_covariance(fit),
+        "term_covariance": (slope @ fit.covariance @ slope.T).tolist(),
         "warnings": said,
         **software(),
     }
 
 
-def _term_covariance(fit: SemilinearFit) -> list[list[float]]:
-    """Covariance of all coefficients, held ones known; for bands of the reaction."""
-    names, free = fit.layout.reaction.names, fit.layout.free_names
-    at = np.array([free.index(name) if name in free else -1 for name in names], int)
-    out = np.zeros((len(names), len(names)))
-    is_free = np.flatnonzero(at >= 0)
-    out[np.ix_(is_free, is_free)] = fit.covariance[np.ix_(at[is_free], at[is_free])]
-    return [[float(v) for v in row] for row in out]
-
-
 def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
     """The log density of the data, and of which numbers."""
-    if isinstance(sight, ManyStates):
+    if isinstance(sight, States) and sight.one_pass:
         return law
     if isinstance(sight, States) and sight.statistics is not None:
         found = _sum_density(law, fit, sight, sight.statistics)
@@ -201,7 +184,7 @@ def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
     observed = sight.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
     space, unresolved, weights = law.state_space, law.unresolved_variance, None
-    if isinstance(sight, Behind) and sight.point_variance is not None:
+    if sight.point_variance is not None:
         weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)
     floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
     blocks = batches(values, observed.times, basis, weights)

@@ -2,7 +2,8 @@
 
 Where every row that observes anything determines all modes, and shows no noise, the rows are the
 states, on whatever clock, and their transitions have the likelihood of the closure (`States`).
-Otherwise the closure is the prediction of a filter (`Behind`).
+Otherwise the closure is the prediction of a filter (`Behind`). With more modes of several fields
+than the closure can carry, fields have to be complete and free of noise, and fits go by increments.
 
 Noise in the rows shows in the errors e of the predictions: what one row has too much, the next one
 lacks. With ``F`` the factor of a step and ``r / G`` the variance of noise in the modes,
@@ -14,25 +15,38 @@ has mean zero without noise, whatever the weights, and ``sum s / sqrt(sum s^2)``
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from spdelaw.data import Observed, check_change
-from spdelaw.equation import decay_mean
-from spdelaw.errors import ConvergenceError, DataError, SpdeLawWarning
+from spdelaw.domain import Fields
+from spdelaw.equation import MOST_DENSE, Closure, decay_mean
+from spdelaw.errors import ConvergenceError, DataError
 from spdelaw.infer._design import point_weights
 from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import gram_diagonal, mean_gram
 from spdelaw.infer._nuisance import residual_correlation
 from spdelaw.infer._statistics_route import statistics_of
-from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered
-from spdelaw.model import Collapsed, Statistics, collapse, transition_innovations, transitions
+from spdelaw.infer.semilinear import (
+    SemilinearFit,
+    fit_complete,
+    fit_filtered,
+    fit_one_pass,
+    layout,
+    residuals,
+)
+from spdelaw.model import (
+    Collapsed,
+    Statistics,
+    Transitions,
+    collapse,
+    transition_innovations,
+    transitions,
+)
 
 Array = np.ndarray
 #: Share of the energy outside the modes that is rounding.
@@ -69,7 +83,9 @@ class States:
         gram: mean diagonal of ``Phi' Phi``, (N,).
         outside: variance of what the modes leave over, 0 where it is rounding.
         is_held: whether the modes hold the fields to rounding, on more points than modes.
+        share: of the energy that lies beyond the modes.
         statistics: sums over complete fields on one clock, else None.
+        one_pass: whether fits go by increments.
     """
 
     observed: Observed
@@ -77,27 +93,42 @@ class States:
     gram: Array
     outside: float
     is_held: bool
+    share: float
     statistics: Statistics | None
-    route = "closure of transitions"
+    one_pass: bool
+    #: As `Behind` has them: rows that are states have no noise.
+    point_variance: ClassVar[None] = None
+    is_quiet: ClassVar[bool] = True
+
+    @property
+    def route(self) -> str:
+        """How it is fitted."""
+        return "one pass over the increments" if self.one_pass else "closure of transitions"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to say about modes that were left out."""
-        share = (
-            self.outside * len(self.observed.points) / float(np.nanmean((self.c**2) @ self.gram))
-        )
-        return (CUT.format(100 * share),) if share > CUT_SHARE else ()
+        return (CUT.format(100 * self.share),) if self.share > CUT_SHARE else ()
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
-        with _without_warnings():
-            return fit_complete(self.c, self.observed.times, self.observed.domain, terms, **words)
+        times, domain = self.observed.times, self.observed.domain
+        if not self.one_pass:
+            return fit_complete(self.c, times, domain, terms, **words)
+        form = layout(domain, self.c.shape[2], terms, **words)
+        return fit_one_pass(form, transitions(self.c, times))
 
     def shows_noise(self, fit: SemilinearFit) -> bool:
         """Whether the errors of predictions are those of noisy rows."""
         if self.is_held:
             return False
-        return noise_score(fit, self.c, self.observed.times, self.gram) > NOISE_Z
+        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.x)
+        data = data.take(np.arange(min(len(data.dt), TESTED)))
+        if self.one_pass:
+            errors = residuals(fit, data)
+        else:
+            errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
+        return noise_score(closure, data, errors, self.gram) > NOISE_Z
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,32 +156,40 @@ class Behind:
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
         words = {"observation_variance": self.known, **words}
-        with _without_warnings():
-            return fit_filtered(self.collapsed, self.observed.domain, terms, **words)
+        return fit_filtered(self.collapsed, self.observed.domain, terms, **words)
 
 
 Sight = States | Behind
 
 
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """A fit that is tried says nothing; the law of the fit that is kept does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SpdeLawWarning)
-        yield
-
-
 def look(
-    observed: Observed, n_modes: int, model: Model, terms: Any, words: Mapping[str, Any]
+    observed: Observed,
+    n_modes: int,
+    model: Model,
+    terms: Any,
+    words: Mapping[str, Any],
+    one_pass: bool = False,
 ) -> tuple[Sight, SemilinearFit]:
     """How the fields are seen, and the fit of the terms that decided it."""
-    if not isinstance(model.known_variance, np.ndarray):
-        observed = observed.where_seen()
-    tried = _tried(observed, n_modes, model, terms, words)
-    if "scheme" in words:
-        return _complete(tried, str(words["scheme"]))
+    observed.check_change()
+    if one_pass:
+        _check_complete(observed, model)
+    states = None
+    if model.noise_word in ("auto", "none"):
+        states = states_of(observed, n_modes, one_pass)
+    tried = None if states is None else _tried(states, model, terms, words)
+    if "scheme" in words:  # it has no steps between those at which its fields are seen
+        if tried is None:
+            expected = f"complete fields without noise for scheme={words['scheme']!r}, one for each"
+            fix = "leave scheme out: the fields then follow the equation"
+            got = "gaps, noise or few points"
+            raise DataError("data", expected=f"{expected} of its steps", got=got, fix=fix)
+        return tried
     if tried is not None and (model.noise_word == "none" or not tried[0].shows_noise(tried[1])):
         return tried
+    if one_pass:
+        got = "errors of predictions that noise makes"
+        raise _needs("fields without noise of observations", got)
     behind = _behind(observed, n_modes, model)
     try:
         return behind, behind.fit(terms, words)
@@ -160,62 +199,72 @@ def look(
         return tried  # so little noise that its variance ran off to zero
 
 
-def _complete(
-    tried: tuple[States, SemilinearFit] | None, scheme: str
-) -> tuple[States, SemilinearFit]:
-    """Fields of a scheme are seen at each of its steps, without noise: it has no steps between."""
-    if tried is None:
-        expected = f"complete fields without noise for scheme={scheme!r}, one for each of its steps"
-        fix = "leave scheme out: the fields then follow the equation"
-        raise DataError("data", expected=expected, got="gaps, noise or few points", fix=fix)
-    return tried
-
-
 def _tried(
-    observed: Observed, n_modes: int, model: Model, terms: Any, words: Mapping[str, Any]
+    states: States, model: Model, terms: Any, words: Mapping[str, Any]
 ) -> tuple[States, SemilinearFit] | None:
-    """Fit of rows as states; None where they are not, or where noise may be why there is none."""
-    states = states_of(observed, n_modes) if model.noise_word in ("auto", "none") else None
-    if states is None:
-        return None
+    """Fit of rows as states; None where noise may be why there is none."""
     try:
         return states, states.fit(terms, words)
     except ConvergenceError:
-        if model.noise_word == "none" or states.is_held:
+        if model.noise_word == "none" or states.is_held or states.one_pass:
             raise
         return None
 
 
-def states_of(observed: Observed, n_modes: int) -> States | None:
+def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> States | None:
     """Rows as states, or None where some row leaves modes open."""
-    statistics = statistics_of(observed, n_modes)
-    if statistics is not None:
-        s = statistics
-        check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
-        phi = observed.basis(n_modes)
-        operator = np.linalg.pinv(phi).T
-        c = np.concatenate([chunk @ operator for chunk in observed.chunks()])
-        spare = int(s.n_values) - c.size
-        left = _left(s.outside, spare, s.energy)
-        return States(observed, c, (phi**2).sum(0), left, spare > 0 and not left, s)
     values = np.asarray(observed.values)
-    observed.check_change()
-    collapsed = collapse(values, observed.times, observed.basis(n_modes))
-    c = np.full((*values.shape[:2], n_modes), np.nan)
-    for block in collapsed.blocks:
-        seen, whole = _rows(block.gram)
-        if (seen & ~whole).any():
-            return None
-        rows = np.broadcast_to(whole, (len(whole), len(block.paths)))
-        c[block.paths] = np.where(rows[:, None], block.estimate, np.nan).transpose(2, 0, 1)
-    spare = collapsed.n_values - np.isfinite(c).sum()
-    outside = _left(collapsed.misfit, spare, float(np.nansum(values**2)))
-    return States(observed, c, mean_gram(collapsed), outside, spare > 0 and not outside, None)
+    statistics = None if one_pass else statistics_of(observed, n_modes)
+    if one_pass:
+        c, gram, misfit = _by_field(observed, n_modes)
+    elif statistics is not None:
+        s, phi = statistics, observed.basis(n_modes)
+        check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
+        c, gram, misfit = values @ np.linalg.pinv(phi).T, (phi**2).sum(0), s.outside
+    else:
+        collapsed = collapse(values, observed.times, observed.basis(n_modes))
+        c = np.empty((*values.shape[:2], n_modes))
+        gram, misfit = mean_gram(collapsed), collapsed.misfit
+        for block in collapsed.blocks:
+            seen, whole = _rows(block.gram)
+            if (seen & ~whole).any():
+                return None
+            c[block.paths] = np.where(whole[:, None], block.estimate, np.nan).transpose(2, 0, 1)
+    energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
+    outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
+    is_held = not outside and (spare > 0 or one_pass)
+    inside = float(np.nanmean((c**2) @ gram))
+    share = misfit / energy if one_pass else outside * len(observed.points) / inside
+    return States(observed, c, gram, outside, is_held, share, statistics, one_pass)
 
 
-def _left(misfit: float, spare: float, energy: float) -> float:
-    """Variance of what the modes leave over."""
-    return float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
+def _by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
+    """Coefficients, diagonal of ``Phi' Phi`` and misfit of complete fields, one after the other."""
+    domain, values = cast("Fields", observed.domain), np.asarray(observed.values)
+    which, x = domain.split(observed.points)
+    c, gram, misfit = np.empty((*values.shape[:2], n_modes)), np.empty(n_modes), 0.0
+    for f in range(domain.n_fields):
+        own, rows = slice(f, None, domain.n_fields), values[..., which == f]
+        phi = domain.domain.eigenfunctions(x[which == f], n_modes // domain.n_fields)
+        c[..., own] = rows @ phi @ np.linalg.inv(phi.T @ phi)
+        gram[own] = (phi**2).sum(0)
+        misfit += float(((rows - c[..., own] @ phi.T) ** 2).sum())
+    return c, gram, misfit
+
+
+def _check_complete(observed: Observed, model: Model) -> None:
+    """Refuse what a fit by increments cannot do with."""
+    missing = int(np.isnan(np.asarray(observed.values)).sum())
+    if missing:
+        raise _needs("complete fields", f"{missing} missing values")
+    if model.noise_word not in ("auto", "none"):
+        raise _needs("no noise of observations", repr(model.observation_noise))
+
+
+def _needs(expected: str, got: str) -> DataError:
+    expected = f"{expected} for more than {MOST_DENSE} modes of all fields"
+    fix = f"fit at most {MOST_DENSE // 2} modes of each of two fields, which the filter does"
+    return DataError("data", expected=expected, got=got, fix=fix)
 
 
 def _rows(gram: Array) -> tuple[Array, Array]:
@@ -227,28 +276,28 @@ def _rows(gram: Array) -> tuple[Array, Array]:
     return largest > 0, values[..., 0] > DETERMINED * np.maximum(largest, 1e-300)
 
 
-def noise_score(fit: SemilinearFit, c: Array, times: Array, gram: Array) -> float:
-    """Normal score for noise in the rows, at a fit that has none."""
-    data, closure = transitions(c, times), fit.layout.closure(fit.x)
-    data = data.take(np.arange(min(len(data.dt), TESTED)))
-    z = transition_innovations(closure, data, fit.diagnostics["n_steps"])
+def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array) -> float:
+    """Normal score for noise in the rows, from errors of predictions without any, standardised."""
     follows = (data.before[1:] == data.after[:-1]).all(1)
     decay = closure.rates * float(np.median(data.dt))
     omega = closure.noise * np.median(data.dt) * decay_mean(2.0 * decay)
     weight = np.exp(-np.clip(decay, -1.0, 50.0)) / (gram * omega)
-    s = -(z[1:] * z[:-1] * weight).sum(1)[follows]
+    s = -(errors[1:] * errors[:-1] * weight).sum(1)[follows]
     return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
 
 
 def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
     values, known = np.asarray(observed.values), model.known_variance
     weights, variance = None, None
-    observed.check_change()
     if isinstance(known, np.ndarray):
         variance, weights, known = known, point_weights(known, len(observed.points)), 1.0
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
-    _check_coupled(collapsed)
+    if collapsed.decoupled:
+        expected = "few enough modes for gaps that differ from path to path"
+        got = f"{n_modes} modes and {len(values)} paths"
+        fix = "use fewer modes, or fewer paths"
+        raise DataError("n_modes", expected=expected, got=got, fix=fix)
     energy = float(np.nanmean(values**2))
     if known == 0.0:
         return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
@@ -272,11 +321,3 @@ def _inside(collapsed: Collapsed) -> Collapsed:
         none = np.zeros(len(block.paths))
         blocks.append(block._replace(misfit=none, n_values=n.astype(float)))
     return collapsed._replace(blocks=tuple(blocks))
-
-
-def _check_coupled(collapsed: Collapsed) -> None:
-    if collapsed.decoupled:
-        expected = "few enough modes for gaps that differ from path to path"
-        got = f"{collapsed.n_modes} modes and {collapsed.n_paths} paths"
-        fix = "use fewer modes, or fewer paths"
-        raise DataError("n_modes", expected=expected, got=got, fix=fix)

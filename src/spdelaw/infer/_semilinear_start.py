@@ -45,10 +45,10 @@ def _of_states(first: Array, c: Array) -> FirstStates:
     if not len(first):  # nobody saw the first time: as the field usually is
         seen = c[np.isfinite(c).all(2)]
         return InitialState("gaussian", seen.mean(0), seen.var(0)), np.full(n, np.nan)
-    mean, spread = first.mean(0), np.zeros(n)
+    mean, spread, error = first.mean(0), np.zeros(n), np.full(n, np.nan)
     if len(first) > 1:
         spread = first.var(0, ddof=1)
-    error = np.sqrt(spread / len(first)) if len(first) > 1 else np.full(n, np.nan)
+        error = np.sqrt(spread / len(first))
     if spread.sum() <= SAME_START * float((first**2).sum(1).mean()):
         return InitialState("deterministic", mean, np.zeros(n)), error
     return InitialState("gaussian", mean, spread), error
@@ -65,8 +65,8 @@ def _behind(fit: SemilinearFit, sight: Behind) -> FirstStates:
         spreads.append(found.covariance[0])
     inverse = np.linalg.inv(np.concatenate(spreads))
     pull = np.einsum("pij,pj->pi", inverse, np.concatenate(means))
-    precision = inverse - np.diag(1.0 / prior.variance)
-    return _shared(precision, pull, prior.variance)
+    precision = inverse - np.diag(1.0 / prior.covariance)
+    return _shared(precision, pull, prior.covariance)
 
 
 def _shared(precision: Array, pull: Array, variance: Array) -> FirstStates:

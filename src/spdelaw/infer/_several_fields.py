@@ -54,7 +54,7 @@ def _are_full(terms: Any) -> bool:
 def field_notes(fit: SemilinearFit) -> list[str]:
     """What a reader of the estimates of several fields should know."""
     out, values, errors = [], fit.values, fit.standard_errors
-    for field in fit.layout.fields:
+    for field in filter(None, fit.layout.fields):
         nu, scale = f"nu {field}", f"scale {field}"
         if values[nu] < -CLEAR * errors.get(nu, np.inf):
             out.append(

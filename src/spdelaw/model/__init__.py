@@ -23,7 +23,7 @@ from spdelaw.model._restricted_statistics import (
     mean_given_statistics,
 )
 from spdelaw.model._rotate import rotate
-from spdelaw.model._semilinear_filter import Prior, filter_scores, smooth_semilinear
+from spdelaw.model._semilinear_filter import filter_scores, smooth_semilinear
 from spdelaw.model._semilinear_likelihood import (
     Transitions,
     closure_log_likelihood,
@@ -59,7 +59,6 @@ __all__ = [
     "PairSums",
     "Part",
     "PathNormals",
-    "Prior",
     "Smoothed",
     "StateSpace",
     "Statistics",

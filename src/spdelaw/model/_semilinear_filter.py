@@ -22,7 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import Closure, Moments, Tape, advance, pull_back
+from spdelaw.equation import (
+    Closure,
+    InitialState,
+    Moments,
+    Tape,
+    advance,
+    operators,
+    pull_back,
+)
 from spdelaw.model._collapse import Block
 from spdelaw.model._semilinear_likelihood import Scores
 
@@ -32,34 +40,30 @@ Array = np.ndarray
 TAPE_BYTES, TAPE_MATRICES = 3e8, 14
 
 
-class Prior(NamedTuple):
-    """Mean and variance (N,) of the state at the first time, modes independent."""
+class _Row(NamedTuple):
+    """One time of the filter, as its pull-back needs it.
 
-    mean: Array
-    variance: Array
+    Attributes:
+        gram: ``G``, (B, N, N) or (1, N, N).
+        before, after: state before and after the update; means (P, N).
+        inverse, gain, residual: ``M^-1``, g and s.
+        value: log density without what no state enters, (P,).
+        tape: stages of the move to this time, where they are kept.
+    """
 
-
-class SemilinearStates(NamedTuple):
-    """Mean (T, P, N) and covariance (T, P, N, N) of the states given all observations."""
-
-    mean: Array
-    covariance: Array
-
-
-class _Update(NamedTuple):
-    """What an update leaves for its pull-back."""
-
-    mean: Array
-    covariance: Array
+    gram: Array
+    before: Moments
+    after: Moments
     inverse: Array
     gain: Array
     residual: Array
     value: Array
+    tape: Tape | None
 
 
 def filter_scores(
-    closure: Closure, block: Block, r: float, prior: Prior, n_steps: int = 1, burn: float = 0.0,
-    value_only: bool = False,
+    closure: Closure, block: Block, r: float, prior: InitialState, n_steps: int = 1,
+    burn: float = 0.0, value_only: bool = False,
 ) -> Scores:  # fmt: skip
     """Log-likelihood of the observations of a block and its gradients.
 
@@ -72,22 +76,39 @@ def filter_scores(
         burn: time from the first observation on within which terms do not count.
         value_only: leave the gradients at zero.
     """
-    gram, dt = block.matrices, _steps(block)
-    counts = _counted(block, burn)
-    tapes: list[Tape] | None = None if value_only or _is_long(block, n_steps) else []
-    before, updates = _forward(closure, block, gram, dt, r, prior, n_steps, tapes)
-    value = (counts * np.array([u.value for u in updates])).sum(0)
-    value += _constant(block, gram, counts, r)
-    if value_only or not np.isfinite(value).all():
-        zero = np.zeros_like(updates[0].mean)
-        return Scores(value, zero, zero, zero[:, : len(closure.coefficients)], value * 0.0)
-    return _backward(closure, block, gram, dt, r, n_steps, counts, before, updates, value, tapes)
-
-
-def _is_long(block: Block, n_steps: int) -> bool:
-    """Whether the stages of all moves are too much to keep."""
     n_times, n, n_paths = block.vector.shape
-    return 8 * TAPE_MATRICES * n_times * n_steps * n_paths * n**2 > TAPE_BYTES
+    size = 8 * TAPE_MATRICES * n_times * n_steps * n_paths * n**2
+    rows = _forward(closure, block, r, prior, n_steps, not value_only and size <= TAPE_BYTES)
+    age = block.times - block.times[:1]
+    counts = np.broadcast_to(age >= burn, (n_times, n_paths)).astype(float)
+    # What the modes leave over, RSS, says something about r at every time: only the numbers that
+    # tell of the state, as many as G has ranks, are left out where a term does not count.
+    n_values = block.n_values.astype(float)
+    for t in np.flatnonzero((counts == 0.0).any(1)):
+        ranks = np.linalg.matrix_rank(rows[t].gram, hermitian=True)
+        n_values = n_values - (1.0 - counts[t]) * ranks
+    constant = n_values * np.log(2.0 * np.pi * r) - block.log_weight + block.misfit / r
+    value = (counts * np.array([row.value for row in rows])).sum(0) - 0.5 * constant
+    rate, noise, by_r = np.zeros((n_paths, n)), np.zeros((n_paths, n)), np.zeros(n_paths)
+    theta = np.zeros((n_paths, len(closure.coefficients)))
+    if value_only or not np.isfinite(value).all():
+        return Scores(value, rate, noise, theta, by_r)
+    by_r -= 0.5 * (n_values / r - block.misfit / r**2)
+    dt, by = _steps(block), Moments(np.zeros((n_paths, n)), np.zeros((n_paths, n, n)))
+    while rows:
+        row = rows.pop()
+        by, change = _pull_update(row, r, counts[len(rows)], by)
+        by_r += change
+        if rows:
+            start, tape = rows[-1].after, row.tape
+            if tape is None:
+                last = dt[len(rows) - 1]
+                _, tape = advance(closure, start.mean, start.covariance, last, n_steps)
+            pulled = pull_back(closure, tape, by)
+            by = Moments(pulled.mean, pulled.covariance)
+            rate, noise = rate + pulled.rate, noise + pulled.noise
+            theta = theta + pulled.coefficient
+    return Scores(value, rate, noise, theta, by_r)
 
 
 def _steps(block: Block) -> list[Array | float]:
@@ -98,53 +119,25 @@ def _steps(block: Block) -> list[Array | float]:
     return list(dt)
 
 
-def _counted(block: Block, burn: float) -> Array:
-    """One for the terms that count, zero for those within ``burn``; (T, P)."""
-    age = block.times - block.times[:1]
-    return np.broadcast_to(age >= burn, (len(age), block.vector.shape[2])).astype(float)
-
-
-def _constant(block: Block, gram: Array, counts: Array, r: float) -> Array:
-    """``-1/2 (n log 2 pi r - log w + RSS / r)``; (P,).
-
-    What the modes leave over, RSS, says something about r at every time: only the k numbers that
-    tell of the state are left out where a term does not count.
-    """
-    n = block.n_values - _left_out(gram, counts)
-    return -0.5 * (n * np.log(2.0 * np.pi * r) - block.log_weight + block.misfit / r)
-
-
-def _left_out(gram: Array, counts: Array) -> Array:
-    """Rank of G summed over the times that do not count; (P,)."""
-    out = np.zeros(counts.shape[1])
-    for t in np.flatnonzero((counts == 0.0).any(1)):
-        out += (1.0 - counts[t]) * np.linalg.matrix_rank(gram[t], hermitian=True)
-    return out
-
-
 def _forward(
-    closure: Closure, block: Block, gram: Array, dt: list, r: float, prior: Prior, n_steps: int,
-    tapes: list[Tape] | None = None,
-) -> tuple[list[Moments], list[_Update]]:  # fmt: skip
-    n_paths = block.vector.shape[2]
-    m = np.tile(prior.mean, (n_paths, 1))
-    p = np.tile(np.diag(prior.variance), (n_paths, 1, 1))
-    before: list[Moments] = []
-    updates: list[_Update] = []
-    for t in range(len(gram)):
+    closure: Closure, block: Block, r: float, prior: InitialState, n_steps: int, keep: bool = False
+) -> list[_Row]:
+    n_paths, dt = block.vector.shape[2], _steps(block)
+    wide = operators.as_matrix(prior.covariance)
+    state = Moments(np.tile(prior.mean, (n_paths, 1)), np.tile(wide, (n_paths, 1, 1)))
+    tape: Tape | None = None
+    rows: list[_Row] = []
+    for t, (gram, estimate) in enumerate(zip(block.matrices, block.estimate, strict=True)):
         if t:
-            state = updates[-1]
-            (m, p, _), tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
-            if tapes is not None:
-                tapes.append(tape)
-        before.append(Moments(m, p))
-        updates.append(_update(m, p, gram[t], block.estimate[t].T, r))
-    return before, updates
+            state, tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
+        rows.append(_update(state, gram, estimate.T, r, tape if keep else None))
+        state = rows[-1].after
+    return rows
 
 
-def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Update:
-    n = m.shape[1]
-    matrix = np.eye(n) + p @ (gram / r)
+def _update(before: Moments, gram: Array, estimate: Array, r: float, tape: Tape | None) -> _Row:
+    m, p, _ = before
+    matrix = np.eye(m.shape[1]) + p @ (gram / r)
     inverse = np.linalg.inv(matrix)
     _, log_det = np.linalg.slogdet(matrix)
     delta = estimate - m
@@ -152,76 +145,47 @@ def _update(m: Array, p: Array, gram: Array, estimate: Array, r: float) -> _Upda
     gain = np.einsum("bij,bj->bi", np.broadcast_to(gram / r, p.shape), residual)
     wide = inverse @ p
     value = -0.5 * (log_det + (delta * gain).sum(1))
-    m_next = m + np.einsum("bij,bj->bi", p, gain)
-    return _Update(m_next, 0.5 * (wide + wide.transpose(0, 2, 1)), inverse, gain, residual, value)
+    mean = m + np.einsum("bij,bj->bi", p, gain)
+    after = Moments(mean, 0.5 * (wide + wide.transpose(0, 2, 1)))
+    return _Row(gram, before, after, inverse, gain, residual, value, tape)
 
 
-def _backward(
-    closure: Closure, block: Block, gram: Array, dt: list, r: float, n_steps: int, counts: Array,
-    before: list[Moments], updates: list[_Update], value: Array, tapes: list[Tape] | None,
-) -> Scores:  # fmt: skip
-    n_paths, n = block.vector.shape[2], block.vector.shape[1]
-    rate, noise = np.zeros((n_paths, n)), np.zeros((n_paths, n))
-    theta = np.zeros((n_paths, len(closure.coefficients)))
-    n_values = block.n_values - _left_out(gram, counts)
-    by_r = -0.5 * (n_values / r - block.misfit / r**2)
-    m, p = np.zeros((n_paths, n)), np.zeros((n_paths, n, n))
-    for t in range(len(gram) - 1, -1, -1):
-        m, p, change = _pull_update(before[t], updates[t], gram[t], r, counts[t], m, p)
-        by_r += change
-        if t:
-            state = updates[t - 1]
-            if tapes is None:
-                _, tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
-            else:
-                tape = tapes.pop()
-            pulled = pull_back(closure, tape, Moments(m, p))
-            m, p = pulled.mean, pulled.covariance
-            rate, noise = rate + pulled.rate, noise + pulled.noise
-            theta = theta + pulled.coefficient
-    return Scores(value, rate, noise, theta, by_r)
-
-
-def _pull_update(
-    before: Moments, u: _Update, gram: Array, r: float, count: Array, m: Array, p: Array
-) -> tuple[Array, Array, Array]:
+def _pull_update(row: _Row, r: float, count: Array, by: Moments) -> tuple[Moments, Array]:
     """Gradients before an update, and by r, from those after it and from its own term.
 
     ``dm+ = M^-1 (dm + dP g)``, ``dP+ = M^-1 dP M^-T``, and by r
     ``dm+ = -P W s / r``, ``dP+ = P+ G P+ / r^2``.
     """
-    turned = np.einsum("bij,bi->bj", u.inverse, m)
-    w = np.broadcast_to(gram / r, before.covariance.shape) @ u.inverse
-    own = 0.5 * count[:, None, None] * (u.gain[:, :, None] * u.gain[:, None, :] - w)
-    outer = turned[:, :, None] * u.gain[:, None, :]
-    by_p = u.inverse.transpose(0, 2, 1) @ p @ u.inverse + 0.5 * (outer + outer.transpose(0, 2, 1))
+    (m, p, _), spread, gain = by, row.before.covariance, row.gain
+    turned = np.einsum("bij,bi->bj", row.inverse, m)
+    w = np.broadcast_to(row.gram / r, spread.shape) @ row.inverse
+    own = 0.5 * count[:, None, None] * (gain[:, :, None] * gain[:, None, :] - w)
+    outer = turned[:, :, None] * gain[:, None, :]
+    by_p = row.inverse.transpose(0, 2, 1) @ p @ row.inverse
+    by_p += 0.5 * (outer + outer.transpose(0, 2, 1)) + 0.5 * (own + own.transpose(0, 2, 1))
     # d/dr of the own term: (tr(W P) + g's) / (2 r)
-    spread = np.einsum("bij,bji->b", w, before.covariance) + (u.gain * u.residual).sum(1)
-    shrink = np.einsum("bij,bjk,bk->bi", before.covariance, w, u.residual, optimize=True)
-    widen = u.covariance @ np.broadcast_to(gram, before.covariance.shape) @ u.covariance
-    by_r = 0.5 * count * spread / r - (m * shrink).sum(1) / r + (p * widen).sum((1, 2)) / r**2
-    symmetric = by_p + 0.5 * (own + own.transpose(0, 2, 1))
-    return turned + count[:, None] * u.gain, symmetric, by_r
+    of_term = np.einsum("bij,bji->b", w, spread) + (gain * row.residual).sum(1)
+    shrink = np.einsum("bij,bjk,bk->bi", spread, w, row.residual, optimize=True)
+    widen = row.after.covariance @ np.broadcast_to(row.gram, spread.shape) @ row.after.covariance
+    by_r = 0.5 * count * of_term / r - (m * shrink).sum(1) / r + (p * widen).sum((1, 2)) / r**2
+    return Moments(turned + count[:, None] * gain, by_p), by_r
 
 
 def smooth_semilinear(
-    closure: Closure, block: Block, r: float, prior: Prior, n_steps: int = 1
-) -> SemilinearStates:
-    """States given all observations of their path (Rauch, Tung and Striebel).
+    closure: Closure, block: Block, r: float, prior: InitialState, n_steps: int = 1
+) -> Moments:
+    """States given all observations of their path (Rauch, Tung and Striebel); times first.
 
     ``m_t|T = m_t + C P_{t+1}^-1 (m_{t+1}|T - m_{t+1})`` with C the covariance of the state at t
-    with the next one.
+    with the next one. Means (T, P, N) and covariances (T, P, N, N).
     """
-    gram, dt = block.matrices, _steps(block)
-    before, updates = _forward(closure, block, gram, dt, r, prior, n_steps)
-    m, p = updates[-1].mean, updates[-1].covariance
-    means, spreads = [m], [p]
-    for t in range(len(gram) - 2, -1, -1):
-        state, ahead = updates[t], before[t + 1]
-        moved, _ = advance(closure, state.mean, state.covariance, dt[t], n_steps, cross=True)
+    rows, dt = _forward(closure, block, r, prior, n_steps), _steps(block)
+    out = [rows[-1].after]
+    for t in range(len(rows) - 2, -1, -1):
+        (m, p, _), ahead, (later, wide, _) = rows[t].after, rows[t + 1].before, out[-1]
+        moved, _ = advance(closure, m, p, dt[t], n_steps, cross=True)
         gain = np.linalg.solve(ahead.covariance, moved.cross.transpose(0, 2, 1)).transpose(0, 2, 1)  # type: ignore[union-attr]
-        m = state.mean + np.einsum("bij,bj->bi", gain, m - ahead.mean)
-        p = state.covariance + gain @ (p - ahead.covariance) @ gain.transpose(0, 2, 1)
-        means.insert(0, m)
-        spreads.insert(0, p)
-    return SemilinearStates(np.array(means), np.array(spreads))
+        mean = m + np.einsum("bij,bj->bi", gain, later - ahead.mean)
+        out.append(Moments(mean, p + gain @ (wide - ahead.covariance) @ gain.transpose(0, 2, 1)))
+    means, spreads, _ = zip(*reversed(out), strict=True)
+    return Moments(np.array(means), np.array(spreads))

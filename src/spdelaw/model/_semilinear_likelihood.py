@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import Closure, Moments, Pulled, advance, distinct_steps, pull_back
+from spdelaw.equation import Closure, Moments, Tape, advance, distinct_steps, pull_back
 
 Array = np.ndarray
 
@@ -96,45 +96,42 @@ def transitions(coefficients: Array, times: Array) -> Transitions:
 
 def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     """Log-likelihood and score of each transition; NaN where a covariance is not positive."""
-    n, n_modes = data.before.shape
-    out = Scores(
-        np.empty(n), np.empty((n, n_modes)), np.empty((n, n_modes)),
-        np.empty((n, len(closure.coefficients))),
-    )  # fmt: skip
-    for rows, dt, steps in batches(data):
-        before, after = data.before[rows], data.after[rows]
-        value, pulled = _batch(closure, before, after, dt, n_steps * steps)
-        out.value[rows], out.rate[rows] = value, pulled.rate
-        out.noise[rows], out.coefficient[rows] = pulled.noise, pulled.coefficient
+    shape = data.before.shape
+    coefficient = np.empty((shape[0], len(closure.coefficients)))
+    out = Scores(np.empty(shape[0]), np.empty(shape), np.empty(shape), coefficient)
+    for rows, error, covariance, tape in _predicted(closure, data, n_steps):
+        with np.errstate(over="ignore", invalid="ignore"):
+            out.value[rows], by = gaussian(error, covariance)
+            pulled = pull_back(closure, tape, by)
+        out.rate[rows], out.noise[rows], out.coefficient[rows] = pulled[2:]
     return out
 
 
 def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:
     """Log-likelihood of each transition alone; (n,)."""
     out = np.empty(len(data.dt))
-    for rows, dt, steps in batches(data):
-        found, _ = advance(closure, data.before[rows], None, dt, steps)
-        out[rows] = gaussian(data.after[rows] - found.mean, found.covariance)[0]
+    for rows, error, covariance, _ in _predicted(closure, data):
+        out[rows] = gaussian(error, covariance)[0]
     return out
 
 
-def batches(data: Transitions) -> Iterator[tuple[Array, float, int]]:
-    """Rows that share the length of the step and the number of sub-steps."""
+def _predicted(
+    closure: Closure, data: Transitions, n_steps: int = 1
+) -> Iterator[tuple[Array, Array, Array, Tape]]:
+    """Rows that share the length of the step and the number of sub-steps, and what they leave.
+
+    Errors of the predictions (B, N), their covariance (B, N, N), and the tape of the move.
+    """
     lengths, which = distinct_steps(data.dt)
     for k, dt in enumerate(lengths):
         for steps in np.unique(data.steps[which == k]):
             index = np.flatnonzero((which == k) & (data.steps == steps))
             for start in range(0, len(index), AT_ONCE):
-                yield index[start : start + AT_ONCE], float(dt), int(steps)
-
-
-def _batch(
-    closure: Closure, before: Array, after: Array, dt: float, n_steps: int
-) -> tuple[Array, Pulled]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        found, tape = advance(closure, before, None, dt, n_steps)
-        value, by = gaussian(after - found.mean, found.covariance)
-        return value, pull_back(closure, tape, by)
+                rows = index[start : start + AT_ONCE]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    n = n_steps * int(steps)
+                    found, tape = advance(closure, data.before[rows], None, float(dt), n)
+                yield rows, data.after[rows] - found.mean, found.covariance, tape
 
 
 def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
@@ -196,9 +193,7 @@ def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
 def transition_innovations(closure: Closure, data: Transitions, n_steps: int = 1) -> Array:
     """Standardised errors of complete states; (n, N)."""
     out = np.empty_like(data.after)
-    for rows, dt, steps in batches(data):
-        found, _ = advance(closure, data.before[rows], None, dt, n_steps * steps)
-        root = np.linalg.cholesky(found.covariance)
-        residual = data.after[rows] - found.mean
-        out[rows] = np.linalg.solve(root, residual[..., None])[..., 0]
+    for rows, error, covariance, _ in _predicted(closure, data, n_steps):
+        root = np.linalg.cholesky(covariance)
+        out[rows] = np.linalg.solve(root, error[..., None])[..., 0]
     return out

@@ -19,6 +19,7 @@ from spdelaw.infer._semilinear_law import notes
 from spdelaw.infer._semilinear_sight import noise_score
 from spdelaw.infer.semilinear import fit_complete
 from spdelaw.infer.semilinear._optimise import invert_information
+from spdelaw.model import transition_innovations, transitions
 
 #: A true null fails once in 16,000 numbers.
 WITHIN = 4.0
@@ -245,7 +246,9 @@ def test_noise_shows_in_the_errors_of_predictions():
         data = sl.simulate(e, 8, grid=x, seed=4, observation_std=std)
         c = data.values @ np.linalg.inv(e.domain.eigenfunctions(x, 5)).T
         fit = fit_complete(c, e.times, e.domain, ("u", "u^3"))
-        scores.append(noise_score(fit, c, e.times, np.full(5, 5 / (2 * np.pi))))
+        closure, pairs = fit.layout.closure(fit.x), transitions(c, e.times)
+        errors = transition_innovations(closure, pairs, fit.diagnostics["n_steps"])
+        scores.append(noise_score(closure, pairs, errors, np.full(5, 5 / (2 * np.pi))))
     assert abs(scores[0]) < 4.5
     assert scores[1] > 8.0
 

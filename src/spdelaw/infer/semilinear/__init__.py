@@ -1,10 +1,9 @@
 """Semilinear laws: the terms beyond the linear drift, from fields alone."""
 
 from spdelaw.infer.semilinear._complete import SCHEMES, fit_complete, fit_transitions
-from spdelaw.infer.semilinear._discover import Selection, check_library, select
-from spdelaw.infer.semilinear._fields_layout import layout
+from spdelaw.infer.semilinear._discover import check_library, select
 from spdelaw.infer.semilinear._filtered import fit_filtered
-from spdelaw.infer.semilinear._layout import NOISES, Layout
+from spdelaw.infer.semilinear._layout import NOISES, Layout, layout
 from spdelaw.infer.semilinear._one_pass import fit_one_pass, residuals
 from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, FAST, coarse
 from spdelaw.infer.semilinear._result import SemilinearFit
@@ -15,7 +14,6 @@ __all__ = [
     "NOISES",
     "SCHEMES",
     "Layout",
-    "Selection",
     "SemilinearFit",
     "check_library",
     "coarse",

@@ -13,8 +13,8 @@ bootstrap).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -26,6 +26,9 @@ from spdelaw.infer.semilinear._result import SemilinearFit
 
 Array = np.ndarray
 Terms = tuple[str, ...]
+#: Positions of some terms of a library.
+Subset = tuple[int, ...]
+Fits = Mapping[Subset, SemilinearFit]
 #: Makes the fit of some terms.
 Fitter = Callable[[Terms], SemilinearFit]
 #: Terms without which a law is linear.
@@ -42,42 +45,17 @@ SHOWN = 8
 BLOCK, FEWEST_BLOCKS = 10, 6
 
 
-class Selection(NamedTuple):
-    """Terms that were chosen, and how sure that is.
-
-    Attributes:
-        terms: the chosen terms, members of the library.
-        table: candidates, best first, dim ``candidate``: their ``terms``, ``bic`` above the best,
-            ``log_likelihood`` and ``coefficient`` (over ``term``) where they were fitted, whether
-            they are ``linear``, and their ``frequency`` in the bootstrap, NaN without one.
-        inclusion: how often each term of the library was chosen in the bootstrap; dim ``term``.
-        fit: the law with the chosen terms.
-    """
-
-    terms: Terms
-    table: xr.Dataset
-    inclusion: xr.DataArray
-    fit: SemilinearFit
-
-
 def default_library(domain: AbstractDomain) -> Terms:
     """Powers of u, and products with first derivatives where the domain has them.
 
-    Of several fields all monomials up to degree 3, in each equation.
+    Of several fields all monomials up to degree 3.
     """
     if isinstance(domain, Fields):
-        return in_each(domain, _monomials(domain.names, 3))
+        return tuple(_monomials(domain.names, 3))
     powers = ("1", "u", "u^2", "u^3")
     if isinstance(domain, Interval):
         return (*powers, "u u_x", "u_x^2")
     return (*powers, "|grad u|^2") if isinstance(domain, Box) else powers
-
-
-def in_each(domain: Fields, library: Sequence[str]) -> Terms:
-    """The same terms in the equation of every field; full names as they are."""
-    if any(":" in name for name in library):
-        return tuple(library)
-    return tuple(f"{field}: {term}" for field in domain.names for term in library)
 
 
 def _monomials(names: Sequence[str], degree: int) -> list[str]:
@@ -91,10 +69,13 @@ def _monomials(names: Sequence[str], degree: int) -> list[str]:
 
 
 def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Terms:
-    """The library, or the default one of the domain; `InputError` where it has no right size."""
+    """The library, or the default one of the domain; `InputError` where it has no right size.
+
+    Of several fields short names stand for terms in the equation of each of them.
+    """
     names = default_library(domain) if library is None else tuple(library)
-    if isinstance(domain, Fields):
-        names = in_each(domain, names)
+    if isinstance(domain, Fields) and not any(":" in name for name in names):
+        names = tuple(f"{field}: {term}" for field in domain.names for term in names)
     largest = max(map(len, _groups(names)), default=0)
     if not 1 <= largest <= MOST_TERMS:
         expected = f"1 to {MOST_TERMS} terms in an equation"
@@ -109,13 +90,19 @@ def _groups(names: Terms) -> list[list[int]]:
     return [[k for k, name in enumerate(names) if field_of(name) == field] for field in fields]
 
 
-def _is_linear(name: str) -> bool:
-    """Whether a law with this term alone is linear."""
-    text = name.partition(":")[2].strip() if ":" in name else name
-    return text in LINEAR or (":" in name and text.isidentifier())
+def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
+    return next(s for s in ranked if _are_linear(names, s))
 
 
-def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 0) -> Selection:
+def _are_linear(names: Terms, subset: Subset) -> bool:
+    """Whether a law with these terms is linear."""
+    texts = [names[k].rpartition(":") for k in subset]
+    return all(t.strip() in LINEAR or (f and t.strip().isidentifier()) for f, _, t in texts)
+
+
+def select(
+    whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 0
+) -> tuple[SemilinearFit, xr.Dataset, xr.DataArray]:
     """Terms of a library.
 
     Args:
@@ -123,25 +110,64 @@ def select(whole: SemilinearFit, fit: Fitter, bootstrap: int = 200, seed: int = 
         fit: makes the fit of fewer terms to the same numbers.
         bootstrap: resampled records.
         seed: of these.
+
+    Returns:
+        The law with the chosen terms; the candidates, best first, dim ``candidate``: their
+        ``terms``, ``bic`` above the best, ``log_likelihood`` and ``coefficient`` (over ``term``)
+        where they were fitted, whether they are ``linear``, and their ``frequency`` in the
+        bootstrap, NaN without one; and how often each term of the library was chosen there.
     """
     names = whole.layout.reaction.names
     at = [whole.layout.free_names.index(name) for name in names]
     n = whole.diagnostics.get("n_values", whole.diagnostics["n_transitions"])
-    covariance, penalty = whole.covariance[np.ix_(at, at)], np.log(n)
-    ranked = _rank(whole.x[at], covariance, penalty, names)
-    fits = _refit(fit, names, ranked, whole)
+    covariance, penalty = whole.covariance[np.ix_(at, at)], float(np.log(n))
+
+    def rank(x: Array) -> dict[Subset, float]:
+        return _rank(x[at], covariance, penalty, names)
+
+    ranked = rank(whole.x)
+    # The best subset, those close to it, and the best linear law are fitted themselves.
+    least = next(iter(ranked.values()))
+    close = [s for s, value in ranked.items() if value <= least + CLOSE][:FITTED]
+    fits = {tuple(range(len(names))): whole}
+    for s in (*close, _best_linear(names, ranked)):
+        if s not in fits:
+            fits[s] = fit(tuple(names[k] for k in s))
     bic = {s: -2.0 * f.log_likelihood + len(s) * penalty for s, f in fits.items()}
     best = min(bic, key=bic.__getitem__)
-    counts = _bootstrap(whole, at, covariance, penalty, bootstrap, seed)
-    total = sum(counts.values()) or np.nan
-    included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(at))]
-    return Selection(
-        tuple(names[k] for k in best), _table(names, ranked, fits, bic, best, counts),
-        xr.DataArray(included, {"term": list(names)}, ("term",)), fits[best],
-    )  # fmt: skip
+    shift = ranked[best] - bic[best]
+    values = {s: (bic[s] if s in bic else v - shift) - bic[best] for s, v in ranked.items()}
+    # What the curvature promises a subset that was not fitted is no reason to stand first.
+    order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
+    first = dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)])
+    counts = Counter(next(iter(rank(x))) for x in _resampled(whole, bootstrap, seed))
+    shown = {s: max(values[s], 0.0) for s in first}
+    return fits[best], *_tables(names, shown, fits, counts)
 
 
-Subset = tuple[int, ...]
+def _tables(
+    names: Terms, shown: Mapping[Subset, float], fits: Fits, counts: Counter[Subset]
+) -> tuple[xr.Dataset, xr.DataArray]:
+    """Candidates with their BIC above the best, and how often each term was chosen."""
+    total = counts.total() or np.nan
+    coefficient = np.full((len(shown), len(names)), np.nan)
+    for row, s in enumerate(shown):
+        for k in s if s in fits else ():
+            coefficient[row, k] = fits[s].values[names[k]]
+    height = [fits[s].log_likelihood if s in fits else np.nan for s in shown]
+    table = xr.Dataset(
+        {
+            "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
+            "log_likelihood": ("candidate", height),
+            "bic": ("candidate", list(shown.values())),
+            "linear": ("candidate", [_are_linear(names, s) for s in shown]),
+            "frequency": ("candidate", [counts[s] / total for s in shown]),
+            "coefficient": (("candidate", "term"), coefficient),
+        },
+        {"term": list(names)},
+    )
+    included = [sum(n for s, n in counts.items() if k in s) / total for k in range(len(names))]
+    return table, xr.DataArray(included, {"term": list(names)}, ("term",))
 
 
 def _rank(theta: Array, covariance: Array, penalty: float, names: Terms) -> dict[Subset, float]:
@@ -149,17 +175,14 @@ def _rank(theta: Array, covariance: Array, penalty: float, names: Terms) -> dict
 
     Equations have noise of their own, so what a term costs in one does not depend on the others.
     """
-    groups = _groups(names)
-    each = [_rank_group(theta, covariance, penalty, group) for group in groups]
+    each = [_rank_group(theta, covariance, penalty, group) for group in _groups(names)]
     if len(each) == 1:
         return each[0]
-    short = []
-    for own in each:
-        linear = next(s for s in own if all(_is_linear(names[k]) for k in s))
-        short.append({s: own[s] for s in [*list(own)[:SHORT], linear]})
+    short = [dict.fromkeys([*list(own)[:SHORT], _best_linear(names, own)]) for own in each]
     out = {}
-    for parts in itertools.product(*(own.items() for own in short)):
-        out[tuple(sorted(k for s, _ in parts for k in s))] = sum(value for _, value in parts)
+    for parts in itertools.product(*short):
+        value = sum(own[s] for own, s in zip(each, parts, strict=True))
+        out[tuple(sorted(k for s in parts for k in s))] = value
     return dict(sorted(out.items(), key=lambda item: item[1]))
 
 
@@ -177,79 +200,20 @@ def _rank_group(
     return dict(sorted(out.items(), key=lambda item: item[1]))
 
 
-def _refit(
-    fit: Fitter, names: Terms, ranked: Mapping[Subset, float], whole: SemilinearFit
-) -> dict[Subset, SemilinearFit]:
-    """Fits of the best subset, of those close to it, and of the best linear law."""
-    least = next(iter(ranked.values()))
-    close = [s for s, value in ranked.items() if value <= least + CLOSE][:FITTED]
-    out = {tuple(range(len(names))): whole}
-    for subset in (*close, _best_linear(names, ranked)):
-        if subset not in out:
-            out[subset] = fit(tuple(names[k] for k in subset))
-    return out
-
-
-def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
-    return next(s for s in ranked if all(_is_linear(names[k]) for k in s))
-
-
-def _bootstrap(
-    whole: SemilinearFit, at: list[int], covariance: Array, penalty: float, n: int, seed: int
-) -> dict[Subset, int]:
-    """How often each subset is best when blocks of scores are drawn with replacement.
+def _resampled(whole: SemilinearFit, n: int, seed: int) -> Iterator[Array]:
+    """Estimates when blocks of `BLOCK` successive scores of a path are drawn with replacement.
 
     A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, block b having been drawn w_b times.
-    Too few blocks say nothing, and nothing is counted.
+    Too few blocks say nothing, and there are none.
     """
-    sums = _block_sums(whole.scores, whole.groups)
+    rows = []
+    for path in np.unique(whole.groups):
+        own = whole.scores[whole.groups == path]
+        rows.append(np.add.reduceat(own, np.arange(0, len(own), BLOCK), axis=0))
+    sums = np.concatenate(rows)
     if len(sums) < FEWEST_BLOCKS:
-        return {}
-    generator = np.random.default_rng(seed)
-    counts: dict[Subset, int] = {}
-    centred = sums - sums.mean(0)
+        return
+    generator, centred = np.random.default_rng(seed), sums - sums.mean(0)
     for _ in range(n):
         drawn = generator.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)))
-        theta = (whole.x + whole.covariance @ (drawn @ centred))[at]
-        best = next(iter(_rank(theta, covariance, penalty, whole.layout.reaction.names)))
-        counts[best] = counts.get(best, 0) + 1
-    return counts
-
-
-def _block_sums(scores: Array, groups: Array) -> Array:
-    """Sums of scores over `BLOCK` successive rows of a path."""
-    rows = []
-    for path in np.unique(groups):
-        own = scores[groups == path]
-        cuts = np.arange(0, len(own), BLOCK)
-        rows.append(np.add.reduceat(own, cuts, axis=0))
-    return np.concatenate(rows)
-
-
-def _table(
-    names: Terms, ranked: Mapping[Subset, float], fits: Mapping[Subset, SemilinearFit],
-    bic: Mapping[Subset, float], best: Subset, counts: Mapping[Subset, int],
-) -> xr.Dataset:  # fmt: skip
-    """The best subsets and the best linear one; those not fitted stand by the curvature."""
-    shift = ranked[best] - bic[best]
-    values = {s: (bic[s] if s in bic else v - shift) - bic[best] for s, v in ranked.items()}
-    # What the curvature promises a subset that was not fitted is no reason to stand first.
-    order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
-    shown = list(dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)]))
-    total = sum(counts.values()) or np.nan
-    coefficient = np.full((len(shown), len(names)), np.nan)
-    for row, s in enumerate(shown):
-        for k in s if s in fits else ():
-            coefficient[row, k] = fits[s].values[names[k]]
-    height = [fits[s].log_likelihood if s in fits else np.nan for s in shown]
-    return xr.Dataset(
-        {
-            "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
-            "log_likelihood": ("candidate", height),
-            "bic": ("candidate", [max(values[s], 0.0) for s in shown]),
-            "linear": ("candidate", [all(_is_linear(names[k]) for k in s) for s in shown]),
-            "frequency": ("candidate", [counts.get(s, 0) / total for s in shown]),
-            "coefficient": (("candidate", "term"), coefficient),
-        },
-        {"term": list(names)},
-    )
+        yield whole.x + whole.covariance @ (drawn @ centred)

@@ -8,16 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
-from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.equation import InitialState
+from spdelaw.infer.semilinear._layout import OBSERVATION, Layout
 from spdelaw.infer.semilinear._starts import start
 from spdelaw.model import (
     Collapsed,
-    Prior,
     Transitions,
     filter_scores,
     in_segments,
@@ -54,64 +51,55 @@ def noise_guess(collapsed: Collapsed) -> float:
     return 0.01 * total
 
 
-class Rough(NamedTuple):
-    """States (P, T, N) of the first paths, times (P, T), and the prior they were found with."""
-
-    states: Array
-    times: Array
-    prior: Prior
-
-
-def rough_states(collapsed: Collapsed, r: float) -> Rough:
-    """States of the first paths, each time on its own."""
+def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, InitialState]:
+    """States (P, T, N) of the first paths, each time on its own, times (P, T), and their law."""
     block = collapsed.blocks[0]
     n_times, n, n_paths = block.vector.shape
-    n_paths = min(n_paths, PATHS)
-    grams = np.broadcast_to(block.matrices, (n_times, len(block.paths), n, n))[:, :n_paths]
-    grams = grams.reshape(-1, n, n)
-    vectors = block.vector[..., :n_paths].transpose(0, 2, 1).reshape(-1, n)
+    few = min(n_paths, PATHS)
+    grams = np.broadcast_to(block.matrices, (n_times, n_paths, n, n))[:, :few].reshape(-1, n, n)
+    vectors = block.vector[..., :few].transpose(0, 2, 1).reshape(-1, n)
     v = np.full(n, max(float((block.estimate**2).mean()), 1e-300))
     for _ in range(ROUNDS):
         spread = np.linalg.inv(grams / r + np.diag(1.0 / v))
         c = np.einsum("bij,bj->bi", spread, vectors / r)
-        error = np.einsum("bii->bi", spread)
-        v = np.maximum((c**2 + error).mean(0), 1e-12 * v.max())
-    states = c.reshape(n_times, n_paths, n).transpose(1, 0, 2)
-    times = np.broadcast_to(block.times, (n_times, block.vector.shape[2]))[:, :n_paths].T
-    return Rough(states, times, Prior(np.zeros(n), v))
+        v = np.maximum((c**2 + np.einsum("bii->bi", spread)).mean(0), 1e-12 * v.max())
+    states = c.reshape(n_times, few, n).transpose(1, 0, 2)
+    times = np.broadcast_to(block.times, (n_times, n_paths))[:, :few].T
+    return states, times, InitialState("gaussian", np.zeros(n), v)
 
 
 def filter_start(
-    layout: Layout, collapsed: Collapsed, r: float, rough: Rough
+    form: Layout, collapsed: Collapsed, r: float, pairs: Transitions, prior: InitialState
 ) -> tuple[Array, Transitions, float]:
-    """Free vector, pairs of smoothed states, and the evaluations of all records that it cost."""
+    """Free vector from pairs of rough states, pairs of smoothed ones, and what it cost.
+
+    The cost is in evaluations of all records.
+    """
     block = in_segments(collapsed.blocks[0], 0.0)
     part = some_paths(block, np.arange(len(block.paths)) < FEW)
-    shape = (len(part.times), part.vector.shape[2])
-    times = np.broadcast_to(part.times, shape).T
+    times = np.broadcast_to(part.times, (len(part.times), part.vector.shape[2])).T
+    is_noise = form.is_log & (np.array(form.free_names) != OBSERVATION)
+    spent = 0
 
-    def value(x: Array) -> float:
-        found = filter_scores(layout.closure(x), part, r, rough.prior, value_only=True).value.sum()
-        return float(found) if np.isfinite(found) else -np.inf
+    def best_noise(pairs: Transitions) -> tuple[float, Array]:
+        """Value and start by increments, its noise times the factor that the filter prefers."""
+        nonlocal spent
+        x, found = start(form, pairs, **{OBSERVATION: r}), []
+        for trial in x + np.outer(np.log(FACTORS), is_noise):
+            value = filter_scores(form.closure(trial), part, r, prior, value_only=True).value.sum()
+            found.append((float(value) if np.isfinite(value) else -np.inf, trial))
+        spent += len(found)
+        return max(found, key=lambda pair: pair[0])
 
     def smooth(x: Array) -> Transitions:
-        found = smooth_semilinear(layout.closure(x), part, r, rough.prior)
-        return transitions(found.mean.transpose(1, 0, 2), times)
+        mean = smooth_semilinear(form.closure(x), part, r, prior).mean
+        return transitions(mean.transpose(1, 0, 2), times)
 
-    x, spent = _best_noise(layout, start(layout, transitions(rough.states, rough.times)), value)
+    value, x = best_noise(pairs)
     for _ in range(2):
-        trial, more = _best_noise(layout, start(layout, smooth(x)), value)
-        spent += more
-        if value(trial) <= value(x):
+        height, trial = best_noise(smooth(x))
+        if height <= value:
             break
-        x = trial
+        value, x = height, trial
     share = VALUE_COST * part.vector.size / sum(b.vector.size for b in collapsed.blocks)
     return x, smooth(x), spent * share
-
-
-def _best_noise(layout: Layout, x: Array, value: Callable[[Array], float]) -> tuple[Array, int]:
-    """The same vector with the noise, times one of `FACTORS`, that the likelihood prefers."""
-    log = layout.is_log[layout.free].astype(float)
-    trials = [x + np.log(f) * log for f in FACTORS]
-    values = [value(trial) for trial in trials]
-    return trials[int(np.argmax(values))], len(trials)

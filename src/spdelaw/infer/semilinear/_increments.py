@@ -13,7 +13,6 @@ with ``z' = (a - lambda) dt``, a being the mean slope of the field's own reactio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,86 +28,49 @@ BATCH = 4_000_000
 FEW = 64
 
 
-class Sums(NamedTuple):
-    """Products summed over time for each mode of one field, in units of the noise of a step.
-
-    Attributes:
-        names: of the columns: the diffusivity, then the terms of the field.
-        normal: columns with columns, (N, p, p).
-        right: columns with residuals, (N, p).
-        square: of residuals, (N,).
-        log_unit: of the unit, (N,).
-        n_rows: how many transitions.
-    """
-
-    names: tuple[str, ...]
-    normal: Array
-    right: Array
-    square: Array
-    log_unit: Array
-    n_rows: int
-
-    def left(self, at: list[int], change: Array) -> Array:
-        """Squares that are left when the columns ``at`` take part with these weights; (N,)."""
-        part = self.normal[:, at][:, :, at]
-        return (
-            self.square
-            - 2.0 * self.right[:, at] @ change
-            + np.einsum("i,nij,j->n", change, part, change)
-        )
-
-
-class Batch(NamedTuple):
-    """Rows of the data, and for each field its columns (p, B, N), residuals and units (B, N)."""
-
-    rows: Array
-    fields: list[tuple[Array, Array, Array]]
-
-
-def column_names(form: Layout, f: int) -> tuple[str, ...]:
+def column_names(form: Layout, field: str) -> list[str]:
     """The diffusivity of a field, then its terms."""
-    field = form.fields[f]
-    return (f"nu {field}", *(name for name in form.reaction.names if field_of(name) == field))
+    return [f"nu {field}", *(name for name in form.reaction.names if field_of(name) == field)]
 
 
-def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> list[Sums]:
-    """Products of one pass over the data, field by field."""
-    n, out = len(form.mu), []
-    for f in range(len(form.fields)):
-        names = column_names(form, f)
-        p = len(names)
-        empty = (np.zeros((n, p, p)), np.zeros((n, p)), np.zeros(n), np.zeros(n))
-        out.append(Sums(names, *empty, len(data.dt)))
-    for batch in batches(form, x, data, n_steps):
-        for s, (columns, residual, unit) in zip(out, batch.fields, strict=True):
-            by_mode = columns.transpose(2, 0, 1)
-            s.normal[:] += by_mode @ by_mode.transpose(0, 2, 1)
-            s.right[:] += np.einsum("nib,bn->ni", by_mode, residual)
-            s.square[:] += (residual**2).sum(0)
-            s.log_unit[:] += np.log(unit).sum(0)
-    return out
+def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[Array], Array]:
+    """Products of one pass over the data, and the logarithms of the units of each mode, (N,).
+
+    For each field and each of its modes, the columns and after them the residuals, in units of the
+    noise of a step, are multiplied with one another: (n, p + 1, p + 1).
+    """
+    n_fields = len(form.fields)
+    owners = np.array([field_of(name) for name in form.reaction.names], str)
+    sizes = [1 + len(column_names(form, field)) for field in form.fields]
+    out, log_unit = [np.zeros((len(form.mu), p, p)) for p in sizes], 0.0
+    for rows, made, by_rate, residual, unit in batches(form, x, data, n_steps):
+        log_unit = log_unit + len(rows) * np.log(unit)
+        for f, field in enumerate(form.fields):
+            own = slice(f, None, n_fields)
+            slope = (by_rate[:, own] * form.mu)[None]
+            parts = [slope, made[owners == field][..., own], residual[None, :, own]]
+            by_mode = (np.concatenate(parts) / np.sqrt(unit[own])).transpose(2, 0, 1)
+            out[f] += by_mode @ by_mode.transpose(0, 2, 1)
+    return out, np.asarray(log_unit)
 
 
-def batches(form: Layout, x: Array, data: Transitions, n_steps: int) -> Iterator[Batch]:
-    """Columns and residuals at x, in units of the noise of a step; no steps freeze the reaction."""
-    closure, slopes, n_fields = form.closure(x), mean_slopes(form, x, data), len(form.fields)
+def batches(
+    form: Layout, x: Array, data: Transitions, n_steps: int
+) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
+    """Rows of the data, what `predict` says of their means, residuals (B, N), units (N,).
+
+    The unit is the variance of a step for noise of one; no steps freeze the reaction.
+    """
+    closure, slopes = form.closure(x), mean_slopes(form, x, data)
     size = max(1, BATCH // max(len(form.reaction.names) * data.after.shape[1], 1))
-    owner = np.array([form.fields.index(field_of(name)) for name in form.reaction.names], int)
     lengths, which = distinct_steps(data.dt)
-    for k, dt in enumerate(lengths):
-        variance = _variance(closure.rates - slopes, float(dt))
+    for k, dt in enumerate(map(float, lengths)):
+        unit = _variance(closure.rates - slopes, dt)
         index = np.flatnonzero(which == k)
         for first in range(0, len(index), size):
-            rows, fields = index[first : first + size], []
-            made, by_rate, mean = predict(closure, data.before[rows], float(dt), n_steps, slopes)
-            for f in range(n_fields):
-                own = slice(f, None, n_fields)
-                unit = np.broadcast_to(variance[own], (len(rows), len(form.mu)))
-                slope = by_rate[:, own] * form.mu
-                columns = np.concatenate([slope[None], made[owner == f][..., own]])
-                residual = data.after[rows][:, own] - mean[:, own]
-                fields.append((columns / np.sqrt(unit), residual / np.sqrt(unit), unit))
-            yield Batch(rows, fields)
+            rows = index[first : first + size]
+            made, by_rate, mean = predict(closure, data.before[rows], dt, n_steps, slopes)
+            yield rows, made, by_rate, data.after[rows] - mean, unit
 
 
 def predict(

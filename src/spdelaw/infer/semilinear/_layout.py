@@ -1,14 +1,18 @@
 """The free vector of a semilinear law and what it stands for.
 
-    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term,
+For each field, with the modes of the domain numbered n = 1, 2, ...,
 
-and of several fields the same for each field, but for kappa: a damping of its own is a term there.
-``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances as logarithms.
+    lambda_n = kappa + nu mu_n^s,   q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
+
+Numbers of several fields carry the name of their field, and there is no kappa: a damping of its own
+is a term there. ``nu``, ``kappa``, the exponent and theta are free as they are; scales and
+variances as logarithms.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from numbers import Real
@@ -16,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Closure, Reaction, bind
+from spdelaw.checks import one_of
+from spdelaw.domain import AbstractDomain, Fields
+from spdelaw.equation import Closure, Reaction, bound, field_of, reaction_rate
 from spdelaw.errors import InputError
 
 Array = np.ndarray
@@ -36,7 +41,7 @@ class Layout:
         noise: "parametric" or "diagonal".
         names: of all parameters, free or not.
         fixed: values that are held, by name.
-        fields: names of several fields, whose modes take turns; none where there is one.
+        fields: names of the fields, whose modes take turns; one alone has none.
     """
 
     mu: Array
@@ -44,21 +49,9 @@ class Layout:
     noise: str
     names: tuple[str, ...]
     fixed: Mapping[str, float]
-    fields: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ("",)
 
-    @property
-    def has_observation(self) -> bool:
-        """Whether the noise of observations is among the parameters."""
-        return OBSERVATION in self.names
-
-    @property
-    def unobserved(self) -> Layout:
-        """The same without the noise of observations."""
-        names = tuple(name for name in self.names if name != OBSERVATION)
-        held = {name: value for name, value in self.fixed.items() if name != OBSERVATION}
-        return dataclasses.replace(self, names=names, fixed=held)
-
-    @property
+    @functools.cached_property
     def free(self) -> Array:
         """Positions of the free parameters."""
         return np.array([i for i, name in enumerate(self.names) if name not in self.fixed], int)
@@ -68,25 +61,24 @@ class Layout:
         """Their names."""
         return tuple(self.names[i] for i in self.free)
 
-    @property
+    @functools.cached_property
     def is_log(self) -> Array:
-        """Which parameters are free as logarithms; (n_parameters,)."""
-        logs, start = ("scale", OBSERVATION), ("scale ", "q ") if self.fields else "q_"
-        return np.array([name in logs or name.startswith(start) for name in self.names])
+        """Which free parameters are logarithms; (n_free,)."""
+        start, terms = ("scale", "q", OBSERVATION), self.reaction.names
+        return np.array([n.startswith(start) and n not in terms for n in self.free_names], bool)
 
     def whole(self, x: Array) -> Array:
         """All parameters in their own units from the free vector."""
         out = np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
         out[self.free] = x
-        log = self.is_log.copy()
-        log[[i for i, name in enumerate(self.names) if name in self.fixed]] = False
-        out[log] = np.exp(out[log])
+        out[self.free[self.is_log]] = np.exp(x[self.is_log])
         return out
 
     def vector(self, values: Mapping[str, float]) -> Array:
         """The free vector of given values by name."""
-        log = dict(zip(self.names, self.is_log, strict=True))
-        return np.array([np.log(values[n]) if log[n] else values[n] for n in self.free_names])
+        out = np.array([values[name] for name in self.free_names], float)
+        out[self.is_log] = np.log(out[self.is_log])
+        return out
 
     def values(self, x: Array) -> dict[str, float]:
         """All parameters by name."""
@@ -94,88 +86,132 @@ class Layout:
 
     def units(self, x: Array) -> Array:
         """Derivative of each free parameter in its own units by its entry of the vector."""
-        return np.where(self.is_log[self.free], self.whole(x)[self.free], 1.0)
+        return np.where(self.is_log, self.whole(x)[self.free], 1.0)
 
     def closure(self, x: Array) -> Closure:
         """The equations at x."""
-        p, n, first = self.whole(x), len(self.fields) or 1, len(self.fields) or 2
+        p, n = self.whole(x), len(self.fields)
+        first = n + ("kappa" in self.names)
         after = first + len(self.reaction.names)
-        noise = p[after : len(p) - self.has_observation].reshape(n, -1)
+        noise = p[after : len(p) - (OBSERVATION in self.names)].reshape(n, -1)
         if self.noise == "parametric":
-            noise = noise[:, :1] * self._index ** (-noise[:, 1:])
-        rates = np.outer(p[:n], self.mu) + (0.0 if self.fields else p[1])
+            noise = noise[:, :1] * np.exp(noise[:, 1:] * self.spectrum[1])
+        rates = np.outer(p[:n], self.mu) + p[n:first].sum()
         return Closure(self.reaction, p[first:after], rates.T.ravel(), noise.T.ravel())
 
     @property
-    def _index(self) -> Array:
-        return np.arange(1.0, len(self.mu) + 1.0)
+    def spectrum(self) -> Array:
+        """Derivatives of ``log q_n`` by the logarithm of the scale and by the exponent; (2, n)."""
+        n = np.arange(1.0, len(self.mu) + 1.0)
+        return np.stack([np.ones_like(n), -np.log(n)])
 
     def observation_variance(self, x: Array) -> float:
         """Variance of the noise of observations."""
         return float(self.values(x)[OBSERVATION])
 
+    def rate(self, x: Array, states: Array) -> float:
+        """Rate of the reaction at the usual one of these states."""
+        return float(np.median(reaction_rate(self.closure(x), states)))
+
     def pull(
-        self,
-        x: Array,
-        rate: Array,
-        noise: Array,
-        coefficient: Array,
-        observation: Array | None = None,
+        self, x: Array, rate: Array, noise: Array, coefficient: Array, observation: Any = None
     ) -> Array:
         """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
-        own = [slice(f, None, len(self.fields) or 1) for f in range(len(self.fields) or 1)]
-        parts = [(rate[:, at] @ self.mu)[:, None] for at in own]
-        parts += [coefficient] if self.fields else [rate.sum(1)[:, None], coefficient]
-        q = self.closure(x).noise
-        for at in own:
-            if self.noise == "parametric":
-                columns = np.stack([q[at], -q[at] * np.log(self._index)], axis=1)
-                parts.append(noise[:, at] @ columns)
-            else:
-                parts.append(noise[:, at] * q[at])
-        if observation is not None:
-            parts.append((observation * self.observation_variance(x))[:, None])
+        n = len(rate)
+        woven = (n, len(self.mu), len(self.fields))
+        parts = [self.mu @ rate.reshape(woven)]
+        if "kappa" in self.names:
+            parts.append(rate.sum(1, keepdims=True))
+        by_log = (noise * self.closure(x).noise).reshape(woven).transpose(0, 2, 1)
+        if self.noise == "parametric":
+            by_log = by_log @ self.spectrum.T
+        parts += [coefficient, by_log.reshape(n, -1)]
+        if OBSERVATION in self.names:
+            by_r = np.zeros(n) if observation is None else observation
+            parts.append((by_r * self.observation_variance(x))[:, None])
         return np.concatenate(parts, axis=1)[:, self.free]
 
 
-def layout_of_one(
-    domain: AbstractDomain, n_modes: int, terms: Any, noise: str, fixed: Mapping[str, Any]
+def layout(
+    domain: AbstractDomain,
+    n_modes: int,
+    terms: Any,
+    *,
+    noise: str = "parametric",
+    fixed: Mapping[str, Any] | None = None,
+    observed: bool = False,
 ) -> Layout:
-    """Layout of a law of one field.
+    """Layout of a law with these terms, of one field or of several as the domain has them.
 
-    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free.
+    ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
+    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
+    several fields whose scale is held at 0 has no noise of its own, and no exponent. With
+    ``observed`` the noise of observations is one more parameter.
+
+    Raises:
+        InputError: a word or a name is not known.
     """
-    reaction = bind(terms, domain, n_modes)
-    spectrum = ("scale", "exponent")
-    if noise == "diagonal":
-        spectrum = tuple(f"q_{n}" for n in range(1, n_modes + 1))  # type: ignore[assignment]
-    names = ("nu", "kappa", *reaction.names, *spectrum)
-    held = {"kappa": 0.0, **fixed} if "u" in reaction.names else dict(fixed)
-    s = held.pop("s", 1.0)
-    check_held(held, names)
-    _check_kappa(held, reaction)
-    return Layout(domain.eigenvalues(n_modes) ** float(s), reaction, noise, names, numbers(held))
+    one_of("noise", noise, NOISES)
+    fields, base = (domain.names, domain.domain) if isinstance(domain, Fields) else (("",), domain)
+    several = len(fields) > 1
+    reaction, each = bound(terms, domain, n_modes), n_modes // len(fields)
+    names = [f"nu {field}".strip() for field in fields]
+    names += [*([] if several else ["kappa"]), *reaction.names]
+    names += [name for field in fields for name in noise_names(field, noise, each)]
+    names += [OBSERVATION] if observed else []
+    held = dict(fixed or {})
+    mu = base.eigenvalues(each) ** float(held.pop("s", 1.0))
+    if "u" in reaction.names:
+        held.setdefault("kappa", 0.0)
+    elif several and held.get("kappa") == 0:
+        del held["kappa"]
+    _check_held(held, names)
+    if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
+        expected = "a value to hold beside the term 'u'"
+        fix = "leave kappa at 0: the coefficient of u is minus kappa"
+        raise InputError("kappa", expected=expected, got="both free", fix=fix)
+    held = {name: float(value) for name, value in held.items() if value is not None}
+    quiet = [f for f in fields if several and held.get(f"scale {f}") == 0.0]
+    held |= {f"exponent {f}": 0.0 for f in quiet}
+    _check_driven(quiet, fields, reaction.names)
+    return Layout(mu, reaction, noise, tuple(names), held, fields)
 
 
-def numbers(held: Mapping[str, Any]) -> dict[str, float]:
-    """Values that are held; None frees a parameter."""
-    return {name: float(value) for name, value in held.items() if value is not None}
+def noise_names(field: str, noise: str, n_modes: int) -> list[str]:
+    """Names of the numbers of a field's noise."""
+    if noise == "parametric":
+        return [f"scale {field}".strip(), f"exponent {field}".strip()]
+    return [f"q {field} {n}" if field else f"q_{n}" for n in range(1, n_modes + 1)]
 
 
-def check_held(held: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def check_amount(form: Layout, n: int, what: str) -> None:
+    """Refuse data that are fewer than twice the free parameters."""
+    if n < 2 * len(form.free):
+        expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
+        fix = "bring more paths or times, or fewer terms"
+        raise InputError("fields", expected=expected, got=str(n), fix=fix)
+
+
+def _check_held(held: Mapping[str, Any], names: list[str]) -> None:
     """Refuse names that are no parameters, and values that are no numbers."""
-    unknown = [name for name in held if name not in names]
-    if unknown:
-        fix = "fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term"
-        raise InputError("fixed", expected=f"names among {names}", got=repr(unknown[0]), fix=fix)
     for name, value in held.items():
+        if name not in names:
+            expected = f"names among {tuple(names)}"
+            fix = "fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term"
+            raise InputError("fixed", expected=expected, got=repr(name), fix=fix)
         if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
             fix = f"pass fixed={{{name!r}: 0.0}}"
             raise InputError("fixed", expected=f"a number for {name!r}", got=repr(value), fix=fix)
 
 
-def _check_kappa(held: Mapping[str, Any], reaction: Reaction) -> None:
-    if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
-        expected = "a value to hold beside the term 'u'"
-        fix = "leave kappa at 0: the coefficient of u is minus kappa"
-        raise InputError("kappa", expected=expected, got="both free", fix=fix)
+def _check_driven(quiet: list[str], fields: tuple[str, ...], terms: tuple[str, ...]) -> None:
+    """Refuse a field without noise that no field with noise enters: its path would be certain."""
+    loud = [f for f in fields if f not in quiet]
+    for field in quiet:
+        own = [t.partition(":")[2] for t in terms if field_of(t) == field]
+        if not any(f in text for f in loud for text in own):
+            raise InputError(
+                "fixed", expected=f"a term of {' or '.join(loud) or 'a field with noise'} in the "
+                f"equation of {field}, which has no noise of its own", got=f"{own}",
+                fix=f"leave the scale of {field} free, or add such a term",
+            )  # fmt: skip

@@ -12,14 +12,11 @@ one for its noise.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from spdelaw.equation import reaction_rate
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear._increments import FEW, Sums, batches, column_names, sums
-from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.infer.semilinear._increments import FEW, batches, column_names, sums
+from spdelaw.infer.semilinear._layout import Layout, check_amount, noise_names
 from spdelaw.infer.semilinear._optimise import ALLOWED_SHIFT, invert_information
 from spdelaw.infer.semilinear._result import SemilinearFit
 from spdelaw.infer.semilinear._starts import start
@@ -35,16 +32,6 @@ MOST_STEPS = 8
 NEWTON = 30
 
 
-class Solved(NamedTuple):
-    """Free vector, its covariance and log-likelihood, and what the last pass changed."""
-
-    x: Array
-    covariance: Array
-    value: float
-    change: float
-    passes: int
-
-
 def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
     """Learn a law of several fields from complete states of many modes.
 
@@ -54,39 +41,45 @@ def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
     """
     _check(form, data)
     few, n, passes = data.draw(FEW), 1, 0
-    x = frozen = _iterate(form, start(form, few), data, 0).x
+    x = frozen = _iterate(form, start(form, few), data, 0)[0]
     while True:
-        found = _iterate(form, x, data, n)
-        passes += found.passes
-        shift = _step_shift(form, found, few, len(data.dt), n)
+        x, covariance, value, moved, more = _iterate(form, x, data, n)
+        passes += more
+        errors = np.sqrt(np.diag(covariance))
+        finer, coarser = (_scores(form, x, few, k).sum(0) for k in (2 * n, n))
+        change = covariance @ (finer - coarser) * (len(data.dt) / len(few.dt))
+        shift = float(np.abs(change / errors).max())
         if shift <= ALLOWED_SHIFT or 2 * n > MOST_STEPS:
             break
-        x, n = found.x, 2 * n
-    errors, scores = np.sqrt(np.diag(found.covariance)), _scores(form, found.x, data, n)
-    rate = np.median(reaction_rate(form.closure(found.x), few.before))
-    moved = np.abs((frozen - found.x) / errors).max()
+        n *= 2
+    scores = _scores(form, x, data, n)
     return SemilinearFit(
-        form, found.x, found.covariance,
-        found.covariance @ (scores.T @ scores) @ found.covariance, found.value, data.after.size,
-        scores, data.path,
+        form, x, covariance, covariance @ (scores.T @ scores) @ covariance, value,
+        data.after.size, scores, data.path,
         {
-            "n_steps": n, "step_shift": shift, "converged": found.change < NEAR,
-            "rate_dt": float(rate * np.median(data.dt)), "n_evaluations": passes,
-            "n_transitions": len(data.dt), "remaining_gain": 0.5 * found.change**2,
-            "frozen_shift": float(moved), "n_values": data.after.size // len(form.fields),
+            "n_steps": n, "step_shift": shift, "converged": moved < NEAR,
+            "rate_dt": form.rate(x, few.before) * float(np.median(data.dt)),
+            "n_evaluations": passes,
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * moved**2,
+            "frozen_shift": float(np.abs((frozen - x) / errors).max()),
+            "n_values": data.after.size // len(form.fields),
         },
     )  # fmt: skip
 
 
-def _iterate(form: Layout, x: Array, data: Transitions, n_steps: int) -> Solved:
-    """Passes until the estimate stays where it is."""
-    change = np.inf
+def _iterate(
+    form: Layout, x: Array, data: Transitions, n_steps: int
+) -> tuple[Array, Array, float, float, int]:
+    """Passes until the estimate stays where it is.
+
+    Returns it, its covariance and log-likelihood, the last change in standard errors, and passes.
+    """
     for k in range(1, MOST_PASSES + 1):
-        found = _solve(form, sums(form, x, data, n_steps), x)
-        change = float(np.abs((found.x - x) / np.sqrt(np.diag(found.covariance))).max())
-        x = found.x
+        new, covariance, value = _solve(form, x, data, n_steps)
+        change = float(np.abs((new - x) / np.sqrt(np.diag(covariance))).max())
+        x = new
         if change < NEAR:
-            return found._replace(change=change, passes=k)
+            return x, covariance, value, change, k
         if not np.isfinite(change):
             break
     expected = f"an estimate that settles within {MOST_PASSES} passes"
@@ -95,108 +88,81 @@ def _iterate(form: Layout, x: Array, data: Transitions, n_steps: int) -> Solved:
     raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
 
 
-def _solve(form: Layout, found: list[Sums], x: Array) -> Solved:
-    """Least squares with the weights of the noise at x, then the noise of what it leaves."""
+def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Array, Array, float]:
+    """Least squares with the weights of the noise at x, then the noise of what it leaves.
+
+    Returns the free vector, its covariance and its log-likelihood.
+    """
+    products, log_unit = sums(form, x, data, n_steps)
     values, place = form.values(x), {name: k for k, name in enumerate(form.free_names)}
-    noise, n_fields = form.closure(x).noise, len(form.fields)
-    covariance, log = np.zeros((len(x), len(x))), 0.0
-    for f, s in enumerate(found):
-        at = [k for k, name in enumerate(s.names) if name in place]
-        q = noise[f::n_fields]
-        normal = np.tensordot(1.0 / q, s.normal, 1)[np.ix_(at, at)]
-        spread = invert_information(normal) if at else normal
-        change = spread @ ((1.0 / q) @ s.right)[at]
-        values |= {s.names[k]: values[s.names[k]] + d for k, d in zip(at, change, strict=True)}
-        left = s.left(at, change)
-        own, of_noise = _noise(form, f, left, s.n_rows, values)
+    noise, count, covariance = form.closure(x).noise, len(data.dt), np.zeros((len(x), len(x)))
+    log = -0.5 * float((count * np.log(2 * np.pi * noise) + log_unit).sum())
+    for f, field in enumerate(form.fields):
+        names, q = column_names(form, field), noise[f :: len(form.fields)]
+        at = [k for k, name in enumerate(names) if name in place]
+        normal = np.tensordot(1.0 / q, products[f], 1)
+        spread = normal[np.ix_(at, at)]
+        spread = invert_information(spread) if at else spread
+        change = np.append(np.zeros(len(names)), -1.0)
+        change[at] = spread @ normal[at, -1]
+        left = np.einsum("i,nij,j->n", change, products[f], change)
+        log -= 0.5 * float((left / q).sum())
+        values |= {name: values[name] + d for name, d in zip(names, change[:-1], strict=True)}
+        own, of_noise = _noise(form, field, left, count, values)
         values |= own
-        for names, block in (([s.names[k] for k in at], spread), (list(own), of_noise)):
-            here = [place[name] for name in names]
+        for free, block in (([names[k] for k in at], spread), (list(own), of_noise)):
+            here = [place[name] for name in free]
             covariance[np.ix_(here, here)] = block
-        log -= 0.5 * float((left / q + s.n_rows * np.log(2 * np.pi * q) + s.log_unit).sum())
-    return Solved(form.vector(values), covariance, log, np.inf, 1)
+    return form.vector(values), covariance, log
 
 
 def _noise(
-    form: Layout, f: int, left: Array, count: int, values: dict[str, float]
+    form: Layout, field: str, left: Array, count: int, values: dict[str, float]
 ) -> tuple[dict[str, float], Array]:
     """Free numbers of a field's noise from squares (N,), and their covariance as free vector.
 
     ``-1/2 sum_n (count log q_n + left_n / q_n)``; for ``q = scale n^-exponent`` by Newton steps.
     """
-    field = form.fields[f]
-    if form.noise == "diagonal":
-        names = [f"q {field} {n}" for n in range(1, len(left) + 1)]
-        free = [k for k, name in enumerate(names) if name not in form.fixed]
-        own = {names[k]: float(left[k] / count) for k in free}
-        return own, np.eye(len(free)) * 2.0 / count
-    names = [f"scale {field}", f"exponent {field}"]
+    names = noise_names(field, form.noise, len(left))
     free = [k for k, name in enumerate(names) if name not in form.fixed]
-    basis = np.stack([np.ones(len(left)), -np.log(np.arange(1.0, len(left) + 1.0))])
-    p = np.array([np.log(values[names[0]]), values[names[1]]])
-    curvature = np.eye(2)
+    if form.noise == "diagonal":
+        return {names[k]: float(left[k] / count) for k in free}, np.eye(len(free)) * 2.0 / count
+    p, among = np.array([np.log(values[names[0]]), values[names[1]]]), np.ix_(free, free)
     for _ in range(NEWTON):
-        ratio = left / np.exp(p @ basis)
-        curvature = (basis * np.minimum(ratio, 10.0 * count)) @ basis.T / 2.0
-        slope = basis @ (ratio - count) / 2.0
-        step = np.linalg.solve(curvature[np.ix_(free, free)], slope[free]) if free else slope[:0]
+        ratio = left / np.exp(p @ form.spectrum)
+        curvature = (form.spectrum * np.minimum(ratio, 10.0 * count)) @ form.spectrum.T / 2.0
+        slope = form.spectrum @ (ratio - count) / 2.0
+        step = np.linalg.solve(curvature[among], slope[free])
         p[free] += np.clip(step, -2.0, 2.0)
         if np.abs(step).max(initial=0.0) < 1e-10:
             break
-    found = {names[0]: float(np.exp(p[0])), names[1]: float(p[1])}
-    return {names[k]: found[names[k]] for k in free}, np.linalg.inv(curvature[np.ix_(free, free)])
+    found = float(np.exp(p[0])), float(p[1])
+    return {names[k]: found[k] for k in free}, np.linalg.inv(curvature[among])
 
 
 def _scores(form: Layout, x: Array, data: Transitions, n_steps: int) -> Array:
     """Slope of the log-likelihood of each transition by the free vector; (n, n_free)."""
-    place = {name: k for k, name in enumerate(form.free_names)}
-    noise, n_fields = form.closure(x).noise, len(form.fields)
-    out = np.zeros((len(data.dt), len(x)))
-    basis = np.stack([np.ones(len(form.mu)), -np.log(np.arange(1.0, len(form.mu) + 1.0))])
-    for batch in batches(form, x, data, n_steps):
-        for f, (field, (columns, residual, _)) in enumerate(
-            zip(form.fields, batch.fields, strict=True)
-        ):
-            q = noise[f::n_fields]
-            slopes = np.einsum("ibn,bn->ib", columns, residual / q)
-            by = dict(zip(column_names(form, f), slopes, strict=True))
-            surplus = 0.5 * (residual**2 / q - 1.0)
-            if form.noise == "diagonal":
-                by |= {f"q {field} {n + 1}": surplus[:, n] for n in range(len(q))}
-            else:
-                of_noise = (f"scale {field}", f"exponent {field}")
-                by |= dict(zip(of_noise, (surplus @ row for row in basis), strict=True))
-            for name, score in by.items():
-                if name in place:
-                    out[batch.rows, place[name]] = score
-    return out
+    noise, coefficient = form.closure(x).noise, np.empty((len(data.dt), len(form.reaction.names)))
+    by_rate, by_noise = np.empty_like(data.after), np.empty_like(data.after)
+    for rows, made, slope, residual, unit in batches(form, x, data, n_steps):
+        weighted = residual / (noise * unit)
+        by_rate[rows] = slope * weighted
+        by_noise[rows] = 0.5 * (residual * weighted - 1.0) / noise
+        coefficient[rows] = np.einsum("tbn,bn->bt", made, weighted)
+    return form.pull(x, by_rate, by_noise, coefficient)
 
 
 def residuals(fit: SemilinearFit, data: Transitions) -> Array:
     """Errors of the predictions of a fit, standardised; (n, N)."""
-    form = fit.layout
-    out = np.empty_like(data.after)
-    noise, n_fields = form.closure(fit.x).noise, len(form.fields)
-    for batch in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
-        for f, (_, residual, _) in enumerate(batch.fields):
-            out[batch.rows, f::n_fields] = residual / np.sqrt(noise[f::n_fields])
+    form, out = fit.layout, np.empty_like(data.after)
+    noise = form.closure(fit.x).noise
+    for rows, _, _, residual, unit in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
+        out[rows] = residual / np.sqrt(noise * unit)
     return out
 
 
-def _step_shift(form: Layout, found: Solved, few: Transitions, n: int, steps: int) -> float:
-    """What twice the steps of the prediction would change, in standard errors, from a few."""
-    finer, coarser = (_scores(form, found.x, few, k).sum(0) for k in (2 * steps, steps))
-    change = found.covariance @ (finer - coarser) * (n / len(few.dt))
-    return float(np.abs(change / np.sqrt(np.diag(found.covariance))).max())
-
-
 def _check(form: Layout, data: Transitions) -> None:
-    if len(data.dt) < 2 * len(form.free):
-        raise InputError(
-            "fields", expected=f"at least {2 * len(form.free)} transitions for "
-            f"{len(form.free)} parameters", got=str(len(data.dt)),
-            fix="bring more paths or times, or fewer terms",
-        )  # fmt: skip
+    check_amount(form, len(data.dt), "transitions")
     quiet = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
     if quiet:
         expected = "noise in every field of this many modes"

@@ -9,13 +9,12 @@ data, where the quasi-Newton search of `infer._optimise`, which has no scores of
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.errors import ConvergenceError, SpdeLawWarning
+from spdelaw.errors import ConvergenceError
 from spdelaw.infer._held import learned
 
 Array = np.ndarray
@@ -29,8 +28,9 @@ NEAR = 1e-3
 LONGEST = 20.0
 #: Halvings of one step.
 HALVINGS = 12
-#: Change, in standard errors, that twice the sub-steps of the closure may make.
-ALLOWED_SHIFT = 0.3
+#: Change, in standard errors, that twice the sub-steps of the closure may make, the one that is too
+#: large for one Newton step, and most sub-steps.
+ALLOWED_SHIFT, LARGEST_SHIFT, MOST_STEPS = 0.3, 2.0, 16
 #: Rate of the reaction times the step above which the closure has not been seen to be honest.
 FAST = 1.0
 #: Least eigenvalue of the information, parameters scaled to 1, that is not nothing.
@@ -46,18 +46,14 @@ class Maximum(NamedTuple):
         x: free vector.
         value: log-likelihood there.
         scores: of each term, (n, n_free).
-        n_evaluations: how often the likelihood was computed.
-        distance: to the maximum, in standard errors.
-        converged: whether that is near enough.
+        promise: squared distance to the maximum, in standard errors.
         metric: what the search knows about the information, (n_free, n_free).
     """
 
     x: Array
     value: float
     scores: Array
-    n_evaluations: int
-    distance: float
-    converged: bool
+    promise: float
     metric: Array
 
 
@@ -70,6 +66,8 @@ def maximise(
 ) -> Maximum:
     """Climb from x until the promise of a step is below ``near``.
 
+    `ConvergenceError` where there is no likelihood to start from.
+
     Args:
         objective: value and scores.
         x: where to start.
@@ -80,6 +78,10 @@ def maximise(
     """
     inverse = None if metric is None else pseudo_inverse(metric)
     value, scores = objective(x)
+    if not np.isfinite(value):
+        expected, fix = "a finite likelihood at the start", "observe more often, or use fewer modes"
+        got = "a covariance that is not positive, or states that run away"
+        raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
     count, promise = 1, np.inf
     while count < most:
         slope = scores.sum(0)
@@ -88,26 +90,47 @@ def maximise(
         if promise < near or not np.isfinite(promise):
             break
         step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
-        trial, height, found, n = _climb(objective, x, value, step)
-        count += n
-        if found is None:
+        for k in range(HALVINGS):
+            trial = x + 0.5**k * step
+            height, found = objective(trial)
+            if np.isfinite(height) and height >= value:
+                break
+        else:
             break
+        count += k + 1
         if inverse is not None:
             inverse = learned(inverse, trial - x, slope - found.sum(0))
         x, value, scores = trial, height, found
     known = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
-    return Maximum(x, value, scores, count, float(np.sqrt(abs(promise))), promise < near, known)
+    return Maximum(x, value, scores, promise, known)
 
 
-def _climb(
-    objective: Objective, x: Array, value: float, step: Array
-) -> tuple[Array, float, Array | None, int]:
-    for k in range(HALVINGS):
-        trial = x + 0.5**k * step
-        found, scores = objective(trial)
-        if np.isfinite(found) and found >= value:
-            return trial, found, scores, k + 1
-    return x, value, None, HALVINGS
+def refine(
+    climb: Callable[[Array, int, Array | None], tuple[Maximum, Array]],
+    finer: Callable[[Maximum, int], Array],
+    x: Array,
+) -> tuple[Maximum, Array, Array, dict[str, float]]:
+    """Maximum of a likelihood with as many sub-steps of the closure as it needs.
+
+    Args:
+        climb: the maximum from x with so many sub-steps, and its covariance, given one or anew.
+        finer: what twice as many sub-steps change in the score at a maximum.
+        x: where to start.
+
+    Returns:
+        The maximum, its covariance, the Newton step to where twice the sub-steps would lead, and
+        ``n_steps`` with ``step_shift``, that step in standard errors.
+    """
+    covariance, n = None, 1
+    while True:
+        best, covariance = climb(x, n, covariance)
+        change = covariance @ finer(best, n)
+        shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max())
+        if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
+            break
+        x, n = best.x + change, 2 * n
+    step = change if shift < LARGEST_SHIFT else np.zeros_like(x)
+    return best, covariance, step, {"n_steps": n, "step_shift": shift}
 
 
 def solve(matrix: Array, vector: Array) -> Array:
@@ -123,9 +146,8 @@ def _units(matrix: Array) -> Array:
 
 def pseudo_inverse(matrix: Array) -> Array:
     """Inverse of a sum of squares, parameters scaled to 1, without directions that have none."""
-    scale = _units(matrix)
-    scaled = matrix / np.outer(scale, scale)
-    return np.linalg.pinv(scaled, rcond=1e-14, hermitian=True) / np.outer(scale, scale)
+    scale = np.outer(_units(matrix), _units(matrix))
+    return np.linalg.pinv(matrix / scale, rcond=1e-14, hermitian=True) / scale
 
 
 def information(objective: Objective, at: Maximum) -> Array:
@@ -136,23 +158,13 @@ def information(objective: Objective, at: Maximum) -> Array:
     spread = np.sqrt(np.maximum(np.diag(pseudo_inverse(at.metric)), 0.0))
     width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
     base = at.scores.sum(0)
-    rows = []
-    for k, h in enumerate(width):
-        moved = at.x.copy()
-        moved[k] += h
-        rows.append((base - objective(moved)[1].sum(0)) / h)
-    slope = np.array(rows)
+    moved = at.x + np.diag(width)
+    slope = np.array([base - objective(x)[1].sum(0) for x in moved]) / width[:, None]
     return 0.5 * (slope + slope.T)
 
 
-def warn_if_coarse(shift: float) -> None:
-    """Say so where finer sub-steps of the closure would still move an estimate."""
-    if shift > ALLOWED_SHIFT:
-        warnings.warn(coarse(shift), SpdeLawWarning, stacklevel=3)
-
-
 def coarse(shift: float) -> str:
-    """The same as a sentence."""
+    """What to say where finer sub-steps of the closure would still move an estimate."""
     return (
         f"twice the sub-steps of the closure would move an estimate by {shift:.2g} standard "
         "errors: the reaction is fast for these time steps; observe more often"

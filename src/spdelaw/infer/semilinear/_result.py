@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.domain import AbstractDomain
-from spdelaw.equation import PowerLaw, Semilinear, SpectralSPDE
 from spdelaw.infer.semilinear._layout import Layout
 
 Array = np.ndarray
@@ -59,18 +57,6 @@ class SemilinearFit:
     def _errors(self, covariance: Array) -> dict[str, float]:
         spread = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * self.layout.units(self.x)
         return dict(zip(self.layout.free_names, map(float, spread), strict=True))
-
-    def equation(self, domain: AbstractDomain, initial: Any = 0.0, times: Any = None) -> Semilinear:
-        """The estimated equation."""
-        closure, v = self.layout.closure(self.x), self.values
-        noise: Any = closure.noise
-        if self.layout.noise == "parametric":
-            noise = PowerLaw(v["exponent"], v["scale"])
-        linear = SpectralSPDE(
-            domain, len(closure.rates), np.maximum(closure.rates, 0.0), noise=noise,
-            initial=initial, times=times,
-        )  # fmt: skip
-        return Semilinear(linear, {name: v[name] for name in self.layout.reaction.names})
 
     def __repr__(self) -> str:
         """One line per parameter."""

@@ -5,18 +5,16 @@ With the reaction frozen over a step (exponential Euler),
     y = e^(-lambda dt) x + dt phi(lambda dt) sum_t theta_t g_t(x) + e,   phi(z) = (1 - e^-z) / z,
 
 so for a given nu the coefficients are weighted least squares, the residuals give the noise, and nu
-is found by a search along its profile. Biased by the freezing, so it only starts the likelihood.
+is found by a search along its profile, of one field after the other. Biased by the freezing, so it
+only starts the likelihood.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import decay_mean, field_of
-from spdelaw.infer.semilinear._fields_layout import alone, name_among_all
-from spdelaw.infer.semilinear._layout import Layout
+from spdelaw.infer.semilinear._layout import Layout, noise_names
 from spdelaw.infer.semilinear._optimise import solve
 from spdelaw.model import Transitions
 
@@ -30,86 +28,60 @@ ROUNDS = 3
 MOST = 800
 
 
-class _Profile(NamedTuple):
-    value: float
-    coefficients: Array
-    noise: Array
+def start(form: Layout, data: Transitions, **known: float) -> Array:
+    """The free vector of the exponential-Euler estimate, beside values that are known by name."""
+    data, values = data.draw(MOST), dict(known)
+    terms = form.reaction.values(data.before)
+    for f, field in enumerate(form.fields):
+        at = [k for k, name in enumerate(form.reaction.names) if field_of(name) == field]
+        modes = slice(f, None, len(form.fields))
+        own = data._replace(before=data.before[:, modes], after=data.after[:, modes])
+        names = ["kappa", *(form.reaction.names[k] for k in at)]
+        values |= _of_field(form, field, own, names, terms[at][..., modes])
+    return form.vector(values)
 
 
-def start(layout: Layout, data: Transitions) -> Array:
-    """The free vector of the exponential-Euler estimate."""
-    data = data.draw(MOST)
-    if layout.fields:
-        return _fields_start(layout, data)
-    return layout.vector(start_values(layout, data, layout.reaction.values(data.before)))
+def _of_field(
+    form: Layout, field: str, data: Transitions, names: list[str], terms: Array
+) -> dict[str, float]:
+    """Values of one field by name, from its terms at the states before, (n_terms, n, N)."""
+    dt, columns = data.dt[:, None], np.concatenate([-data.before[None], terms])
+    held = [form.fixed.get(name, np.nan if name in form.names else 0.0) for name in names]
+    free, known = np.isnan(held), np.nan_to_num(held)
+
+    def profile(nu: float) -> tuple[float, Array, Array]:
+        """Minus the log-likelihood at one nu, the coefficients and the noise."""
+        z = nu * form.mu * dt
+        made, unit = columns * (dt * decay_mean(z)), dt * decay_mean(2.0 * z)
+        target = data.after - np.exp(-z) * data.before - np.tensordot(known, made, 1)
+        theta, noise = known.copy(), _noise(target, unit)
+        for _ in range(ROUNDS):
+            if free.any():
+                theta[free] = _weighted(made[free], target, 1.0 / (noise * unit))
+            noise = _noise(target - np.tensordot(theta * free, made, 1), unit)
+        return float(np.log(noise * unit).sum()), theta, noise
+
+    nu = form.fixed.get(f"nu {field}".strip())
+    if nu is None:
+        highest = max(float(form.mu.max() * np.median(data.dt)), 1e-300)
+        low, high = (np.log(edge / highest) for edge in RANGE)
+        for _ in range(3):  # a grid of logarithms, then finer ones around its best
+            grid = np.linspace(low, high, TRIALS)
+            best = grid[int(np.argmin([profile(float(np.exp(g)))[0] for g in grid]))]
+            low, high = best - (grid[1] - grid[0]), best + (grid[1] - grid[0])
+        nu = float(np.exp(best))
+    _, theta, noise = profile(nu)
+    values = {f"nu {field}".strip(): nu, **dict(zip(names, theta, strict=True))}
+    if form.noise == "parametric":
+        n = np.log(np.arange(1.0, len(noise) + 1.0))
+        line = np.polyfit(n, np.log(noise), 1) if len(n) > 1 else (0.0, np.log(noise[0]))
+        noise = np.array([np.exp(line[1]), -line[0]])
+    return values | dict(zip(noise_names(field, form.noise, len(noise)), noise, strict=True))
 
 
-def _fields_start(layout: Layout, data: Transitions) -> Array:
-    """The same of several fields, one after the other."""
-    values: dict[str, float] = {}
-    columns = layout.reaction.values(data.before)
-    for f, field in enumerate(layout.fields):
-        at = [k for k, name in enumerate(layout.reaction.names) if field_of(name) == field]
-        rows = slice(f, None, len(layout.fields))
-        own = data._replace(before=data.before[:, rows], after=data.after[:, rows])
-        found = start_values(alone(layout, field, at), own, columns[at][..., rows])
-        values |= {name_among_all(name, field): value for name, value in found.items()}
-    return layout.vector(values)
-
-
-def start_values(layout: Layout, data: Transitions, terms: Array) -> dict[str, float]:
-    """The same by name, from values of the terms at the states before, (n_terms, n, N)."""
-    nu = layout.fixed["nu"] if "nu" in layout.fixed else _search(layout, data, terms)
-    found = _profile(layout, data, terms, nu)
-    values = {
-        "nu": nu,
-        **dict(zip(("kappa", *layout.reaction.names), found.coefficients, strict=True)),
-    }
-    if layout.noise == "parametric":
-        n = np.arange(1.0, len(found.noise) + 1.0)
-        slope, level = np.polyfit(np.log(n), np.log(found.noise), 1) if len(n) > 1 else (0.0, 0.0)
-        level = level if len(n) > 1 else float(np.log(found.noise[0]))
-        values |= {"scale": float(np.exp(level)), "exponent": -float(slope)}
-    else:
-        values |= {f"q_{k}": float(q) for k, q in enumerate(found.noise, 1)}
-    return {k: float(v) for k, v in values.items()}
-
-
-def _search(layout: Layout, data: Transitions, terms: Array) -> float:
-    """Nu with the best profile: a grid of logarithms, then a finer one around its best."""
-    highest = max(float(layout.mu.max() * np.median(data.dt)), 1e-300)
-    low, high = (np.log(edge / highest) for edge in RANGE)
-    for _ in range(3):
-        grid = np.linspace(low, high, TRIALS)
-        values = [_profile(layout, data, terms, float(np.exp(g))).value for g in grid]
-        best, width = grid[int(np.argmin(values))], grid[1] - grid[0]
-        low, high = best - width, best + width
-    return float(np.exp(best))
-
-
-def _profile(layout: Layout, data: Transitions, terms: Array, nu: float) -> _Profile:
-    """Least squares for kappa and the terms, and the noise, at one nu."""
-    dt = data.dt[:, None]
-    z = nu * layout.mu * dt
-    freeze = dt * decay_mean(z)
-    columns = np.concatenate([-data.before[None], terms]) * freeze
-    target = data.after - np.exp(-z) * data.before
-    names = ("kappa", *layout.reaction.names)
-    held = np.array([layout.fixed.get(name, np.nan) for name in names])
-    free = np.isnan(held)
-    target = target - np.tensordot(np.where(free, 0.0, held), columns, 1)
-    theta, noise = np.where(free, 0.0, held), _noise(target, z, dt)
-    for _ in range(ROUNDS):
-        if free.any():
-            theta[free] = _weighted(columns[free], target, 1.0 / (noise * dt * decay_mean(2.0 * z)))
-        noise = _noise(target - np.tensordot(theta * free, columns, 1), z, dt)
-    variance = noise * dt * decay_mean(2.0 * z)
-    return _Profile(float(np.log(variance).sum()), theta, noise)
-
-
-def _noise(residual: Array, z: Array, dt: Array) -> Array:
+def _noise(residual: Array, unit: Array) -> Array:
     """``q_n`` whose noise over a step has the variance of the residuals."""
-    q = (residual**2 / (dt * decay_mean(2.0 * z))).mean(0)
+    q = (residual**2 / unit).mean(0)
     return np.maximum(q, 1e-12 * max(float(q.max()), 1e-300))
 
 
