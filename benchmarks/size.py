@@ -31,8 +31,7 @@ BEFORE, TYPES_BEFORE = 9690, 30
 #: Modules by what they add to version 0.1, as patterns below the package; the first that fits.
 ABILITIES = {
     "several fields in one law": (
-        "equation/_field*", "infer/_several_fields*", "infer/_fields*",
-        "infer/semilinear/_fields*"),
+        "equation/_field*", "infer/_several_fields*"),
     "terms: semilinear laws and their discovery": (
         "equation/_closure*", "equation/_exponential*", "equation/_polynomial*",
         "equation/_reacting*", "equation/_semilinear*", "equation/_terms*",
@@ -43,7 +42,8 @@ ABILITIES = {
         "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*",
         "infer/_coupled_null*"),
     "intervals by profile": (
-        "infer/_profile*", "infer/_intervals*", "infer/_joint_profile*", "infer/_mean_interval*",
+        "infer/_profile*", "infer/_intervals*", "infer/_joint_profile*", "infer/_held*",
+        "infer/_mean_interval*",
     ),
     "rest with memory": ("law/_rest*", "infer/_rest*"),
     "lazy data, records cut in time, many fits": (

@@ -47,7 +47,7 @@ def test_ends_of_a_variance_in_closed_form(n):
         t = s * u[0]
         return -n / 2 * (t + np.exp(-t)), np.array([-n / 2 * s * (1 - np.exp(-t))])
 
-    profile = Profile(objective, lambda u: (s * u[0], np.array([s])), 1, True)
+    profile = Profile(objective, [lambda u: (s * u[0], np.array([s]))], 1, True)
 
     def drop(t):
         return n * (t + np.exp(-t)) - n - Z**2
@@ -66,8 +66,8 @@ def test_a_curved_valley_is_followed():
         by_y = -100 * off
         return -(x**2) / 2 - 50 * off**2, np.array([-x + 100 * off * np.cosh(x) + by_y, 0.1 * by_y])
 
-    along = Profile(objective, lambda u: (u[0], np.array([1.0, 0.0])), 2, False)
-    across = Profile(objective, lambda u: (u[0] + 0.1 * u[1], np.array([1.0, 0.1])), 2, False)
+    along = Profile(objective, [lambda u: (u[0], np.array([1.0, 0.0]))], 2, False)
+    across = Profile(objective, [lambda u: (u[0] + 0.1 * u[1], np.array([1.0, 0.1]))], 2, False)
     for side in (-1, 1):
         np.testing.assert_allclose(along.end(side, Z, 0.0), side * Z, rtol=CLOSE)
 

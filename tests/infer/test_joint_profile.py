@@ -67,7 +67,7 @@ def test_numbers_that_share_a_little_have_the_profile_of_each(coupling):
     top = around(np.zeros(6))[0]
     joint = JointProfile(around, own, np.full(5, -0.5), 6)
     for side in (-1, 1):
-        wanted = [Profile(around, t, 6, True, -0.5).end(side, Z, top) for t in own]
+        wanted = [Profile(around, [t], 6, True, -0.5).end(side, Z, top) for t in own]
         np.testing.assert_allclose(joint.ends(side, Z, top), wanted, rtol=CLOSE)
 
 

@@ -165,7 +165,7 @@ def _ends_of_means(
             return float(value[mode]), float(covariance[mode, mode]) + other
 
         error = _error(found, Number("", mode, _log_of(of_noise, noise, mode, 1.0), True))
-        profile = Profile(objective, _target(found, rate, columns), columns.shape[1], True)
+        profile = Profile(objective, [_target(found, rate, columns)], columns.shape[1], True)
         degrees = 2.0 / max(error, 1e-6) ** 2
         out[mode] = mean_interval(profile, given, found.optimum.value, level, degrees)
     return out
@@ -209,8 +209,8 @@ def _ends(
     found: Estimate, number: Number, objective: Counted, columns: Array, z: float, known: Array
 ) -> Array:
     """Lower and upper end of a number, where they are not known."""
-    target, power = _target(found, number, columns), POWERS.get(number.name, 0.0)
-    profile = Profile(objective, target, columns.shape[1], number.is_log, power)
+    targets, power = [_target(found, number, columns)], POWERS.get(number.name, 0.0)
+    profile = Profile(objective, targets, columns.shape[1], number.is_log, power)
     return np.array(
         [
             profile.end(side, z, found.optimum.value) if np.isnan(end) else end

@@ -67,7 +67,7 @@ def mean_interval(
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
-    t, normal = profile.target(np.zeros(profile.size))
+    t, normal = profile.targets[0](np.zeros(profile.size))
     first = Point.top(profile.size, top)
     step = min(FIRST_STEP * float(np.linalg.norm(normal)), FIRST_MOST)
     low, high = (_side(profile, given, first, t, way * step) for way in (-1, 1))
@@ -91,7 +91,7 @@ def _side(profile: Profile, given: Given, first: Point, t: float, step: float) -
     """Nodes to one side, as far as they count."""
     near, nodes = first, list[Node]()
     for _ in range(POINTS):
-        point = profile.at(t + step, near)
+        point = profile.point(t + step, near)
         if not point.value > near.value - MOST_FALL and abs(step) > 0.1:
             step = 0.4 * step
             continue

@@ -17,8 +17,7 @@ import dataclasses
 
 import numpy as np
 
-from spdelaw.infer._curvature import Objective
-from spdelaw.infer._held import Held, Point, Target
+from spdelaw.infer._held import Held, Point
 
 #: Steps to a point of the curve.
 INNER_STEPS = 40
@@ -35,20 +34,16 @@ ENDLESS_ERRORS = 1e3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Profile:
-    """Profile of a number, in coordinates of about unit variance with the maximum at zero.
+class Profile(Held):
+    """Profile of the one number that is held, with the maximum at zero.
 
     Attributes:
-        objective: log-likelihood and gradient.
-        target: the number and its gradient.
         size: of a vector of coordinates.
         is_log: whether the number is a logarithm.
         power: of the number behind a logarithm, in which r is about a straight line; 0 for the
             logarithm itself. The search starts where that line ends.
     """
 
-    objective: Objective
-    target: Target
     size: int
     is_log: bool
     power: float = 0.0
@@ -61,13 +56,13 @@ class Profile:
             z: normal quantile of the level.
             top: log-likelihood at the maximum.
         """
-        centre, normal = self.target(np.zeros(self.size))
+        centre, normal = self.targets[0](np.zeros(self.size))
         error = float(np.linalg.norm(normal))
         limit = ENDLESS if self.is_log else ENDLESS_ERRORS * error
         reach = _straight(z * error, side * self.power) if self.is_log else z * error
         near, inside, outside = Point.top(self.size, top), 0.0, np.inf
         for _ in range(END_POINTS):
-            point = self.at(centre + side * reach, near)
+            point = self.point(centre + side * reach, near)
             top = max(top, point.value)
             r = float(np.sqrt(2.0 * (top - point.value)))
             step = _newton(r, z, -side * float(point.slopes[0]))
@@ -86,9 +81,9 @@ class Profile:
             reach = min(_reach(reach + step, inside, outside), limit)
         return centre + side * (inside if np.isinf(outside) else outside)
 
-    def at(self, number: float, near: Point) -> Point:
-        """Maximum where the target has this value, starting from a point nearby."""
-        return Held(self.objective, [self.target]).at(np.array([number]), near, INNER_STEPS)
+    def point(self, number: float, near: Point) -> Point:
+        """Maximum where the number has this value, starting from a point nearby."""
+        return self.at(np.array([number]), near, INNER_STEPS)
 
 
 def _straight(reach: float, power: float) -> float:
