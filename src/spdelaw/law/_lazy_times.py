@@ -28,8 +28,8 @@ from spdelaw.law._observations import (
 from spdelaw.law._states import FieldMoments, field_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
+    Block,
     Link,
-    Part,
     Smoothed,
     StateSpace,
     collapse,
@@ -88,7 +88,7 @@ class Facts(NamedTuple):
 class Collapsed(NamedTuple):
     """A part on the modes; ``n_ahead`` rows come before the data, where the law begins earlier."""
 
-    part: Part
+    part: Block
     n_ahead: int
     facts: Facts
 
@@ -130,7 +130,7 @@ class Record(NamedTuple):
 def _record(law: Law, own: Observed, later: Array | None = None) -> Record:
     """The record in parts; ``later`` are times, all missing, that the last part goes on with."""
     slices = parts_of(own)
-    before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
+    before = [own.times[max(part.start - 1, 0) : part.start] for part in slices]
     last = [None] * (len(slices) - 1) + [later]
     given = _one((law, own.places, modes_at(law, own.places)))
 
@@ -216,7 +216,7 @@ def _labels(law: Law, own: Observed, grid: Any, dated: bool) -> Labels:
 
 
 def _collapsed(
-    given: tuple[Law, Places, Array], unread: Unread, times: Array, before: float | None,
+    given: tuple[Law, Places, Array], unread: Unread, times: Array, before: Array,
     later: Array | None,
 ) -> Collapsed:  # fmt: skip
     """One part on the modes; the first begins where the law does, others after a time before."""
@@ -227,7 +227,7 @@ def _collapsed(
     n_seen, known, start = seen.sum(-1), seen.any((0, 1)), float(law.times[0])
     few = bool(((n_seen > 0) & (n_seen < basis.shape[1])).any())
     facts = Facts(known, float(np.nansum(values**2)), int(n_seen.sum()), few)
-    n_ahead = int(before is None and times[0] > start)
+    n_ahead = int(not len(before) and times[0] > start)
     after = np.zeros(0) if later is None else later
     ahead, empty = (np.full((1, n, len(known)), np.nan) for n in (n_ahead, len(after)))
     values = np.concatenate([ahead, values, empty], axis=1)
@@ -238,7 +238,7 @@ def _collapsed(
         if known.any():
             weights[known] = point_weights(law, places.points[known])
     block = collapse(values, times, basis, weights).blocks[0]
-    return Collapsed(Part(block, before), n_ahead, facts)
+    return Collapsed(block._replace(before=before[:, None]), n_ahead, facts)
 
 
 def _with_floor(space: StateSpace, parts: list[Facts]) -> StateSpace:
@@ -264,7 +264,7 @@ def _result(
     states = smooth_part([found.part, said[0][k]], space)
     rows = slice(found.n_ahead, None) if last is None else slice(-last, None)
     states = states._replace(mean=states.mean[rows], covariance=states.covariance[rows])
-    result = _labelled(labels, states, found.part.block.times[rows, 0], said[1])
+    result = _labelled(labels, states, found.part.times[rows, 0], said[1])
     return {name: result[name].values for name in names}
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import Closure, Moments, Tape, advance, pull_back
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 from spdelaw.model._semilinear_likelihood import Scores
 
 Array = np.ndarray
