@@ -307,7 +307,6 @@ def _score(case: ScoreCase) -> dict[str, Any]:
     from spdelaw import model
     from spdelaw.equation import InitialState, Linear
     from spdelaw.model._collapse import decoupled_block
-    from spdelaw.model._row_grams import Basis
 
     data, n = case.data, case.n_modes
     phi = data.domain.eigenfunctions(data.points, n)
@@ -337,7 +336,7 @@ def _score(case: ScoreCase) -> dict[str, Any]:
         seen = model.rotate(seen)
     if case.way == "decoupled":
         paths = np.arange(len(data.values))
-        block = decoupled_block(data.values, data.times, Basis(phi, np.ones(len(phi)), None), paths)
+        block = decoupled_block(data.values, data.times, phi, None, None, paths)
         seen = model.Collapsed((block,), len(paths), n, True)
     return _by_name(model.evaluate_likelihood(seen, space, use_misfit=case.use_misfit), case)
 

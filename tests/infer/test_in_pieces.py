@@ -126,13 +126,13 @@ def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words
     monkeypatch.setattr(_pieces, "LONG", 50)
     times, called = np.linspace(0.0, 20.0, 101), []
     whole = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
-    data, stitched = sl.mask(whole, "random", 0.2, seed=1), _likelihood._of_records
+    data, heard = sl.mask(whole, "random", 0.2, seed=1), _likelihood.heard
 
-    def counted(records, *rest):
-        called.append(len(records.flat))
-        return stitched(records, *rest)
+    def counted(collapsed, *rest):
+        called.append(len(collapsed.parts))
+        return heard(collapsed, *rest)
 
-    monkeypatch.setattr(_likelihood, "_of_records", counted)
+    monkeypatch.setattr(_likelihood, "heard", counted)
     with ThreadPoolExecutor(4) as pool:
         two = fit(data.chunk(time=17), 2, executor=pool, nuisance=0, **words)
     assert set(called) == {3}

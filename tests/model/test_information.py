@@ -12,7 +12,7 @@ from spdelaw.model import (
     linear_state_space,
     tangents,
 )
-from spdelaw.model._step_sums import StepSums, log_likelihood
+from spdelaw.model._step_sums import log_likelihood
 
 N, DT, R = 3, 0.4, 0.5
 
@@ -87,11 +87,12 @@ def test_complete_information_is_the_curvature_at_the_maximum():
     way, n = tangents(space, by_drift, by_noise, DT), 50.0
     p = linalg.solve_discrete_lyapunov(way.factor, way.covariance)
     # Sums for which this law is the maximum: those that it expects.
-    sums = StepSums(*(np.array([x]) for x in (n, n * p, n * p @ way.factor.T, n * p)))
-    got = complete_information(way, sums)
+    sums = np.stack([n * p, n * p @ way.factor.T, n * p])[:, None]
+    got = complete_information(way, n, n * p)
 
     def height(x):
-        return log_likelihood(sums, Linear(*moved(space, by_drift, by_noise, x)).over([DT]))
+        step = Linear(*moved(space, by_drift, by_noise, x)).over([DT])
+        return log_likelihood(np.array([n]), sums, step)
 
     rng = np.random.default_rng(0)
     for _ in range(5):

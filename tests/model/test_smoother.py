@@ -13,10 +13,9 @@ from tests.model.numbers import (
 )
 from tests.model.test_likelihood import FORCING, SEASON
 
-from spdelaw.model import collapse
+from spdelaw.model import collapse, some_paths
 from spdelaw.model._blocks import diagonal
-from spdelaw.model._chain import chain_prior, covariances_backward, sweep
-from spdelaw.model._collapse import some_paths
+from spdelaw.model._chain import chain_of, moments_backward, sweep
 
 EXACT = 1e-10
 #: The oracle takes differences of large matrices where modes are coupled, and an ODE solver makes
@@ -82,9 +81,11 @@ def test_mean_and_covariance(structure, kind, pattern, extra):
 
 def lag_diagonals(block, p):
     """Diagonals of ``Cov(c_t, c_{t+1} | y)`` of the free states; (T - 1, N, B)."""
-    prior, r = chain_prior(p.state_space, block.times), p.observation_variance
-    found = sweep(block.gram[prior.n_fixed :] / r, block.vector[prior.n_fixed :] / r, prior)
-    crosses = [diagonal(c) for _, _, c in covariances_backward(found) if c is not None]
+    _, gram, vector, prior = chain_of(block, p.state_space)
+    prior = prior.scaled(r := float(p.observation_variance))
+    inverse, vectors, _ = sweep(gram, vector, prior)
+    found = moments_backward(inverse, vectors, prior)
+    crosses = [r * diagonal(cross) for *_, cross in found if cross is not None]
     return np.stack(crosses[::-1])
 
 

@@ -19,13 +19,13 @@ from spdelaw.model import (
     evaluate_restricted,
     first_paths,
     mean_given,
+    part_slices,
     smooth_states,
 )
 from spdelaw.model import _pieces as pieces_module
 from spdelaw.model._likelihood import link_of
-from spdelaw.model._records import part_slices
 from spdelaw.model._smoother import smooth_part
-from spdelaw.model._stitch import FEWEST_ROWS
+from spdelaw.model._stitch import FEWEST_ROWS, heard
 
 DOMAIN = sl.Interval(0, np.pi)
 POINTS = np.linspace(0.1, 3.0, 8)
@@ -116,8 +116,7 @@ def test_smoothed_states_are_those_of_the_whole(name, kind):
     space = law(name, kind, mean=np.array([0.5, -1.0, 0.2]))
     one, two = both(times, values, (9, 2, 14, 15), PHI)
     whole = smooth_states(one.blocks[0], space)
-    heard = two.records.heard(two.place, link_of, space)
-    parts = two.place.over(smooth_part, heard, space)
+    parts = two.place.over(smooth_part, heard(two, link_of, space), space)
     assert len(parts) > 1
     for name_of, field in zip(whole._fields, whole, strict=True):
         joined = np.concatenate([getattr(part, name_of) for part in parts])
@@ -149,10 +148,10 @@ def test_several_records_with_gaps_of_their_own():
     times, values = record(30, 0.4, 4, n_paths=4)
     one, two = both(times, values, 7, PHI)
     space = law("coupled", "gaussian")
-    assert len(two.records.parts) == 4
+    assert len(two.records) == 4
     same(evaluate_likelihood(one, space), evaluate_likelihood(two, space))
     one, two = (first_paths(data, 2) for data in (one, two))
-    assert (two.n_paths, len(two.records.parts)) == (2, 2)
+    assert (two.n_paths, len(two.records)) == (2, 2)
     same(evaluate_likelihood(one, space), evaluate_likelihood(two, space))
     np.testing.assert_allclose(*(mean_given(data, space)[0] for data in (one, two)), rtol=SAME)
 

@@ -29,7 +29,8 @@ def system(n_times, n, n_paths, kind, seed=0):
     half = rng.standard_normal((n_times, n, n + 2))
     blocks = half @ half.transpose(0, 2, 1) + 2.0 * n * np.eye(n)
     n_lengths = 2 if kind.endswith("shared") else n_times - 1
-    which = rng.integers(0, 2, n_times - 1) if kind.endswith("shared") else None
+    shared = kind.endswith("shared")
+    which = rng.integers(0, 2, n_times - 1) if shared else np.arange(n_times - 1)
     shape = (n_lengths, n, n) if kind.startswith("full") else (n_lengths, n)
     coupling = rng.gamma(2.0, 0.2, shape)
     own = rng.uniform(0.0, 3.0, (n_times, n))
@@ -42,7 +43,7 @@ def whole_matrix(blocks, coupling, own, which):
     for t in range(n_times):
         out[t, :, t] = blocks[t] + np.diag(own[t])
         if t:
-            d = coupling[t - 1 if which is None else which[t - 1]]
+            d = coupling[which[t - 1]]
             d = np.diag(d) if d.ndim == 1 else d
             out[t, :, t - 1], out[t - 1, :, t] = -d, -d.T
     return out.reshape(n_times * n, -1)
@@ -55,7 +56,7 @@ def whole_matrix(blocks, coupling, own, which):
 def test_all_parts_are_those_of_the_whole_matrix(way, kind, n_times, n, n_paths):
     blocks, coupling, own, vector, which = system(n_times, n, n_paths, kind)
     before = blocks.copy(), vector.copy()
-    got = solve_tridiagonal(blocks, coupling, vector, own=own, which=which)
+    got = solve_tridiagonal(blocks, coupling, vector, own, which)
     whole = whole_matrix(blocks, coupling, own, which)
     inverse = np.linalg.inv(whole).reshape(n_times, n, n_times, n)
     mean = np.linalg.solve(whole, vector.reshape(-1, n_paths)).reshape(vector.shape)
@@ -69,7 +70,7 @@ def test_all_parts_are_those_of_the_whole_matrix(way, kind, n_times, n, n_paths)
     np.testing.assert_allclose(got.lag, np.einsum("tii->ti", cross), **close)
     np.testing.assert_array_equal(blocks, before[0])
     np.testing.assert_array_equal(vector, before[1])
-    short = solve_tridiagonal(blocks, coupling, vector, own=own, which=which, crosses=False)
+    short = solve_tridiagonal(blocks, coupling, vector, own, which, crosses=False)
     assert short.cross.shape == (0, n, n)
     np.testing.assert_allclose(short.lag, got.lag, **close)
 
@@ -79,17 +80,17 @@ def test_what_is_not_positive_definite_is_refused(way, n):
     blocks, coupling, own, vector, which = system(4, n, 1, "full")
     blocks[2] -= 100.0 * n * np.eye(n)
     with pytest.raises(np.linalg.LinAlgError):
-        solve_tridiagonal(blocks, coupling, vector, own=own, which=which)
+        solve_tridiagonal(blocks, coupling, vector, own, which)
 
 
 def test_badly_scaled_blocks_keep_their_digits(way):
     """Modes of very different size: the answer scales with them."""
-    blocks, coupling, own, vector, _ = system(5, 12, 1, "full")
+    blocks, coupling, own, vector, which = system(5, 12, 1, "full")
     scale = np.logspace(-5, 5, 12)
-    plain = solve_tridiagonal(blocks, coupling, vector, own=own)
+    plain = solve_tridiagonal(blocks, coupling, vector, own, which)
     scaled = solve_tridiagonal(
         blocks * np.outer(scale, scale), coupling * np.outer(scale, scale),
-        vector * scale[:, None], own=own * scale**2,
+        vector * scale[:, None], own * scale**2, which,
     )  # fmt: skip
     np.testing.assert_allclose(scaled.mean * scale[:, None], plain.mean, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
@@ -112,8 +113,8 @@ def test_short_chains_and_a_switched_off_compiler_stay_with_numpy(monkeypatch):
     numba = pytest.importorskip("numba", reason="there is no compiler to switch off")
     asked = []
     monkeypatch.setattr(_tridiagonal, "kernels", lambda name: asked.append(name))
-    blocks, coupling, own, vector, _ = system(6, 2, 1, "full")
-    solve_tridiagonal(blocks, coupling, vector, own=own)
+    blocks, coupling, own, vector, which = system(6, 2, 1, "full")
+    solve_tridiagonal(blocks, coupling, vector, own, which)
     assert not asked
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     _compiler.kernels.cache_clear()

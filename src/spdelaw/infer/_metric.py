@@ -76,13 +76,14 @@ def _directions(parametrisation: Parametrisation, part: str, full: Array) -> Arr
 
 def metric_of_sums(s: Statistics) -> Metric:
     """Metric of complete, noise-free paths; exact where all steps are of one length."""
-    sums = s.of_pairs.steps
-    if len(sums.n_steps) > 1:
-        u = int(sums.n_steps.argmax())
-        share = sums.n_steps[u] / sums.n_steps.sum()
-        one = type(sums)(*(part[u : u + 1] / share for part in sums))
-        return Metric(float(s.lengths[0][u]), lambda _, way: complete_information(way, one))
-    return Metric(float(s.lengths[0][0]), lambda _, way: complete_information(way, sums), True)
+    n_steps, before = s.of_pairs.n_steps, s.of_pairs.before
+    u, n = int(n_steps.argmax()), float(n_steps.sum())
+    scaled = before[u] * (n / n_steps[u])
+
+    def of(_: StateSpace, way: Tangents) -> Array:
+        return complete_information(way, n, scaled)
+
+    return Metric(float(s.lengths[0][u]), of, len(n_steps) == 1)
 
 
 def metric_of_rows(collapsed: Collapsed, dt: float, spare: float) -> Metric:

@@ -237,7 +237,7 @@ def _of_even_steps(s: Statistics, q: Array, lam: Array, has_mean: bool) -> tuple
     """
     if len(s.lengths[0]) > 1:
         return q, lam
-    (n,), (before,), (cross,), (after,) = s.steps
+    (n,), ((before,), (cross,), (after,)) = s.steps
     if has_mean:
         (one,), (two,) = s.first_steps
         before, cross, after = before - one**2 / n, cross - one * two / n, after - two**2 / n

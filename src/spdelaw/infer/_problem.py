@@ -142,7 +142,7 @@ class Problem(Posed):
         if self.data.is_diagonal and self.is_diagonal:
             return 0.0
         alike = not (self.is_diagonal or self.has_mean)
-        own = sum(_seconds_of(block, alike) for block in self.data.facts if hasattr(block, "gram"))
+        own = sum(_seconds_of(block, alike) for block in self.data.facts if len(block.gram))
         return own * (WITH_MEAN if self.has_mean else 1.0)
 
     @property

@@ -29,7 +29,7 @@ from spdelaw.law._observations import (
 from spdelaw.law._states import write_moments
 from spdelaw.law._user_units import to_user
 from spdelaw.model import (
-    Part,
+    Block,
     Smoothed,
     StateSpace,
     collapse,
@@ -134,7 +134,7 @@ def _stitched(
     given: Any, law: Law, own: Observed, slices: list[slice], later: Array | None
 ) -> tuple[list[Any], Any, Any, Any]:
     """Delayed: parts, the state space, what the others say to each, and points that any sees."""
-    before = [None, *(float(own.times[part.start - 1]) for part in slices[1:])]
+    before = [own.times[max(part.start - 1, 0) : part.start] for part in slices]
     after = [None] * (len(slices) - 1) + [later]
 
     def made() -> list[Any]:
@@ -160,8 +160,8 @@ def _stitched(
 
 
 def _collapsed(
-    shared: Shared, unread: Unread, times: Array, before: float | None, later: Array | None
-) -> tuple[Part, Array, Array]:
+    shared: Shared, unread: Unread, times: Array, before: Array, later: Array | None
+) -> tuple[Block, Array, Array]:
     """One part on the modes, its `value_sums`, and the points that it sees.
 
     The first part begins where the law does, others after a time before.
@@ -170,7 +170,7 @@ def _collapsed(
     if np.isinf(values).any():
         check_values(xr.DataArray(values, dims=("path", "time", "x")))
     sums, known = value_sums(values, shared.basis.shape[1]), ~np.isnan(values).all((0, 1))
-    ahead = law.times[:1] if before is None and times[0] > law.times[0] else np.zeros(0)
+    ahead = law.times[:1] if not len(before) and times[0] > law.times[0] else np.zeros(0)
     after = np.zeros(0) if later is None else later
     empty = [np.full((1, len(t), len(known)), np.nan) for t in (ahead, after)]
     values = np.concatenate([empty[0], values, empty[1]], axis=1)
@@ -181,7 +181,7 @@ def _collapsed(
             weights[known] = point_weights(law, shared.places.points[known])
     clock = np.concatenate([ahead, times, after])
     block = collapse(values, clock, shared.basis, weights).blocks[0]
-    return Part(block, before), sums, known
+    return block._replace(before=before[:, None]), sums, known
 
 
 def _with_floor(space: StateSpace, sums: list[Array]) -> StateSpace:
@@ -190,12 +190,12 @@ def _with_floor(space: StateSpace, sums: list[Array]) -> StateSpace:
 
 
 def _result(
-    shared: Shared, space: StateSpace, part: Part, said: Any, seen: Array, n: int, names: list
+    shared: Shared, space: StateSpace, part: Block, said: Any, seen: Array, n: int, names: list
 ) -> dict[str, Array]:
     """Mean and deviation at the last n times of a part, in the units of the data."""
     states = smooth_part([part, said], space)
     states = states._replace(mean=states.mean[-n:], covariance=states.covariance[-n:])
-    result = _labelled(shared, states, part.block.times[-n:, 0], seen)
+    result = _labelled(shared, states, part.times[-n:, 0], seen)
     return {name: result[name].values for name in names}
 
 

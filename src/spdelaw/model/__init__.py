@@ -3,7 +3,8 @@
 from spdelaw.model._chaos import evaluate_chaos
 from spdelaw.model._chaos_map import TAILS, ChaosModel
 from spdelaw.model._chaos_posterior import Latents, chaos_latents, project_on_decoder
-from spdelaw.model._collapse import Block, Collapsed, collapse, first_paths, some_paths
+from spdelaw.model._collapse import collapse
+from spdelaw.model._collapsed import Block, Collapsed, first_paths, some_paths
 from spdelaw.model._filter import filter_log_likelihood, forward_filter, rts_smoother, smooth_block
 from spdelaw.model._forced import without_response
 from spdelaw.model._information import (
@@ -15,8 +16,7 @@ from spdelaw.model._information import (
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood, link_of
 from spdelaw.model._louis import observed_information
 from spdelaw.model._pair_sums import PairSums
-from spdelaw.model._pieces import collapse_pieces, statistics_of_pieces
-from spdelaw.model._records import part_slices
+from spdelaw.model._pieces import collapse_pieces, part_slices, statistics_of_pieces
 from spdelaw.model._restricted import evaluate_restricted, mean_given, with_mean
 from spdelaw.model._restricted_statistics import (
     evaluate_restricted_statistics,
@@ -45,7 +45,7 @@ from spdelaw.model._smoother import (
 )
 from spdelaw.model._state_space import StateSpace, linear_state_space
 from spdelaw.model._statistics import Statistics, collect, evaluate_statistics, white_noise_z
-from spdelaw.model._stitch import Link, Part, stitch
+from spdelaw.model._stitch import Link, stitch
 
 __all__ = [
     "TAILS",
@@ -57,7 +57,6 @@ __all__ = [
     "Link",
     "OneStep",
     "PairSums",
-    "Part",
     "PathNormals",
     "Smoothed",
     "StateSpace",

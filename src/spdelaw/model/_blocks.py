@@ -125,15 +125,7 @@ def transpose(a: Array) -> Array:
 
 def add(a: Array, b: Array) -> Array:
     """``a + b``, a new array with the larger batch."""
-    if a.ndim == b.ndim:
-        return a + b
-    matrix, diagonal = (a, b) if a.ndim == 3 else (b, a)
-    batch = max(matrix.shape[-1], diagonal.shape[-1])
-    out = np.empty((*matrix.shape[:2], batch))
-    out[...] = matrix
-    index = np.arange(len(matrix))
-    out[index, index] += diagonal
-    return out
+    return a + b if a.ndim == b.ndim else as_matrix(a) + as_matrix(b)
 
 
 def sandwich(d: Array, v: Array) -> Array:
@@ -145,11 +137,7 @@ def sandwich(d: Array, v: Array) -> Array:
 
 def as_matrix(x: Array) -> Array:
     """Diagonal (N, B) to matrix (N, N, B); matrices pass."""
-    if x.ndim == 3:
-        return x
-    out = np.zeros((len(x), *x.shape))
-    out[np.arange(len(x)), np.arange(len(x))] = x
-    return out
+    return x if x.ndim == 3 else x[:, None] * np.eye(len(x))[..., None]
 
 
 def in_full(gram: Array) -> Array:
@@ -171,19 +159,6 @@ def _batch_first(a: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(a, -1, 0))
 
 
-def symmetric_product(a: Array, b: Array) -> Array:
-    """``a b'`` (N, N, B) where it is known to be symmetric: three quarters of the work."""
-    if a.ndim == 2 or a.shape[-1] == 1 or len(a) > EINSUM_SIZE or len(a) < 4:
-        return multiply(a, transpose(b))
-    n = len(a)
-    half = n // 2
-    out = np.empty(a.shape)
-    np.einsum("ikb,jkb->ijb", a[:half], b, out=out[:half])
-    np.einsum("ikb,jkb->ijb", a[half:], b[half:], out=out[half:, half:])
-    out[half:, :half] = np.swapaxes(out[:half, half:], 0, 1)
-    return out
-
-
 def apply(a: Array, x: Array) -> Array:
     """``a x`` for columns ``x`` (..., N, P); a batch of one serves all of them."""
     if a.ndim == 2:
@@ -201,6 +176,15 @@ def apply_gram(gram: Array, x: Array) -> Array:
     if gram.ndim == x.ndim:
         return gram * x
     return gram[..., 0] @ x if gram.shape[-1] == 1 else np.einsum("...ijp,...jp->...ip", gram, x)
+
+
+def multiply_grams(gram: Array, x: Array) -> Array:
+    """``G_t X_t`` for matrices (T, N, N, B), or diagonals (T, N, B) where G is one too."""
+    if gram.ndim == 3:
+        return gram * x if x.ndim == 3 else gram[:, :, None] * x
+    if gram.shape[-1] == x.shape[-1] == 1:
+        return (gram[..., 0] @ x[..., 0])[..., None]
+    return np.einsum("tijb,tjkb->tikb", *np.broadcast_arrays(gram, x), optimize=True)
 
 
 def quadratic(gram: Array, error: Array) -> Array:

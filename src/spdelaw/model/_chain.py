@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import Transition, operators
+from spdelaw.equation import InitialState, Transition, operators
 from spdelaw.model._blocks import (
     add,
     apply,
@@ -34,9 +34,10 @@ from spdelaw.model._blocks import (
     invert,
     multiply,
     sandwich,
-    symmetric_product,
     transpose,
 )
+from spdelaw.model._collapsed import Block
+from spdelaw.model._forced import without_response
 from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
@@ -77,6 +78,10 @@ class Prior(NamedTuple):
         """Steps between free states, (T - 1, B)."""
         return self.which[self.n_fixed :]
 
+    def coupling_after(self, t: int) -> Array:
+        """``D`` of the step from free state t to the next."""
+        return self.coupling[..., self.free[t]]
+
     def scaled(self, r: float) -> Prior:
         """The same in units of the observation variance: all covariances divided by r."""
         n = len(self.mean) * (len(self.free) + 1)
@@ -96,6 +101,11 @@ class Prior(NamedTuple):
         out[1:] = along(self.weight, self.free)
         out[:-1] += along(self.pull, self.free)
         return out
+
+
+#: The observations less the response to mean and forcing; ``G`` and ``b`` of the free states in
+#: units of the observation variance, the pull of the initial mean being part of b; their prior.
+Chain = tuple[Block, Array, Array, Prior]
 
 
 def along(stack: Array, which: Array) -> Array:
@@ -125,6 +135,30 @@ def chain_prior(state_space: StateSpace, times: Array) -> Prior:
     return Prior(step, which, n_fixed, mean, precision, log_determinant, f, weight, coupling, pull)
 
 
+def chain_of(part: Block, state_space: StateSpace) -> Chain:
+    """A block as a chain of free states; a later part of a record begins with the state before."""
+    block = without_response(part, state_space.linear)
+    if len(block.before):
+        prior = _flat_prior(state_space, np.concatenate([block.before, block.times]))
+        rows = (block.gram, block.vector)
+        gram, vector = (np.concatenate([np.zeros_like(x[:1]), x]) for x in rows)
+        return block, gram, vector, prior
+    prior = chain_prior(state_space, block.times)
+    prior = prior._replace(mean=prior.mean * block.unit)
+    gram, vector = block.gram[prior.n_fixed :], block.vector[prior.n_fixed :].copy()
+    vector[0] += state_space.observation_variance * apply(prior.precision, prior.mean)
+    return block, gram, vector, prior
+
+
+def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
+    """Steps alone: the first state has no prior of its own."""
+    n = state_space.n_modes
+    spread = np.ones(n) if state_space.is_diagonal else np.eye(n)
+    any_state = InitialState("gaussian", np.zeros(n), spread)
+    prior = chain_prior(state_space._replace(initial=any_state), times)
+    return prior._replace(precision=np.zeros_like(prior.precision))
+
+
 def _blocks_of(stack: Array, diagonal: bool) -> Array:
     """(U, ...) to blocks with the batch last."""
     if stack.ndim == 2 and not diagonal:
@@ -142,97 +176,83 @@ def _inverse_of_each(omega: Array) -> tuple[Array, Array]:
     return invert(omega)
 
 
-class Sweep(NamedTuple):
-    """Forward elimination: blocks ``V_t = S_t'^-1`` (T, ..., B) and vectors ``b_t'`` (T, N, P)."""
+def sweep(gram: Array, vector: Array, prior: Prior) -> tuple[Array, Array, Array]:
+    """Forward elimination: ``V_t = S_t'^-1``, ``b_t'`` and ``log |S|``.
 
-    inverse: Array
-    vector: Array
-    log_determinant: Array
-    prior: Prior
-
-    def coupling(self, t: int) -> Array:
-        """``D`` of the step from free state t to the next."""
-        return self.prior.coupling[..., self.prior.free[t]]
-
-
-def sweep(gram: Array, vector: Array, prior: Prior) -> Sweep:
-    """``S_t' = S_t - D V_{t-1} D'``, ``b_t' = b_t + D V_{t-1} b_{t-1}'``.
+    ``S_t' = S_t - D V_{t-1} D'``, ``b_t' = b_t + D V_{t-1} b_{t-1}'``.
 
     Args:
         gram: ``G``, (T, N, N, B) or its diagonal (T, N, B).
-        vector: ``b``, (T, N, P).
+        vector: ``b``, (T, N, P), or several columns for each path, (T, N, C, P); the pull of the
+            initial mean is part of it.
         prior: of the same free states.
+
+    Returns:
+        Blocks (T, ..., B), vectors like ``b``, and one number per path or for all, (B,).
     """
     own = prior.own()
     batch = max(gram.shape[-1], own.shape[-1])
     full = gram.ndim == 4 or own.ndim == 4
     n_times, n_modes = gram.shape[:2]
     inverse = np.empty((n_times, *(n_modes,) * (1 + full), batch))
-    columns = max(vector.shape[-1], batch)
-    vectors = np.empty((n_times, n_modes, columns))
-    log_determinant = np.broadcast_to(prior.log_determinant, batch).copy()
+    vectors = np.array(vector)
+    log_determinant = np.zeros(batch)
     for t in range(n_times):
-        block, vectors[t] = add(gram[t], own[t]), vector[t]
-        if t == 0:
-            vectors[t] += apply(prior.precision, np.broadcast_to(prior.mean, vectors[t].shape))
-        else:
-            d = prior.coupling[..., prior.free[t - 1]]
+        block = add(gram[t], own[t])
+        if t:
+            d = prior.coupling_after(t - 1)
             block -= sandwich(d, inverse[t - 1])
-            vectors[t] += apply(d, apply(inverse[t - 1], vectors[t - 1]))
+            vectors[t] += _times(d, _times(inverse[t - 1], vectors[t - 1]))
         inverse[t], logs = invert(block)
         log_determinant += logs
-    return Sweep(inverse, vectors, log_determinant, prior)
+    return inverse, vectors, log_determinant
 
 
-def chain_mean(found: Sweep) -> Array:
-    """Back substitution, ``c_t = V_t (b_t' + D_t' c_{t+1})``; (T, N, P)."""
-    mean = np.empty_like(found.vector)
-    mean[-1] = apply(found.inverse[-1], found.vector[-1])
+def _times(a: Array, x: Array) -> Array:
+    """``a x`` for columns (N, P), or several for each path, (N, C, P)."""
+    return apply(a, x) if x.ndim == 2 else multiply(a, x)
+
+
+def chain_mean(inverse: Array, vectors: Array, prior: Prior) -> Array:
+    """Back substitution after `sweep`, ``c_t = V_t (b_t' + D_t' c_{t+1})``; like the vectors."""
+    mean = np.empty_like(vectors)
+    mean[-1] = _times(inverse[-1], vectors[-1])
     for t in range(len(mean) - 2, -1, -1):
-        target = found.vector[t] + apply(transpose(found.coupling(t)), mean[t + 1])
-        mean[t] = apply(found.inverse[t], target)
+        back = _times(transpose(prior.coupling_after(t)), mean[t + 1])
+        mean[t] = _times(inverse[t], vectors[t] + back)
     return mean
 
 
-def covariances_backward(found: Sweep) -> Iterator[tuple[int, Array, Array | None]]:
-    """``t``, ``Cov_t = V + V D' Cov_{t+1} D V`` and ``Cov(c_t, c_{t+1})``, from the last t on.
+def moments_backward(
+    inverse: Array, vectors: Array, prior: Prior
+) -> Iterator[tuple[int, Array, Array, Array | None]]:
+    """``t``, ``c_t``, ``Cov_t`` and ``Cov(c_t, c_{t+1})`` after `sweep`, from the last t on.
 
-    The last time has no following one, and no cross-covariance.
+    ``Cov_t = V + V D' Cov_{t+1} D V``. The last time has no following one, and no cross-covariance.
     """
-    covariance = found.inverse[-1]
-    yield len(found.inverse) - 1, covariance, None
-    for t in range(len(found.inverse) - 2, -1, -1):
-        gain = multiply(found.inverse[t], transpose(found.coupling(t)))
+    mean, covariance = apply(inverse[-1], vectors[-1]), inverse[-1]
+    yield len(inverse) - 1, mean, covariance, None
+    for t in range(len(inverse) - 2, -1, -1):
+        back = transpose(prior.coupling_after(t))
+        mean = apply(inverse[t], vectors[t] + apply(back, mean))
+        gain = multiply(inverse[t], back)
         cross = multiply(gain, covariance)
-        covariance = symmetric_product(cross, gain)
-        covariance += found.inverse[t]
-        yield t, covariance, cross
+        covariance = multiply(cross, transpose(gain)) + inverse[t]
+        yield t, mean, covariance, cross
 
 
-def chain_covariances(found: Sweep) -> Array:
-    """``Cov_t``; (T, N, N, B) or diagonals (T, N, B)."""
-    out = np.empty_like(found.inverse)
-    for t, covariance, _ in covariances_backward(found):
-        out[t] = covariance
-    return out
-
-
-def predicted(found: Sweep, t: int) -> tuple[Array, Array]:
+def predicted(inverse: Array, vectors: Array, prior: Prior, t: int) -> tuple[Array, Array]:
     """Mean (N, P) and covariance of free state t given the times before it."""
-    prior = found.prior
     if t == 0:
         return prior.mean, invert(prior.precision)[0]
-    return _ahead(prior, prior.free[t - 1], found.inverse[t - 1], found.vector[t - 1])
+    return ahead(prior, prior.free[t - 1], inverse[t - 1], vectors[t - 1])
 
 
-def predicted_from(found: Sweep, times: slice) -> tuple[Array, Array]:
-    """The same for the free states after some ``times`` of one path, which are the batch."""
-    inverse = np.moveaxis(found.inverse[times, ..., 0], 0, -1)
-    return _ahead(found.prior, found.prior.free[times, 0], inverse, found.vector[times, :, 0].T)
+def ahead(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Array, Array]:
+    """One step on from eliminated states: without what the next one pulls, then moved.
 
-
-def _ahead(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Array, Array]:
-    """One step on from eliminated states: without what the next one pulls, then moved."""
+    The batch are paths, or states of one path at several times.
+    """
     precision = add(invert(inverse)[0], -prior.pull[..., which])
     filtered = invert(precision)[0]
     f = prior.factor[..., which]

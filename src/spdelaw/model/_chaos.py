@@ -20,7 +20,7 @@ from spdelaw.model._chaos_rows import (
     rows_of,
     single_patterns,
 )
-from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._collapsed import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, of_all
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._threads import one_thread
@@ -120,23 +120,12 @@ def _by_spectra(
     """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
     q, v0, start = state_space.linear.noise, state_space.initial.covariance, int(mapped.has_start)
     by = rows.adjoint(found.by_columns)
-    if rows.is_coupled:
-        by = _own_columns(by, mapped)
+    if rows.is_coupled:  # each mode's own coordinates, (T, N, D)
+        by = np.einsum("tndn->tnd", by.reshape(*by.shape[:2], -1, len(q)))
     scaled = by * mapped.columns
     by_q = 0.5 * scaled[..., start:].sum((0, 2)) / q
     by_v0 = 0.5 * scaled[..., 0].sum(0) / v0 if start else np.zeros(len(q))
     return (by * mapped.slope).sum((0, 2)), by_q, by_v0
-
-
-def _own_columns(by: Array, mapped: LatentMap) -> Array:
-    """Gradient by the columns of each mode's own coordinates, (T, N, D)."""
-    n, start = mapped.columns.shape[1], int(mapped.has_start)
-    at = np.arange(n)
-    noise = by[..., n * start :].reshape(*by.shape[:2], -1, n)
-    own = noise[:, at, :, at].transpose(1, 0, 2)
-    if not start:
-        return own
-    return np.concatenate([by[:, at, at][..., None], own], axis=2)
 
 
 def _initial_information(

@@ -23,7 +23,7 @@ from spdelaw.model._chaos_map import (
     mode_covariance,
 )
 from spdelaw.model._chaos_rows import Rows, factored, rows_of, single_patterns
-from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._collapsed import Block, Collapsed
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._threads import one_thread
 
@@ -70,16 +70,16 @@ def chaos_latents(
 def _of_pattern(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
     ages = block.times[:, 0] - block.times[0, 0]
     if model.noise_factor is None and model.tail == "modelled":
-        return _by_mode(block, _smoothed(block, ages, state_space, model), ages, state_space, model)
+        found = _smoothed(block, ages, state_space, model)
+        return _collected(block, ages, found, state_space, model)
     rows = rows_of(block, couple=model.noise_factor is not None)
     columns = whitened(rows, state_space, model)
     if model.tail == "modelled":
-        posterior = _with_tail(rows, columns, state_space, model)
+        found = _with_tail(rows, columns, state_space, model)
     else:
-        found = given_rows(rows, columns, state_space)
-        posterior = found.mean, found.covariance
-    collect = _in_one if rows.is_coupled else _by_mode
-    return collect(block, posterior, ages, state_space, model)
+        density = given_rows(rows, columns, state_space)
+        found = density.mean, density.covariance
+    return _collected(block, ages, found, state_space, model)
 
 
 def _with_tail(
@@ -124,60 +124,40 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     data = block.vector[start:] / r - apply_gram(gram, mean)
     centred = state_space._replace(initial=state_space.initial._replace(mean=np.zeros(n)))
     sides = np.concatenate([data, wide.reshape(n_times, n, -1)], axis=2)
-    states = chain_mean(sweep(gram, sides, chain_prior(centred, block.times)))
+    prior = chain_prior(centred, block.times)
+    states = chain_mean(*sweep(gram, sides, prior)[:2], prior)
     spread = states[..., n_paths:].reshape(n_times, n, n, size)[:, at, at].transpose(1, 0, 2)
     back = np.swapaxes(gains, 1, 2)
     covariance = np.eye(size) - back @ known + back @ spread
     return back @ states[..., :n_paths].transpose(1, 0, 2), covariance
 
 
-def _by_mode(
-    block: Block, found: Posterior, ages: Array, state_space: StateSpace, model: ChaosModel
-) -> Latents:
-    """Latents of modes with coordinates of their own, (N, D, P)."""
-    mean, covariance = found
-    start = int(state_space.initial.kind != "deterministic")
-    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0)
-    columns = latent_map(state_space, ages, model).columns
-    driven = np.einsum("tnd,ndp->tnp", columns, mean, optimize=True)
-    first = (mean[:, 0], variance[:, 0]) if start else None
-    xi = mean[:, start:].transpose(1, 0, 2), variance[:, start:].T
-    return _collected(block, ages, state_space, driven, first, xi, covariance)
-
-
-def _in_one(
-    block: Block, found: Posterior, ages: Array, state_space: StateSpace, model: ChaosModel
-) -> Latents:
-    """Latents of one problem: initial states by mode, then (k, l)."""
-    n, k = state_space.n_modes, model.n_time
-    start = n * int(state_space.initial.kind != "deterministic")
-    mean, variance = found[0][0], np.maximum(np.diag(found[1][0]), 0.0)
-    driven = dense_columns(state_space, ages, model) @ mean
-    first = (mean[:start], variance[:n]) if start else None
-    xi = mean[start:].reshape(k, -1, len(block.paths)), variance[start:].reshape(k, -1)
-    return _collected(block, ages, state_space, driven, first, xi, found[1])
-
-
 def _collected(
-    block: Block,
-    ages: Array,
-    state_space: StateSpace,
-    driven: Array,
-    first: tuple[Array, Array] | None,
-    xi: tuple[Array, Array],
-    covariance: Array,
+    block: Block, ages: Array, found: Posterior, state_space: StateSpace, model: ChaosModel
 ) -> Latents:
-    """Latents from means and variances of the coordinates of initial states and noise."""
-    shape = (state_space.n_modes, len(block.paths))
-    z0 = np.broadcast_to(state_space.initial.mean[:, None], shape)
-    z0_std = np.zeros(state_space.n_modes)
-    if first is not None:
-        scale = np.sqrt(state_space.initial.covariance)
-        z0, z0_std = z0 + scale[:, None] * first[0], scale * np.sqrt(first[1])
+    """Latents from the coordinates of each mode, (N, D, P), or of one problem, (1, D, P).
+
+    The latter are initial states by mode, then (k, l) with l fastest.
+    """
+    (mean, covariance), initial = found, state_space.initial
+    n, n_paths = state_space.n_modes, len(block.paths)
+    deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
+    if len(mean) == 1 < n or model.noise_factor is not None:
+        driven = dense_columns(state_space, ages, model) @ mean[0]
+    else:
+        columns = latent_map(state_space, ages, model).columns
+        driven = np.einsum("tnd,ndp->tnp", columns, mean, optimize=True)
+    # By coordinate, then by mode.
+    mean, deviation = mean.transpose(1, 0, 2).reshape(-1, n_paths), deviation.T.ravel()
+    z0, z0_std = np.broadcast_to(initial.mean[:, None], (n, n_paths)), np.zeros(n)
+    if initial.kind != "deterministic":
+        scale = np.sqrt(initial.covariance)
+        z0, z0_std = z0 + scale[:, None] * mean[:n], scale * deviation[:n]
+        mean, deviation = mean[n:], deviation[n:]
+    xi, xi_std = (x.reshape(model.n_time, -1, *x.shape[1:]) for x in (mean, deviation))
     decay = np.exp(-ages[:, None] * state_space.linear.drift)
-    coefficients = (decay * state_space.initial.mean)[..., None] + driven
-    xi_std = np.sqrt(xi[1])
-    return Latents(block.paths, z0, z0_std, xi[0], xi_std, coefficients, covariance)
+    coefficients = (decay * initial.mean)[..., None] + driven
+    return Latents(block.paths, z0, z0_std, xi, xi_std, coefficients, covariance)
 
 
 class Projected(NamedTuple):

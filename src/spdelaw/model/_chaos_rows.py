@@ -23,8 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from spdelaw.equation import operators
 from spdelaw.errors import ConvergenceError
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block, some_paths
 
 Array = np.ndarray
 
@@ -84,23 +85,15 @@ def single_patterns(block: Block) -> Iterator[Block]:
     if block.gram.shape[-1] == 1 and block.times.shape[1] == 1:
         yield block
         return
-    for p in range(len(block.paths)):
-        # Everything has the paths on its last axis, or one entry there that they share.
-        parts = {
-            name: value if value.shape[-1] == 1 else value[..., p : p + 1]
-            for name, value in block._asdict().items()
-        }
-        yield block._replace(**parts)
+    for path in block.paths:
+        yield some_paths(block, block.paths == path)
 
 
 def rows_of(block: Block, *, couple: bool = False) -> Rows:
     """Rows of a block with one pattern; ``couple`` joins modes that the grid leaves apart."""
-    times = block.times[:, 0]
-    gram = block.gram[..., 0]
+    times, gram = block.times[:, 0], block.gram[..., 0]
     if block.is_diagonal:
-        root = np.sqrt(gram)
-        if couple:
-            root = root[:, :, None] * np.eye(root.shape[1])
+        root = operators.embed(np.sqrt(gram)) if couple else np.sqrt(gram)
     else:
         values, vectors = np.linalg.eigh(gram)
         root = np.sqrt(np.maximum(values, 0.0))[..., None] * np.swapaxes(vectors, 1, 2)

@@ -159,28 +159,20 @@ def _backward(
 
 
 @compiled
-def _solve(
-    gram: Array,
-    vector: Array,
-    own: Array,
-    d: Array,
-    mean: Array,
-    variance: Array,
-    lag: Array,
-    first_covariance: Array,
-    log_determinant: Array,
-) -> None:
+def _solve(gram: Array, vector: Array, own: Array, d: Array) -> tuple:
     n_times, n, _, batch = gram.shape
+    mean, variance = np.empty((n_times, n, batch)), np.empty((n_times, n, batch))
+    lag, first_covariance = np.empty((n_times - 1, n, batch)), np.empty((n, n, batch))
+    log_determinant = np.zeros(batch)
     for first in range(0, batch, LANES):
         last = min(first + LANES, batch)
         inverse = np.empty((n_times, n, n, last - first))
-        vectors = vector[:, :, first:last].copy()
-        logs = np.zeros(last - first)
-        _forward(gram, own, d, first, inverse, vectors, logs)
         covariance = np.empty((n, n, last - first))
+        vectors = vector[:, :, first:last].copy()
+        _forward(gram, own, d, first, inverse, vectors, log_determinant[first:last])
         _backward(d, first, inverse, vectors, covariance, mean, variance, lag)
         first_covariance[:, :, first:last] = covariance
-        log_determinant[first:last] = logs
+    return mean, variance, lag, first_covariance, log_determinant
 
 
 def solve(
@@ -198,13 +190,4 @@ def solve(
         Means and variances (T, N, B), lag covariances (T - 1, N, B), ``Cov(c_1 | y)``
         (N, N, B) and ``log |S|`` (B,).
     """
-    n_times, n, _, batch = gram.shape
-    out = (
-        np.empty((n_times, n, batch)),
-        np.empty((n_times, n, batch)),
-        np.empty((n_times - 1, n, batch)),
-        np.empty((n, n, batch)),
-        np.empty(batch),
-    )
-    _solve(*map(np.ascontiguousarray, (gram, vector, own, d)), *out)
-    return out
+    return _solve(*map(np.ascontiguousarray, (gram, vector, own, d)))

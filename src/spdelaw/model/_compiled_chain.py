@@ -210,16 +210,6 @@ def _backward(
         mean[t] = own
 
 
-@compiled
-def _solve(
-    gemm: int, blocks: Array, own: Array, coupling: Array, which: Array, vectors: Array,
-    inverse: Array, crosses: Array, lag: Array,
-) -> float:  # fmt: skip
-    logs = _forward(gemm, blocks, own, coupling, which, inverse, vectors, crosses)
-    _backward(gemm, coupling, which, inverse, vectors, crosses, lag)
-    return logs
-
-
 def solve(
     blocks: Array, own: Array, coupling: Array, which: Array, vector: Array, crosses: bool
 ) -> tuple[float, Array, Array, Array, Array]:
@@ -230,8 +220,8 @@ def solve(
     # Full couplings keep their gains on the way back in the place of the crosses.
     kept = np.empty((n_times - 1 if crosses or d.shape[1] == n else 0, n, n))
     mean = np.array(vector, float, order="C")
-    logs = _solve(
-        GEMM, np.ascontiguousarray(blocks, float), np.ascontiguousarray(own, float), d,
-        np.ascontiguousarray(which, np.int64), mean, inverse, kept, lag,
-    )  # fmt: skip
+    blocks, own = (np.ascontiguousarray(x, float) for x in (blocks, own))
+    steps = np.ascontiguousarray(which, np.int64)
+    logs = _forward(GEMM, blocks, own, d, steps, inverse, mean, kept)
+    _backward(GEMM, d, steps, inverse, mean, kept, lag)
     return logs, mean, inverse, kept, lag

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import Step, operators
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 from spdelaw.model._smoother import Smoothed
 from spdelaw.model._state_space import StateSpace
 

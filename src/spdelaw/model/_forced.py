@@ -11,7 +11,7 @@ import numpy as np
 
 from spdelaw.equation import Linear
 from spdelaw.model._blocks import apply_gram
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 
 if TYPE_CHECKING:
     from spdelaw.model._likelihood import Evaluation

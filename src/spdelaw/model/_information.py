@@ -24,7 +24,6 @@ import numpy as np
 
 from spdelaw.equation import operators
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._step_sums import StepSums
 
 Array = np.ndarray
 
@@ -123,14 +122,14 @@ def _slopes(rates: Array, decay: Array, dt: float) -> Array:
     return np.where(close, middle, (decay[:, None] - decay) / np.where(close, 1.0, gap))
 
 
-def complete_information(way: Tangents, sums: StepSums) -> Array:
-    """Information of complete, noise-free steps of one length; (p, p).
+def complete_information(way: Tangents, n_steps: float, before: Array) -> Array:
+    """Information of n complete, noise-free steps of one length; (p, p).
 
-    ``tr(Omega^-1 dF S00 dF') + n/2 tr(Omega^-1 dOmega Omega^-1 dOmega)``.
+    ``tr(Omega^-1 dF S00 dF') + n/2 tr(Omega^-1 dOmega Omega^-1 dOmega)``, ``before`` being S00.
     """
     root = np.linalg.inv(np.linalg.cholesky(way.covariance))
-    spread = np.linalg.cholesky(sums.before[0])
-    half = np.sqrt(0.5 * sums.n_steps[0]) * root
+    spread = np.linalg.cholesky(before)
+    half = np.sqrt(0.5 * n_steps) * root
     found = _squared(_between(half, _turned(way.by_covariance), root.T))
     n_drift = len(way.by_factor)
     found[:n_drift, :n_drift] += _squared(_between(root, _turned(way.by_factor), spread))

@@ -17,26 +17,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.data import Here, Place
+from spdelaw.data import Here
 from spdelaw.equation import operators
 from spdelaw.model._blocks import (
     apply,
     apply_gram,
-    as_matrix,
     multiply,
     quadratic,
     sandwich,
     transpose,
-    weighted_sum,
 )
-from spdelaw.model._chain import Prior, along, chain_prior
-from spdelaw.model._collapse import Block, Collapsed
-from spdelaw.model._forced import add_response_score, without_response
+from spdelaw.model._chain import Prior, along, chain_of
+from spdelaw.model._collapsed import Block, Collapsed
+from spdelaw.model._forced import add_response_score
 from spdelaw.model._posterior import Posterior, over_paths, posterior, step_sums
-from spdelaw.model._records import Records
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import gradients
-from spdelaw.model._stitch import Link, Part, chain_of, condense, informed, posterior_of
+from spdelaw.model._stitch import Link, condense, heard, informed, posterior_of
 
 Array = np.ndarray
 
@@ -75,7 +72,12 @@ def evaluate_likelihood(
     the modes, be it noise or further modes, then says nothing about the noise.
     """
     if collapsed.records is not None:
-        parts = _of_records(collapsed.records, collapsed.place, state_space, use_misfit)
+        pairs = heard(collapsed, link_of, state_space)  # two passes over the parts of each
+        found = collapsed.place.over(evaluate_part, pairs, state_space, use_misfit)
+        parts = [
+            Evaluation(*(sum(values) for values in zip(*one, strict=True)))
+            for one in collapsed.by_record(found)
+        ]
     elif threads > 1 and len(collapsed.blocks) > 1:
         with ThreadPoolExecutor(threads) as pool:
             parts = Here(pool.map).over(evaluate_block, collapsed.blocks, state_space, use_misfit)
@@ -93,16 +95,7 @@ def of_all(paths: list[Array], parts: list[Evaluation], n_paths: int) -> Evaluat
     return Evaluation(log_likelihood, *sums)
 
 
-def _of_records(
-    records: Records, place: Place, state_space: StateSpace, use_misfit: bool
-) -> list[Evaluation]:
-    """Likelihood and score of each long record: two passes over its parts."""
-    heard = records.heard(place, link_of, state_space)
-    parts = records.by_record(place.over(evaluate_part, heard, state_space, use_misfit))
-    return [Evaluation(*(sum(values) for values in zip(*one, strict=True))) for one in parts]
-
-
-def link_of(part: Part, state_space: StateSpace) -> Link:
+def link_of(part: Block, state_space: StateSpace) -> Link:
     """A part condensed to its ends."""
     return condense(chain_of(part, state_space), float(state_space.observation_variance))
 
@@ -112,19 +105,15 @@ def evaluate_part(pair: list, state_space: StateSpace, use_misfit: bool) -> Eval
     part, message = pair
     chain = informed(chain_of(part, state_space), message)
     post = posterior_of(chain, float(state_space.observation_variance), message.log_determinant)
-    return score(chain.block, state_space, chain.prior, post, use_misfit)
+    return score(chain[0], state_space, chain[3], post, use_misfit)
 
 
 def evaluate_block(forced: Block, state_space: StateSpace, use_misfit: bool) -> Evaluation:
     """Likelihood and score of the paths of a block."""
     r = float(state_space.observation_variance)
-    block = without_response(forced, state_space.linear)
-    prior = chain_prior(state_space, block.times)
-    prior = prior._replace(mean=prior.mean * block.unit)
-    start = prior.n_fixed
+    block, gram, vector, prior = chain_of(forced, state_space)
     # In units of r: dividing the few numbers of the prior spares a pass over G and b.
-    own = block.gram[start:], block.vector[start:], prior.scaled(r), len(block.paths)
-    post = posterior(*own).scaled(r)
+    post = posterior(gram, vector, prior.scaled(r), len(block.paths)).scaled(r)
     return score(block, state_space, prior, post, use_misfit)
 
 
@@ -148,7 +137,7 @@ def score(
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + post.gram_trace / r)
     sums = step_sums(states, post, prior, n_paths)
-    pull = prior.transition.pull_back(*gradients(sums, prior.transition))
+    pull = prior.transition.pull_back(*gradients(*sums, prior.transition))
     found = Evaluation(
         value,
         operators.like(dynamics.drift, pull[0]),
@@ -190,24 +179,15 @@ def _prior_energy(mean: Array, prior: Prior) -> Array:
         squares = (gap * (prior.weight[..., 0] @ gap)).sum(0)
         return own + squares.reshape(-1, mean.shape[-1]).sum(0)
     f, weight = along(prior.factor, prior.free), along(prior.weight, prior.free)
-    if f.ndim == 3:
-        error = f * mean[:-1]
-        np.subtract(mean[1:], error, out=error)
-        return own + weighted_sum(weight, np.square(error, out=error))
-    if f.shape[-1] == 1:
-        error = mean[1:] - f[..., 0] @ mean[:-1]
-        return own + np.einsum("tip,tip->p", error, weight[..., 0] @ error)
-    error = mean[1:] - np.einsum("tijp,tjp->tip", f, mean[:-1])
-    return own + np.einsum("tip,tijp,tjp->p", error, weight, error, optimize=True)
+    return own + quadratic(weight, mean[1:] - apply_gram(f, mean[:-1]))
 
 
 def _by_initial(
     block: Block, state_space: StateSpace, post: Posterior, prior: Prior
 ) -> tuple[Array, Array]:
     """Gradient by ``m0`` and by ``V0``, in its shape."""
-    covariance = state_space.initial.covariance
-    error = post.mean[0] - prior.mean
-    pull = apply(prior.precision, error)
+    covariance, w = state_space.initial.covariance, prior.precision
+    pull = apply(w, post.mean[0] - prior.mean)
     if prior.n_fixed:
         f = prior.factor[..., prior.which[0]]
         at_start = block.estimate[0] - state_space.initial.mean[:, None] * block.unit
@@ -215,14 +195,9 @@ def _by_initial(
         by_mean = ((apply(transpose(f), pull) + observed) * block.unit).sum(-1)
         return by_mean, np.zeros_like(covariance)
     n_paths, by_mean = len(block.paths), (pull * block.unit).sum(-1)
-    if prior.precision.ndim == 2:
-        w = prior.precision
-        first = post.first if post.first.ndim == 2 else np.einsum("iib->ib", post.first)
-        known = over_paths(first * w**2 - w, n_paths)
-        return by_mean, 0.5 * ((pull**2).sum(-1) + known)
-    w = prior.precision[..., 0]
-    spread = error @ error.T + over_paths(post.first, n_paths)
-    return by_mean, operators.like(covariance, 0.5 * (w @ spread @ w - n_paths * w))
+    known = over_paths(sandwich(w, post.first_as(prior)) - w, n_paths)
+    own = (pull**2).sum(-1) if w.ndim == 2 else pull @ pull.T
+    return by_mean, operators.like(covariance, 0.5 * (own + known))
 
 
 def _initial_information(
@@ -237,10 +212,6 @@ def _initial_information(
         own, d = sandwich(transpose(f), d), transpose(multiply(d, f))
     known = sandwich(d, post.first)
     # Paths are summed up before a diagonal becomes a matrix: one for each would be large.
-    total, more, less = (_summed(part, len(block.paths)) for part in (seen, own, known))
+    sums = (over_paths(part, len(block.paths)) for part in (seen, own, known))
+    total, more, less = map(operators.as_matrix, sums)
     return total + more - less
-
-
-def _summed(block: Array, n_paths: int) -> Array:
-    """A block summed over paths, as a matrix (N, N)."""
-    return as_matrix(over_paths(block, n_paths)[..., None])[..., 0]

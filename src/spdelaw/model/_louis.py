@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import Transition
-from spdelaw.model._chain import Prior, chain_prior
-from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._chain import Prior, chain_of, chain_prior
+from spdelaw.model._collapsed import Block, Collapsed
 from spdelaw.model._likelihood import Evaluation, density, score
 from spdelaw.model._posterior import Posterior, is_shared, posterior, solve_shared
 from spdelaw.model._state_space import StateSpace
@@ -96,12 +96,11 @@ def _is_able(collapsed: Collapsed, state_space: StateSpace) -> bool:
 
 
 def _of_block(block: Block, space: StateSpace, use_misfit: bool) -> Array | None:
-    r, prior = float(space.observation_variance), chain_prior(space, block.times)
+    r, (_, gram, vector, prior) = float(space.observation_variance), chain_of(block, space)
     if prior.factor.shape[-1] > MOST_KINDS or not is_shared(block.gram, prior):
         return None
-    own = block.gram[prior.n_fixed :], block.vector[prior.n_fixed :]
-    chain = solve_shared(*own, prior.scaled(r), crosses=True)
-    post = posterior(*own, prior.scaled(r), len(block.paths)).scaled(r)
+    chain = solve_shared(gram, vector, prior.scaled(r), crosses=True)
+    post = posterior(gram, vector, prior.scaled(r), len(block.paths)).scaled(r)
     covariance = _score_covariance(block, space, prior, chain)
     if covariance is None:
         return None
@@ -142,15 +141,9 @@ def _complete(block: Block, space: StateSpace, post: Posterior, use_misfit: bool
 
 
 def _flat(found: Evaluation) -> Array:
-    return np.concatenate(
-        [
-            found.by_drift,
-            found.by_noise,
-            found.by_initial_covariance,
-            found.by_initial_mean,
-            [found.by_observation_variance],
-        ]
-    )
+    """Gradients in the order of `observed_information`."""
+    _, drift, noise, mean, spread, r, *_ = found
+    return np.hstack([drift, noise, spread, mean, r])
 
 
 # -- covariance of the complete score ---------------------------------------------------------
@@ -292,7 +285,7 @@ def _of_means(block: Block, prior: Prior, chain: ChainSolution, way: Directions,
                 right[0, index, index], right[..., -1] = -way.by_mean, noise
             else:
                 right[:, index, index] = pulls[b]
-            found = solve_tridiagonal(gram, d, right, own=own, which=which, crosses=False)
+            found = solve_tridiagonal(gram, d, right, own, which, crosses=False)
             carried, columns = r * found.mean, slice(b * n, (b + 1) * n + (b == 3))
             for a in kinds:
                 out[a * n + index, columns] += np.einsum("ti,tib->ib", pulls[a], carried)

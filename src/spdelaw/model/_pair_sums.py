@@ -7,12 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from spdelaw.equation import distinct_steps
-from spdelaw.model._step_sums import StepSums, grouped
+from spdelaw.model._step_sums import grouped
 
 Array = np.ndarray
 
 #: Lengths of step up to which each has a product of its own.
 FEW_LENGTHS = 16
+#: Lags of the two factors of each sum over steps, and over two steps in a row.
+ONES = {"before": (0, 0), "cross": (0, 1), "after": (1, 1)}
+TWOS = {"early": (0, 1), "late": (1, 2), "middle": (1, 1), "skip": (0, 2)}
 
 
 class PairSums(NamedTuple):
@@ -20,7 +23,9 @@ class PairSums(NamedTuple):
 
     Attributes:
         lengths: of the steps that occur, (U,).
-        n_steps, before, cross, after: as in `StepSums`.
+        n_steps: how many of each, (U,).
+        before, cross, after: sums of ``c_t c_t'``, ``c_t c_{t+1}'`` and ``c_{t+1} c_{t+1}'`` over
+            them, (U, N, N).
         two_lengths: indices into ``lengths`` of two steps in a row, (W, 2).
         two_count: how often they occur, (W,).
         early, late, middle, skip: sums of ``c_t c_{t+1}'``, ``c_{t+1} c_{t+2}'``,
@@ -41,11 +46,6 @@ class PairSums(NamedTuple):
     skip: Array
     first: Array
 
-    @property
-    def steps(self) -> StepSums:
-        """What the transition likelihood needs."""
-        return StepSums(self.n_steps, self.before, self.cross, self.after)
-
     def joined(self, other: PairSums, between: Array) -> PairSums:
         """Sums of both sets of paths; ``between`` is what their different first means add."""
         constant = ("lengths", "two_lengths")
@@ -63,10 +63,8 @@ class PairSums(NamedTuple):
             less = _products(n_paths * m[a] - first[a], m[b], of, n)
             return less - _products(m[a], first[b], of, n)
 
-        ones = {"before": (0, 0), "cross": (0, 1), "after": (1, 1)}
-        twos = {"early": (0, 1), "late": (1, 2), "middle": (1, 1), "skip": (0, 2)}
-        moved = {k: change(*lags, which, len(self.lengths)) for k, lags in ones.items()}
-        moved |= {k: change(*lags, which_two, len(two)) for k, lags in twos.items()}
+        moved = {k: change(*lags, which, len(self.lengths)) for k, lags in ONES.items()}
+        moved |= {k: change(*lags, which_two, len(two)) for k, lags in TWOS.items()}
         return self._replace(**{k: getattr(self, k) + v for k, v in moved.items()})
 
 
@@ -84,15 +82,15 @@ def _products(a: Array, b: Array, which: Array, n: int) -> Array:
 def pair_sums(c: Array, times: Array) -> PairSums:
     """Sums of coefficients (P, T, N)."""
     at = np.ascontiguousarray(c.transpose(1, 2, 0))
-    square, cross = at @ np.swapaxes(at, 1, 2), at[:-1] @ np.swapaxes(at[1:], 1, 2)
-    skip = at[:-2] @ np.swapaxes(at[2:], 1, 2)
-    start = at[0] - at[0].mean(1, keepdims=True)
+    products = [at[: len(at) - lag] @ np.swapaxes(at[lag:], 1, 2) for lag in range(3)]
+    start, n_paths = at[0] - at[0].mean(1, keepdims=True), len(c)
     lengths, which, two, which_two = _steps_in_a_row(times)
-    ones = {"before": square[:-1], "cross": cross, "after": square[1:]}
-    twos = {"early": cross[:-1], "late": cross[1:], "middle": square[1:-1], "skip": skip}
-    sums = {name: grouped(values, which, len(lengths)) for name, values in ones.items()}
-    sums |= {name: grouped(values, which_two, len(two)) for name, values in twos.items()}
-    n_paths = len(c)
+
+    def total(now: int, then: int, of: Array, n: int) -> Array:
+        return grouped(products[then - now][now : now + len(of)], of, n)
+
+    sums = {name: total(*lags, which, len(lengths)) for name, lags in ONES.items()}
+    sums |= {name: total(*lags, which_two, len(two)) for name, lags in TWOS.items()}
     return PairSums(
         lengths=lengths,
         n_steps=n_paths * np.bincount(which, minlength=len(lengths)).astype(float),
@@ -106,8 +104,5 @@ def pair_sums(c: Array, times: Array) -> PairSums:
 def _steps_in_a_row(times: Array) -> tuple[Array, Array, Array, Array]:
     """Lengths and which each step has; pairs of lengths in a row and which each pair is."""
     lengths, which = distinct_steps(np.diff(times))
-    if len(lengths) == 1:  # most clocks are even
-        n = max(len(which) - 1, 0)
-        return lengths, which, np.zeros((min(n, 1), 2), int), np.zeros(n, int)
     two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
     return lengths, which, two, which_two.reshape(-1)

@@ -7,45 +7,27 @@ together, and chunks of times stay as they are stored.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from spdelaw.data import Pieces, Place
 from spdelaw.domain import Products
-from spdelaw.model._collapse import (
-    MOST_BYTES,
-    Block,
-    Collapsed,
-    block_of,
-    decoupled_block,
-    facts_of,
-    some_paths,
-)
-from spdelaw.model._pair_sums import pair_sums
-from spdelaw.model._records import (
-    LONG,
-    PART_BYTES,
-    RECORD_BYTES,
-    WORTHWHILE,
-    Records,
-    in_time,
-    part_slices,
-)
-from spdelaw.model._row_grams import Basis
+from spdelaw.model._collapse import MOST_BYTES, block_of, decoupled_block
+from spdelaw.model._collapsed import Block, Collapsed, in_time, some_paths, without_rows
 from spdelaw.model._statistics import Statistics, of_coefficients
-from spdelaw.model._stitch import Part
+from spdelaw.model._stitch import FEWEST_ROWS
 
 Array = np.ndarray
 
-
-class Coefficients(NamedTuple):
-    """Coefficients of complete rows, (P, T, N), with the energy of their values and points."""
-
-    c: Array
-    energy: float
-    n_points: int
+#: Rows from which on a record is kept in parts.
+LONG = 2000
+#: Workers for each path from which on parts are faster: they are 2.6 to 3.8 times the work.
+WORTHWHILE = 4
+#: Bytes of Gram matrices that make a part worth a task.
+PART_BYTES = 16e6
+#: Bytes of one record from which on it is kept in parts even if there are others to work on.
+RECORD_BYTES = 400e6
 
 
 def statistics_of_pieces(
@@ -71,20 +53,15 @@ def statistics_of_pieces(
     return place.tree(_sum, blocks)
 
 
-def _coefficients(values: Array, operator: Array) -> Coefficients:
-    c = values @ operator.T
-    return Coefficients(c, float(np.vdot(values, values)), values.shape[-1])
+def _coefficients(values: Array, operator: Array) -> tuple[Array, float, int]:
+    """Coefficients of complete rows, (P, T, N), with the energy of their values and points."""
+    return values @ operator.T, float(np.vdot(values, values)), values.shape[-1]
 
 
-def _statistics(
-    parts: list[Coefficients], times: Array, gram: Array, pairs: bool
-) -> Statistics | None:
-    c = np.concatenate([part.c for part in parts], axis=1)
-    energy = sum(part.energy for part in parts)
-    found = of_coefficients(c, times, energy, parts[0].n_points, gram)
-    if found is None or not pairs:
-        return found
-    return dataclasses.replace(found, pairs=pair_sums(c, times))
+def _statistics(parts: list, times: Array, gram: Array, pairs: bool) -> Statistics | None:
+    c, energy, n_points = zip(*parts, strict=True)
+    joined = np.concatenate(c, axis=1)
+    return of_coefficients(joined, times, sum(energy), n_points[0], gram, pairs)
 
 
 def _sum(a: Statistics | None, b: Statistics | None) -> Statistics | None:
@@ -116,30 +93,35 @@ def collapse_pieces(
         with_gaps: whether each path has gaps of its own.
     """
     n_modes, n_paths = eigenfunctions.shape[1], pieces.paths[-1].stop
-    w = np.ones(len(eigenfunctions)) if weights is None else np.asarray(weights, float)
-    basis = Basis(eigenfunctions, w, products)
     whole = 8.0 * n_paths * len(times) * n_modes**2
     decoupled = with_gaps and not place.remote and whole > MOST_BYTES
     clocks = [times[part] for part in pieces.times]
     rows = [[piece, i % len(clocks)] for i, piece in enumerate(pieces.flat)]
-    condensed = pieces.by_block(place.keep(_rows, rows, clocks, basis, decoupled))
+    given = clocks, eigenfunctions, weights, products, decoupled
+    condensed = pieces.by_block(place.keep(_rows, rows, *given))
     if not decoupled and _are_long(pieces, n_modes, place):
-        records = _records(condensed, pieces, times, n_modes, place)
-        return records.collapsed(n_paths, n_modes, place)
+        return _in_records(condensed, pieces, times, n_modes, place)
     parts = [[block, part.start] for block, part in zip(condensed, pieces.paths, strict=True)]
     blocks = place.keep(_in_time, parts)
-    known = tuple(place.over(facts_of, blocks)) if place.remote else ()
+    known = tuple(place.over(without_rows, blocks)) if place.remote else ()
     return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, place, known)
 
 
-def _rows(piece: list, clocks: list[Array], basis: Basis, decoupled: bool) -> Block:
+def _rows(
+    piece: list,
+    clocks: list[Array],
+    modes: Array,
+    weights: Array | None,
+    products: Products | None,
+    decoupled: bool,
+) -> Block:
     """Paths of one piece as one block; ``piece`` is its values and which times it has."""
-    values, times = piece[0], clocks[piece[1]]
-    paths = np.arange(len(values))
+    values, paths = piece[0], np.arange(len(piece[0]))
+    given = values, clocks[piece[1]], modes, weights, products, paths
     if decoupled:
-        return decoupled_block(values, times, basis, paths)
+        return decoupled_block(*given)
     seen = ~np.isnan(values)
-    return block_of(values, times, basis, paths, bool((seen == seen[:1]).all()))
+    return block_of(*given, bool((seen == seen[:1]).all()))
 
 
 def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
@@ -150,29 +132,30 @@ def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
     return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
 
 
-def _records(
+def _in_records(
     condensed: list[list], pieces: Pieces, times: Array, n_modes: int, place: Place
-) -> Records:
+) -> Collapsed:
     """Each path as a record in parts of neighbouring chunks of times."""
-    whole = 8.0 * len(times) * n_modes**2
-    wanted = max(-(-place.workers // pieces.paths[-1].stop), int(whole / PART_BYTES))
-    ranges = part_slices(pieces.times, wanted)
+    whole, n_paths = 8.0 * len(times) * n_modes**2, pieces.paths[-1].stop
+    ranges = part_slices(pieces.times, max(-(-place.workers // n_paths), int(whole / PART_BYTES)))
     groups, starts = [], [pieces.times[chunks.start].start for chunks in ranges]
     for block, paths in zip(condensed, pieces.paths, strict=True):
         for path in range(paths.stop - paths.start):
             groups += [
-                [block[chunks], path, paths.start, times[start - 1] if start else None]
+                [block[chunks], path, paths.start, times[max(start - 1, 0) : start]]
                 for chunks, start in zip(ranges, starts, strict=True)
             ]
     parts, n = place.keep(_part, groups), len(ranges)
-    return Records(tuple(tuple(parts[i : i + n]) for i in range(0, len(parts), n)))
+    records = [parts[i : i + n] for i in range(0, len(parts), n)]
+    found = Collapsed((), n_paths, n_modes, place=place).with_records(records)
+    return found._replace(known=tuple(map(in_time, found.by_record(found.over_rows(without_rows)))))
 
 
-def _part(group: list) -> Part:
-    """One path of neighbouring blocks in time."""
+def _part(group: list) -> Block:
+    """One path of neighbouring blocks in time, ``before`` them (1,) or (0,)."""
     blocks, path, start, before = group
     own = in_time([some_paths(block, np.arange(len(block.paths)) == path) for block in blocks])
-    return Part(own._replace(paths=own.paths + start), before)
+    return own._replace(paths=own.paths + start, before=before[:, None])
 
 
 def _in_time(part: list) -> Block:
@@ -180,3 +163,18 @@ def _in_time(part: list) -> Block:
     blocks, start = part
     found = in_time(blocks)
     return found._replace(paths=found.paths + start)
+
+
+def part_slices(times: Sequence[slice], n_parts: int) -> list[slice]:
+    """Neighbouring chunks of times as at most ``n_parts`` parts of about one length.
+
+    Returns ranges of chunks; every part has `FEWEST_ROWS` rows or more.
+    """
+    total = times[-1].stop
+    length = max(FEWEST_ROWS, -(-total // max(n_parts, 1)))
+    found, first, start = [], 0, 0
+    for i, chunk in enumerate(times):
+        if chunk.stop - start >= length and total - chunk.stop >= FEWEST_ROWS:
+            found.append(slice(first, i + 1))
+            first, start = i + 1, chunk.stop
+    return [*found, slice(first, len(times))]

@@ -24,14 +24,13 @@ score is the one at m_hat plus what these add, which is linear in them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from spdelaw.equation import Linear, operators
-from spdelaw.model._blocks import multiply, sandwich, transpose
-from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._blocks import multiply, multiply_grams, sandwich, transpose
+from spdelaw.model._collapsed import Collapsed
 from spdelaw.model._likelihood import Evaluation, evaluate_likelihood
 from spdelaw.model._mean_response import (
     Response,
@@ -41,8 +40,8 @@ from spdelaw.model._mean_response import (
 )
 from spdelaw.model._posterior import over_paths, squares_of
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._step_sums import StepSums, gradients
-from spdelaw.model._stitch import Part
+from spdelaw.model._step_sums import gradients
+from spdelaw.model._stitch import heard
 
 Array = np.ndarray
 #: Directions of the mean with less than this share of the largest information are not seen.
@@ -69,14 +68,14 @@ def evaluate_restricted(
         use_misfit: as of `evaluate_likelihood`.
         threads: likewise.
     """
-    bare, blocks, parts = _responses(collapsed, state_space, anchored)
+    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
+    parts = _responses(collapsed, bare, anchored)
     information, gradient = _totals(collapsed, parts)
     mean, covariance, flat = solve_mean(information, gradient)
     log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
     at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    pairs = [list(pair) for pair in zip(blocks, parts, strict=True)]
-    added = collapsed.place.over(_spread_of, pairs, bare, spread)
+    added = collapsed.place.over(_spread_of, parts, bare, spread)
     total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
     by_drift, by_noise, by_season, by_initial, by_r, shared = total
     return found._replace(
@@ -94,8 +93,8 @@ def mean_given(
     collapsed: Collapsed, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array]:
     """``m_hat`` and ``C`` alone, at a third of the cost."""
-    _, _, parts = _responses(collapsed, state_space, anchored)
-    return solve_mean(*_totals(collapsed, parts))[:2]
+    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
+    return solve_mean(*_totals(collapsed, _responses(collapsed, bare, anchored)))[:2]
 
 
 def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
@@ -106,18 +105,13 @@ def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpac
     return state_space._replace(dynamics=dynamics, initial=start)
 
 
-def _responses(
-    collapsed: Collapsed, state_space: StateSpace, anchored: bool
-) -> tuple[StateSpace, Sequence[Any], list[Response]]:
-    """The law without a mean, the blocks or parts of records, and the response of each."""
-    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    records, place = collapsed.records, collapsed.place
-    if records is None:
-        blocks = collapsed.blocks
-        return bare, blocks, place.keep(response_of, blocks, bare, anchored)
+def _responses(collapsed: Collapsed, bare: StateSpace, anchored: bool) -> list[Response]:
+    """The response of each block, or part of a record, under the law without a mean."""
+    place = collapsed.place
+    if collapsed.records is None:
+        return place.keep(response_of, collapsed.blocks, bare, anchored)
     how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
-    heard = records.heard(place, slopes_link, *how)
-    return bare, records.flat, place.keep(response_of_part, heard, *how)
+    return place.keep(response_of_part, heard(collapsed, slopes_link, *how), *how)
 
 
 def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
@@ -134,19 +128,18 @@ def _about_mean(part: Response) -> tuple[Array, Array]:
 # -- what the spread of the mean adds to the score ---------------------------------------------
 
 
-def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[Any, ...]:
-    """By drift, noise, season, initial covariance and r, of a block and its response.
+def _spread_of(part: Response, state_space: StateSpace, covariance: Array) -> tuple[Any, ...]:
+    """By drift, noise, season, initial covariance and r, of the response of a block.
 
     Last, what m shares with the start, (N, N).
     """
-    block, part = pair
-    block = block.block if isinstance(block, Part) else block
+    block = part.block
     dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
     if part.slope.ndim == 3:  # modes apart: each sees its own variance alone
         covariance = np.diag(covariance)
     sums = _spread_sums(part, covariance, n_paths)
-    pull = prior.transition.pull_back(*gradients(sums, prior.transition))
+    pull = prior.transition.pull_back(*gradients(0.0, sums, prior.transition))
     rows = part.slope[-len(block.gram) :]
     left = 1.0 - rows if rows.ndim == 3 else np.eye(len(covariance))[..., None] - rows
     trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
@@ -161,21 +154,14 @@ def _spread_of(pair: list, state_space: StateSpace, covariance: Array) -> tuple[
         pull[2],
         by_initial,
         0.5 * float(trace) / r**2,
-        _shared_information(block, part, state_space),
+        _shared_information(part, r),
     )
 
 
 def _trace(gram: Array, left: Array, root: Array) -> Array:
     """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
     turned = _times(left, root)
-    if turned.ndim == 3:
-        return (gram * turned**2).sum((0, 1))
-    if gram.ndim == 3:
-        return (gram[:, :, None] * turned**2).sum((0, 1, 2))
-    if gram.shape[-1] == turned.shape[-1] == 1:
-        return np.vdot(turned[..., 0], gram[..., 0] @ turned[..., 0])[None]
-    carried = np.einsum("tijb,tjkb->tikb", *np.broadcast_arrays(gram, turned), optimize=True)
-    return (turned * carried).sum((0, 1, 2))
+    return (turned * multiply_grams(gram, turned)).sum(tuple(range(turned.ndim - 1)))
 
 
 def _times(stack: Array, matrix: Array) -> Array:
@@ -187,24 +173,19 @@ def _times(stack: Array, matrix: Array) -> Array:
     return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
 
 
-def _spread_sums(part: Response, covariance: Array, n_paths: int) -> StepSums:
-    """``K C K'`` over the steps of each transition, and no steps of their own."""
+def _spread_sums(part: Response, covariance: Array, n_paths: int) -> Array:
+    """``K C K'`` over the steps of each transition."""
     turned, prior = _times(part.slope, operators.root(covariance)), part.prior
-    count, n_lengths = n_paths if turned.shape[-1] == 1 else 1, prior.factor.shape[-1]
-    apart = prior.precision.ndim == 2
     if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
-        columns = turned.reshape(*turned.shape[:2], -1)
-        sums = squares_of(columns, prior.which, n_lengths, apart)
-        return StepSums(sums.n_steps, *(count * x for x in sums[1:]))
+        count = n_paths if turned.shape[-1] == 1 else 1
+        return count * squares_of(turned.reshape(*turned.shape[:2], -1), prior)
     directions = turned[None] if turned.ndim == 3 else np.moveaxis(turned, 2, 0)
-    each = (squares_of(x, prior.which, n_lengths, apart) for x in directions)
-    parts = zip(*(one[1:] for one in each), strict=True)
-    return StepSums(np.zeros(n_lengths), *(np.sum(x, axis=0) for x in parts))
+    return np.sum([squares_of(x, prior) for x in directions], axis=0)
 
 
-def _shared_information(block: Block, part: Response, state_space: StateSpace) -> Array:
+def _shared_information(part: Response, r: float) -> Array:
     """``-d2 log p / d m0 d m'``; (N, N)."""
-    prior, n_paths = part.prior, len(block.paths)
+    prior, n_paths = part.prior, len(part.block.paths)
     pulled = multiply(prior.precision, part.first)
     if not prior.n_fixed:
         return operators.as_matrix(over_paths(pulled, n_paths))
@@ -212,23 +193,14 @@ def _shared_information(block: Block, part: Response, state_space: StateSpace) -
     total = operators.as_matrix(over_paths(carried, n_paths))
     if part.carry is not None:
         return total
-    seen = over_paths(block.gram[0], n_paths) / float(state_space.observation_variance)
-    return total + operators.as_matrix(seen)
+    return total + operators.as_matrix(over_paths(part.block.gram[0], n_paths) / r)
 
 
 # -- the mean given all else, and the volume of its prior -----------------------------------------
 
 
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
-    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen.
-
-    Information on modes apart is (N,), and so is ``C`` then.
-    """
-    if information.ndim == 1:
-        logs = 0.5 * np.log(2 * np.pi) * (information > 0.0).sum()
-        covariance = np.where(information > 0.0, 1.0 / np.maximum(information, 1e-300), 0.0)
-        logs -= 0.5 * np.log(np.maximum(information, 1e-300)).sum()
-        return covariance * gradient, covariance, float(logs)
+    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
     scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
     seen = values > UNSEEN * max(float(values[-1]), 1e-300)
@@ -249,7 +221,7 @@ def volume(
 
     Args:
         dynamics: the law.
-        information: ``I``, (N, N), or (N,) where it and the law leave modes apart.
+        information: ``I``, (N, N).
         flat: ``C`` and the log of the flat volume.
         anchored: whether the prior is the one as wide as the law.
     """
@@ -257,11 +229,6 @@ def volume(
     if not anchored:
         return flat[1], flat[0], np.zeros_like(drift), np.zeros_like(noise)
     p = operators.stationary_covariance(drift, noise)
-    if information.ndim == 1:
-        inner = 1.0 + p * information
-        by_p = -0.5 * information / inner
-        own = operators.stationary_pull_back(drift, noise, p, by_p)
-        return -0.5 * float(np.log(inner).sum()), p / inner, *own
     root = operators.root(operators.as_matrix(p))
     inner = np.eye(len(root)) + root @ information @ root
     spread = root @ np.linalg.solve(inner, root)

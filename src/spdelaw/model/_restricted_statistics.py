@@ -17,7 +17,7 @@ from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._restricted import solve_mean, volume, with_mean
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._statistics import Statistics, evaluate_statistics
-from spdelaw.model._step_sums import StepSums, gradients, grouped
+from spdelaw.model._step_sums import gradients, grouped
 
 Array = np.ndarray
 
@@ -33,8 +33,7 @@ def evaluate_restricted_statistics(
     found = evaluate_statistics(s, with_mean(state_space, mean, anchored))
     each = operators.like(own.noise if own.is_diagonal else np.empty((1, 1)), spread)
     grown = counts.reshape(-1, *(1,) * each.ndim) * each
-    sums = StepSums(np.zeros(len(counts)), grown, grown, grown)
-    added = step.pull_back(*gradients(sums, step))
+    added = step.pull_back(*gradients(0.0, np.stack([grown] * 3), step))
     found = found._replace(
         log_likelihood=found.log_likelihood + log,
         by_drift=found.by_drift + operators.like(own.drift, added[0]) + through[0],
@@ -43,12 +42,11 @@ def evaluate_restricted_statistics(
     if weight is None:
         return found
     both = s.n_paths * weight  # what the first states share with the mean
-    by_initial, spread = found.by_initial_covariance, operators.as_matrix(spread)
+    by_initial = found.by_initial_covariance
     return found._replace(
         by_initial_covariance=by_initial
         + operators.like(by_initial, 0.5 * both @ spread @ both / s.n_paths),
-        initial_information=found.initial_information
-        - both @ operators.as_matrix(covariance) @ both,
+        initial_information=found.initial_information - both @ covariance @ both,
     )
 
 
@@ -56,8 +54,7 @@ def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array]:
     """``m_hat`` and its covariance alone; (N,) and (N, N)."""
-    mean, covariance, _ = solve_mean(*_about_mean(s, state_space, anchored)[:2])
-    return mean, operators.as_matrix(covariance)
+    return solve_mean(*_about_mean(s, state_space, anchored)[:2])[:2]
 
 
 def _about_mean(
@@ -66,7 +63,7 @@ def _about_mean(
     """Information and gradient of the mean at zero, and what they rest on.
 
     Transitions of the lengths that occur, steps of each over all paths, and the precision of a
-    first state, None where it says nothing. The information is (N,) where modes are apart.
+    first state, None where it says nothing.
     """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
@@ -80,7 +77,7 @@ def _about_mean(
     if initial.kind == "deterministic" or anchored:
         return information, gradient, step, counts, None
     weight = np.linalg.inv(operators.as_matrix(initial.covariance))
-    information = operators.as_matrix(information) + s.n_paths * weight
+    information = information + s.n_paths * weight
     gradient = gradient + weight @ (start - s.n_paths * initial.mean)
     return 0.5 * (information + information.T), gradient, step, counts, weight
 
@@ -93,7 +90,8 @@ def _of_steps(step: Transition, counts: Array, first: tuple[Array, Array]) -> tu
     f, omega = step.factor, step.covariance
     if f.ndim == omega.ndim == 2:
         pull = (1.0 - f) / omega
-        return counts @ (pull * (1.0 - f)), (pull * (first[1] - f * first[0])).sum(0)
+        information = np.diag(counts @ (pull * (1.0 - f)))
+        return information, (pull * (first[1] - f * first[0])).sum(0)
     f, omega = (x if x.ndim == 3 else operators.embed(x) for x in (f, omega))
     left = np.eye(f.shape[-1]) - f
     pull = np.linalg.solve(omega, left)  # Omega^-1 (1 - F)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spdelaw.model._collapse import Block, Collapsed
+from spdelaw.model._collapsed import Block, Collapsed
 
 #: Paths for each row of R from which on the decomposition pays for itself within a fit.
 WORTHWHILE = 2

@@ -7,7 +7,7 @@ looked up in what the domain knows of products of modes, or else multiplied row 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,24 +25,6 @@ PAIR_BYTES = 100e6
 LOOKUP_MODES = 12
 
 
-class Basis(NamedTuple):
-    """``Phi`` (M, N), the precision of each point (M,), and products of modes where known."""
-
-    modes: Array
-    weights: Array
-    products: Products | None
-
-    @property
-    def weighted(self) -> Array:
-        """``W Phi``; (M, N)."""
-        return self.weights[:, None] * self.modes
-
-    @property
-    def known(self) -> Products | None:
-        """Products that are more than matrix products."""
-        return None if isinstance(self.products, Multiplied) else self.products
-
-
 def few_rows(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
     """Few paths, or few times of one path, at once: what is computed on the way stays in cache."""
     n_paths, n_times, n_points = shape
@@ -53,46 +35,62 @@ def few_rows(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
             yield slice(start, start + paths), slice(first, first + times)
 
 
-def row_grams(seen: Array, basis: Basis) -> Array:
-    """G of rows (P, T, M); (T, N, N, P)."""
-    n_points, n = basis.modes.shape
-    if basis.known is not None and n >= LOOKUP_MODES:
-        return _stacked(seen, basis, basis.known)
+def row_grams(seen: Array, weights: Array | None, modes: Array, products: Products | None) -> Array:
+    """G of rows (P, T, M), each point with its weight where there are any; (T, N, N, P)."""
+    n_points, n = modes.shape
+    known = _known(products)
+    if known is not None and n >= LOOKUP_MODES:
+        return _stacked(seen, weights, n, known)
     if 4.0 * n_points * n * (n + 1) > PAIR_BYTES:
-        return _stacked(seen, basis, Multiplied(basis.modes))
-    return _by_pairs(seen, basis)
+        return _stacked(seen, weights, n, Multiplied(modes))
+    return _by_pairs(seen, weights, modes)
 
 
-def _stacked(seen: Array, basis: Basis, products: Products) -> Array:
+def _known(products: Products | None) -> Products | None:
+    """Products that are more than matrix products."""
+    return None if isinstance(products, Multiplied) else products
+
+
+def _weighted(seen: Array, weights: Array | None, at: Any) -> Array:
+    """Weights of some rows, zero where nothing is seen."""
+    return seen[at] if weights is None else np.where(seen[at], weights[at], 0.0)
+
+
+def _stacked(seen: Array, weights: Array | None, n: int, products: Products) -> Array:
     """From products of modes, path by path."""
-    out = np.empty((*seen.shape[1:2], *(basis.modes.shape[1],) * 2, len(seen)))
-    for p, rows in enumerate(seen):
+    out = np.empty((seen.shape[1], n, n, len(seen)))
+    for p in range(len(seen)):
+        rows = _weighted(seen, weights, p)
         new = np.ones(len(rows), bool)
         new[1:] = (rows[1:] != rows[:-1]).any(1)  # a pattern often lasts
-        gram = products.gram(rows[new] * basis.weights)
+        gram = products.gram(rows[new].astype(float))
         out[..., p] = gram if new.all() else gram[np.cumsum(new) - 1]
     return out
 
 
-def _by_pairs(seen: Array, basis: Basis) -> Array:
+def _by_pairs(seen: Array, weights: Array | None, modes: Array) -> Array:
     """By one product with a table of all pairs of modes."""
-    n = basis.modes.shape[1]
+    n = modes.shape[1]
     i, j = np.tril_indices(n)
-    pairs = basis.weighted[:, i] * basis.modes[:, j]
+    pairs = modes[:, i] * modes[:, j]
     packed = np.empty((seen.shape[1], len(i), len(seen)))
     for p, t in few_rows(seen.shape):
-        packed[t, :, p] = (seen[p, t].astype(float) @ pairs).transpose(1, 2, 0)
+        rows = _weighted(seen, weights, (p, t)).astype(float)
+        packed[t, :, p] = (rows @ pairs).transpose(1, 2, 0)
     gram = np.empty((packed.shape[0], n, n, packed.shape[2]))
     gram[:, i, j] = packed
     gram[:, j, i] = packed
     return gram
 
 
-def single_grams(seen: Array, basis: Basis) -> Iterator[tuple[int, int, Array]]:
+def single_grams(
+    seen: Array, weights: Array | None, modes: Array, products: Products | None
+) -> Iterator[tuple[int, int, Array]]:
     """Path, time and G of every row, a few rows in memory at once."""
-    products = basis.known or Multiplied(basis.modes)
-    step = max(1, int(STACK_BYTES / (8 * basis.modes.shape[1] ** 2)))
-    for p, rows in enumerate(seen):
-        for start in range(0, len(rows), step):
-            grams = products.gram(rows[start : start + step] * basis.weights)
+    known = _known(products) or Multiplied(modes)
+    step = max(1, int(STACK_BYTES / (8 * modes.shape[1] ** 2)))
+    for p in range(len(seen)):
+        for start in range(0, seen.shape[1], step):
+            rows = _weighted(seen, weights, (p, slice(start, start + step)))
+            grams = known.gram(rows.astype(float))
             yield from ((p, start + k, matrix) for k, matrix in enumerate(grams))

@@ -31,7 +31,7 @@ from spdelaw.equation import (
     operators,
     pull_back,
 )
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 from spdelaw.model._semilinear_likelihood import Scores
 
 Array = np.ndarray

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.model._blocks import in_full
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 
 Array = np.ndarray
 

@@ -8,26 +8,27 @@ import numpy as np
 
 from spdelaw.model._blocks import apply, transpose
 from spdelaw.model._chain import (
+    Chain,
     Prior,
-    Sweep,
-    chain_covariances,
-    chain_mean,
-    chain_prior,
+    ahead,
+    chain_of,
     full_covariance,
+    moments_backward,
     predicted,
-    predicted_from,
     sweep,
 )
-from spdelaw.model._collapse import Block
+from spdelaw.model._collapsed import Block
 from spdelaw.model._forced import without_response
 from spdelaw.model._posterior import is_shared, solve_shared
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._stitch import chain_of, informed
+from spdelaw.model._stitch import informed
 
 Array = np.ndarray
 
 #: Blocks of one path that are predicted at once.
 BATCH_BYTES = 4e6
+#: Blocks and vectors of `sweep`, and the prior.
+Swept = tuple[Array, Array, Prior]
 
 
 class Smoothed(NamedTuple):
@@ -39,33 +40,29 @@ class Smoothed(NamedTuple):
 
 def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
     """Posterior mean and covariance of the states at every time of the block."""
-    gram, vector, prior = _inputs(block, state_space)
-    return _with_start(_smoothed(gram, vector, prior), prior, block, state_space)
+    return _smoothed(chain_of(block, state_space), state_space)
 
 
 def smooth_part(pair: list, state_space: StateSpace) -> Smoothed:
     """The same for a part of a long record, given what the other parts say of its ends."""
     part, message = pair
-    r = float(state_space.observation_variance)
-    chain = informed(chain_of(part, state_space), message)
-    prior = chain.prior._replace(mean=np.zeros_like(chain.prior.mean)).scaled(r)
-    found = _smoothed(chain.gram, chain.vector, prior)
-    own = Smoothed(found.mean[chain.n_before :], r * found.covariance[chain.n_before :])
-    return _with_start(own, chain.prior, part.block, state_space)
+    return _smoothed(informed(chain_of(part, state_space), message), state_space)
 
 
-def _smoothed(gram: Array, vector: Array, prior: Prior) -> Smoothed:
-    """Moments of the free states."""
-    if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
-        solved = solve_shared(gram, vector, prior, crosses=False)
-        return Smoothed(solved.mean, solved.covariance[..., None])
-    found = sweep(gram, vector, prior)
-    return Smoothed(chain_mean(found), chain_covariances(found))
-
-
-def _with_start(free: Smoothed, prior: Prior, block: Block, state_space: StateSpace) -> Smoothed:
+def _smoothed(chain: Chain, state_space: StateSpace) -> Smoothed:
     """Moments at all times: with a fixed first state, mean and response to a forcing."""
-    mean, covariance = free
+    block, gram, vector, prior = chain
+    r, own = float(state_space.observation_variance), slice(len(block.before), None)
+    scaled = prior.scaled(r)
+    if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
+        solved = solve_shared(gram, vector, scaled, crosses=False)
+        mean, covariance = solved.mean[own], r * solved.covariance[own, ..., None]
+    else:
+        inverse, vectors, _ = sweep(gram, vector, scaled)
+        mean, covariance = np.empty_like(vectors), np.empty_like(inverse)
+        for t, state, own_covariance, _ in moments_backward(inverse, vectors, scaled):
+            mean[t], covariance[t] = state, own_covariance
+        mean, covariance = mean[own], r * covariance[own]
     if prior.n_fixed:
         fixed = np.broadcast_to(state_space.initial.mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
@@ -96,41 +93,22 @@ def sample_states(
     Backward sampling: ``c_T ~ N(V_T b_T', V_T)``, then
     ``c_t | c_{t+1} ~ N(V_t (b_t' + D_t' c_{t+1}), V_t)``.
     """
-    found = _sweep(block, state_space)
-    start, (n_times, n_modes, n_paths) = found.prior.n_fixed, found.vector.shape
+    inverse, vectors, prior = _swept(block, state_space)
+    start, (n_times, n_modes, n_paths) = prior.n_fixed, vectors.shape
     draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
     draws[:, :start] = state_space.initial.mean[:, None]
-    if found.prior.coupling.ndim == 3 and found.inverse.shape[-1] == 1:
-        _draw_shared(found, draws[:, start:], generator)
-        return draws + _response(block, state_space)
+    if inverse.ndim == 3:
+        roots = np.sqrt(inverse)
+    else:
+        roots = np.moveaxis(np.linalg.cholesky(np.moveaxis(inverse, -1, 1)), 1, -1)
     pull: Array | float = 0.0
     for t in range(n_times - 1, -1, -1):
         z = generator.standard_normal((n_samples, n_modes, n_paths))
-        draws[:, t + start] = _draw(found.inverse[t], found.vector[t] + pull, z)
+        target = np.broadcast_to(vectors[t] + pull, z.shape)
+        draws[:, t + start] = apply(inverse[t], target) + apply(roots[t], z)
         if t:
-            pull = apply(transpose(found.coupling(t - 1)), draws[:, t + start])
+            pull = apply(transpose(prior.coupling_after(t - 1)), draws[:, t + start])
     return draws + _response(block, state_space)
-
-
-def _draw_shared(found: Sweep, draws: Array, generator: np.random.Generator | PathNormals) -> None:
-    """The same in place, where all paths share their matrices: roots of all times at once."""
-    inverse, which = found.inverse[..., 0], found.prior.free[:, 0]
-    turned = np.ascontiguousarray(np.moveaxis(found.prior.coupling, -1, 0).swapaxes(1, 2))
-    z = generator.standard_normal((len(inverse), *draws[:, 0].shape))[::-1]
-    noise = np.linalg.cholesky(inverse)[:, None] @ z
-    pull: Array | float = 0.0
-    for t in range(len(inverse) - 1, -1, -1):
-        draws[:, t] = inverse[t] @ (found.vector[t] + pull) + noise[t]
-        if t:
-            pull = turned[which[t - 1]] @ draws[:, t]
-
-
-def _draw(v: Array, target: Array, z: Array) -> Array:
-    mean = apply(v, np.broadcast_to(target, z.shape))
-    if v.ndim == 2:
-        return mean + np.sqrt(v) * z
-    root = np.linalg.cholesky(np.moveaxis(v, -1, 0))
-    return mean + apply(np.moveaxis(root, 0, -1), z)
 
 
 class OneStep(NamedTuple):
@@ -147,31 +125,33 @@ def innovations(block: Block, state_space: StateSpace) -> OneStep:
     Independent standard normals if the model is true. NaN where a row does not determine all
     modes, and at a fixed initial state. Predictions are those of the deviation from the mean.
     """
-    found, r = _sweep(block, state_space), float(state_space.observation_variance)
-    free, bare = slice(found.prior.n_fixed, None), without_response(block, state_space.linear)
+    swept, r = _swept(block, state_space), float(state_space.observation_variance)
+    free, bare = slice(swept[2].n_fixed, None), without_response(block, state_space.linear)
     of = _steps_of_one if block.estimate.shape[-1] == 1 else _steps_of_all
     out = np.full((3, *block.estimate.shape), np.nan)
-    out[:, free] = of(found, bare.estimate[free], block.gram[free], r)
+    out[:, free] = of(swept, bare.estimate[free], block.gram[free], r)
     return OneStep(*out)
 
 
-def _steps_of_all(found: Sweep, estimate: Array, gram: Array, r: float) -> Array:
+def _steps_of_all(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
     """Errors, predictions and deviations of free states, time by time; (3, T, N, P)."""
     out = np.empty((3, *estimate.shape))
     for t in range(len(gram)):
-        out[1, t], covariance = predicted(found, t)
+        out[1, t], covariance = predicted(*swept, t)
         out[0, t], out[2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
     return out
 
 
-def _steps_of_one(found: Sweep, estimate: Array, gram: Array, r: float) -> Array:
+def _steps_of_one(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
     """The same of one path, whose times are the batch; many at once."""
-    out = np.empty((3, *estimate.shape))
-    out[:, :1] = _steps_of_all(found, estimate[:1], gram[:1], r)
-    many = max(1, int(BATCH_BYTES / found.inverse[0].nbytes))
+    (inverse, vectors, prior), out = swept, np.empty((3, *estimate.shape))
+    out[:, :1] = _steps_of_all(swept, estimate[:1], gram[:1], r)
+    many = max(1, int(BATCH_BYTES / inverse[0].nbytes))
     for first in range(1, len(gram), many):
         rows = slice(first, min(first + many, len(gram)))
-        mean, covariance = predicted_from(found, slice(rows.start - 1, rows.stop - 1))
+        last = slice(rows.start - 1, rows.stop - 1)
+        before = np.moveaxis(inverse[last, ..., 0], 0, -1)
+        mean, covariance = ahead(prior, prior.free[last, 0], before, vectors[last, :, 0].T)
         own = np.moveaxis(gram[rows, ..., 0], 0, -1)
         error, size = _standardised(estimate[rows, :, 0].T - mean, covariance, own, r)
         out[:, rows, :, 0] = error.T, mean.T, size.T
@@ -186,26 +166,22 @@ def component_innovations(
     For complete values (P, T, M) of few components on more modes than they determine; the
     block is their collapse.
     """
-    found = _sweep(block, state_space)
-    start, response = found.prior.n_fixed, _response(block, state_space)
+    swept, response = _swept(block, state_space), _response(block, state_space)
+    start = swept[2].n_fixed
     out, size = np.full((2, *values.shape), np.nan)
     noise = float(state_space.observation_variance) * np.eye(len(basis))
     for t in range(start, len(block.gram)):
-        mean, covariance = predicted(found, t - start)
+        mean, covariance = predicted(*swept, t - start)
         root = np.linalg.cholesky(basis @ full_covariance(covariance)[0] @ basis.T + noise)
         error = values[:, t].T - basis @ (mean + response[t])
         out[:, t], size[:, t] = np.linalg.solve(root, error).T, np.diag(root)
     return out, size
 
 
-def _sweep(block: Block, state_space: StateSpace) -> Sweep:
-    return sweep(*_inputs(block, state_space))
-
-
-def _inputs(block: Block, state_space: StateSpace) -> tuple[Array, Array, Prior]:
-    r, prior = state_space.observation_variance, chain_prior(state_space, block.times)
-    bare = without_response(block, state_space.linear)
-    return bare.gram[prior.n_fixed :] / r, bare.vector[prior.n_fixed :] / r, prior
+def _swept(block: Block, state_space: StateSpace) -> Swept:
+    _, gram, vector, prior = chain_of(block, state_space)
+    r = float(state_space.observation_variance)
+    return *sweep(gram / r, vector / r, prior)[:2], prior
 
 
 def _response(block: Block, state_space: StateSpace) -> Array:
@@ -214,35 +190,28 @@ def _response(block: Block, state_space: StateSpace) -> Array:
 
 
 def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
-    """``L^-1 e`` and ``diag L`` of errors (N, P)."""
-    whiten = _whiten_diagonal if covariance.ndim == gram.ndim == 2 else _whiten
-    return whiten(error, covariance, gram, r)
+    """``L^-1 e`` of errors (N, P) with ``L L' = covariance + r G^-1``, and ``diag L``.
 
-
-def _whiten_diagonal(error: Array, variance: Array, gram: Array, r: float) -> tuple[Array, Array]:
-    noise = np.divide(r, gram, out=np.full(gram.shape, np.nan), where=gram > 0)
-    size = np.sqrt(variance + noise)
-    return error / size, size
-
-
-def _whiten(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
-    """``L^-1 e`` with ``L L' = covariance + r G^-1``, and ``diag L``; NaN where G is singular."""
+    NaN where G is singular.
+    """
+    if covariance.ndim == gram.ndim == 2:
+        noise = np.divide(r, gram, out=np.full(gram.shape, np.nan), where=gram > 0)
+        size = np.sqrt(covariance + noise)
+        return error / size, size
     out, size = np.full((2, *error.shape), np.nan)
     covariance, gram = full_covariance(covariance), full_covariance(gram)
     scale = np.einsum("bii->bi", gram)
     regular = (scale > 0).all(-1)
     unit = gram[regular] / np.sqrt(scale[regular][:, :, None] * scale[regular][:, None, :])
     regular[regular] = np.linalg.eigvalsh(unit)[:, 0] > 1e-8
-    if not regular.any():
-        return out, size
-    noise = r * np.linalg.inv(gram[regular])
-    shared = len(covariance) == 1
-    own = covariance if shared or len(gram) == 1 else covariance[regular]
-    root = np.linalg.cholesky(own + noise)
-    diagonal = np.einsum("bii->ib", root)
-    if len(gram) == 1 and shared:
-        return np.linalg.solve(root[0], error), np.broadcast_to(diagonal, error.shape)
-    columns = np.arange(error.shape[1]) if len(gram) == 1 else np.flatnonzero(regular)
-    out[:, columns] = np.linalg.solve(root, error.T[columns][..., None])[..., 0].T
-    size[:, columns] = diagonal
+    noise = np.zeros(gram.shape)
+    noise[regular] = r * np.linalg.inv(gram[regular])
+    total = covariance + noise
+    some = np.broadcast_to(regular, len(total))
+    if some.any():
+        root = np.linalg.cholesky(total[some])
+        columns = some if len(total) > 1 else slice(None)
+        whitener = np.moveaxis(np.linalg.inv(root), 0, -1)
+        out[:, columns] = apply(whitener, error[:, columns])
+        size[:, columns] = np.einsum("bii->ib", root)
     return out, size

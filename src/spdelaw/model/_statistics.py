@@ -15,10 +15,11 @@ import numpy as np
 
 from spdelaw.equation import distinct_steps, operators
 from spdelaw.errors import DataError
+from spdelaw.model._blocks import invert, multiply, sandwich, transpose
 from spdelaw.model._likelihood import Evaluation
 from spdelaw.model._pair_sums import PairSums, pair_sums
 from spdelaw.model._state_space import StateSpace
-from spdelaw.model._step_sums import StepSums, gradients, grouped, log_likelihood
+from spdelaw.model._step_sums import around, gradients, grouped, log_likelihood
 
 Array = np.ndarray
 
@@ -74,12 +75,18 @@ class Statistics:
         return distinct_steps(np.diff(self.times))
 
     @functools.cached_property
-    def steps(self) -> StepSums:
-        """Sums over steps of equal length, one number per mode."""
+    def steps(self) -> tuple[Array, Array]:
+        """Steps of equal length and sums over them, one number per mode; (U,) and (3, U, N)."""
         lengths, which = self.lengths
         count = self.n_paths * np.bincount(which, minlength=len(lengths)).astype(float)
         parts = (self.square[:-1], self.cross, self.square[1:])
-        return StepSums(count, *(grouped(part, which, len(lengths)) for part in parts))
+        return count, np.stack([grouped(part, which, len(lengths)) for part in parts])
+
+    @functools.cached_property
+    def pair_steps(self) -> tuple[Array, Array]:
+        """The same of all pairs of modes; (U,) and (3, U, N, N)."""
+        pairs = self.of_pairs
+        return pairs.n_steps, np.stack([pairs.before, pairs.cross, pairs.after])
 
     @functools.cached_property
     def first_steps(self) -> tuple[Array, Array]:
@@ -166,11 +173,9 @@ def collect(
     total: Statistics | None = None
     for values in chunks:
         c, energy = _coefficients(values, operator)
-        part = of_coefficients(c, times, energy, values.shape[-1], gram)
+        part = of_coefficients(c, times, energy, values.shape[-1], gram, pairs)
         if part is None:
             return None
-        if pairs:
-            part = dataclasses.replace(part, pairs=pair_sums(c, times))
         total = part if total is None else total.joined(part)
     return total
 
@@ -192,7 +197,7 @@ def _coefficients(values: Array, operator: Array) -> tuple[Array, float]:
 
 
 def of_coefficients(
-    c: Array, times: Array, energy: float, n_points: int, gram: Array
+    c: Array, times: Array, energy: float, n_points: int, gram: Array, pairs: bool
 ) -> Statistics | None:
     """Statistics of coefficients (P, T, N); ``energy`` is that of their values."""
     # Any NaN or infinity among the values makes their energy non-finite: no pass of its own.
@@ -220,6 +225,7 @@ def of_coefficients(
         energy=energy,
         outside=max(energy - inside, 0.0),
         n_points=n_points,
+        pairs=pair_sums(c, times) if pairs else None,
     )
 
 
@@ -233,12 +239,13 @@ def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Eval
     if dynamics.forcing is not None:
         s = _unforced(statistics, state_space)
         start = s.first[0] / s.n_paths
-    sums, step = _sums(s, state_space), dynamics.over(s.lengths[0])
+    n_steps, sums = s.steps if dynamics.is_diagonal else s.pair_steps
+    step = dynamics.over(s.lengths[0])
     if dynamics.forcing is None and dynamics.mean is not None:
-        sums, start = sums.around(dynamics.mean, s.first_steps), start - dynamics.mean
-    pull = step.pull_back(*gradients(sums, step))
+        sums, start = around(n_steps, sums, dynamics.mean, s.first_steps), start - dynamics.mean
+    pull = step.pull_back(*gradients(n_steps, sums, step))
     by_drift = operators.like(dynamics.drift, pull[0]) + _by_response(s, state_space, step)
-    total = log_likelihood(sums, step)
+    total = log_likelihood(n_steps, sums, step)
     by_mean, by_initial = np.zeros(len(initial.mean)), np.zeros_like(initial.covariance)
     information = np.zeros((len(initial.mean),) * 2)
     if initial.kind != "deterministic":
@@ -253,10 +260,6 @@ def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Eval
         0.0,
         information,
     )
-
-
-def _sums(s: Statistics, state_space: StateSpace) -> StepSums:
-    return s.steps if state_space.linear.is_diagonal else s.of_pairs.steps
 
 
 def _unforced(s: Statistics, state_space: StateSpace) -> Statistics:
@@ -275,16 +278,12 @@ def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:
         return np.zeros_like(dynamics.drift)
     which = s.lengths[1]
     f, omega = step.factor[which], step.covariance[which]
-    if f.ndim == 2:
-        pull = (s.first[1:] - f * s.first[:-1]) / omega
-        back = f * pull
-    else:
-        error = s.first[1:] - np.einsum("tij,tj->ti", f, s.first[:-1])
-        pull = np.linalg.solve(omega, error[..., None])[..., 0]
-        back = np.einsum("tji,tj->ti", f, pull)
+    error = s.first[1:] - operators.apply_each(f, s.first[None, :-1])[0]
+    pull = error / omega if f.ndim == 2 else np.linalg.solve(omega, error[..., None])[..., 0]
+    back = f if f.ndim == 2 else np.swapaxes(f, 1, 2)
     by = np.zeros_like(s.first)
     by[1:] += pull
-    by[:-1] -= back
+    by[:-1] -= operators.apply_each(back, pull[None])[0]
     return dynamics.response_pull_back(s.times, by)
 
 
@@ -297,16 +296,15 @@ def _initial(
     """
     mean, v = state_space.initial.mean, state_space.initial.covariance
     n, gap = s.n_paths, start - mean
+    weight, log = (x[..., 0] for x in invert(v[..., None]))
     if operators.is_diagonal(v):
-        spread = s.start_spread + n * gap**2
-        total = -0.5 * float((n * np.log(2 * np.pi * v) + spread / v).sum())
-        return total, n * gap / v, 0.5 * (spread / v**2 - n / v), np.diag(n / v)
-    root, weight = np.linalg.cholesky(v), np.linalg.inv(v)
-    square = s.of_pairs.first + n * np.outer(gap, gap)
-    logs = 2.0 * np.log(np.diag(root)).sum() + len(v) * np.log(2 * np.pi)
-    total = -0.5 * float(n * logs + np.vdot(weight, square))
-    by_covariance = 0.5 * (weight @ square @ weight - n * weight)
-    return total, n * weight @ gap, by_covariance, n * weight
+        square = s.start_spread + n * gap**2
+    else:
+        square = s.of_pairs.first + n * np.outer(gap, gap)
+    total = -0.5 * float(n * (log + len(v) * np.log(2 * np.pi)) + (weight * square).sum())
+    pulled = sandwich(weight[..., None], square[..., None])[..., 0]
+    information = n * operators.as_matrix(weight)
+    return total, information @ gap, 0.5 * (pulled - n * weight), information
 
 
 def white_noise_z(statistics: Statistics, state_space: StateSpace, gram: Array) -> float:
@@ -320,25 +318,21 @@ def white_noise_z(statistics: Statistics, state_space: StateSpace, gram: Array) 
     if len(s.times) < 3:
         return 0.0
     step, which = state_space.linear.over(s.lengths[0]), s.lengths[1]
-    if not state_space.linear.is_diagonal:
-        return _white_noise_z(s.of_pairs, step, gram)
-    f, omega = step.factor[which], step.covariance[which]
-    now, then = f[:-1], f[1:]
-    product = s.cross[1:] - then * s.square[1:-1] - now * s.skip + now * then * s.cross[:-1]
-    weight = then / (omega[:-1] * omega[1:]) / np.diag(gram)
-    variance = s.n_paths * (weight**2 * omega[:-1] * omega[1:]).sum()
+    if state_space.linear.is_diagonal:
+        one, two, count = which[:-1], which[1:], np.full(len(which) - 1, s.n_paths)
+        sums, error = (s.cross[:-1], s.cross[1:], s.square[1:-1], s.skip), 1.0 / np.diag(gram)
+    else:
+        p = s.of_pairs
+        (one, two), count = p.two_lengths.T, p.two_count
+        sums, error = (p.early, p.late, p.middle, p.skip), np.linalg.inv(gram)
+    # As blocks, the steps in a row last.
+    early, late, middle, skip = (np.moveaxis(x, 0, -1) for x in sums)
+    now, then = (np.moveaxis(step.factor[u], 0, -1) for u in (one, two))
+    before, after = (np.moveaxis(step.covariance[u], 0, -1) for u in (one, two))
+    back = transpose(then)
+    product = late - multiply(middle, back) - multiply(now, skip)
+    product = product + multiply(multiply(now, early), back)
+    pull = multiply(error[..., None], back)
+    weight = multiply(multiply(invert(before)[0], pull), invert(after)[0])
+    variance = (count * weight * multiply(multiply(before, weight), after)).sum()
     return float(-(weight * product).sum() / np.sqrt(variance))
-
-
-def _white_noise_z(sums: PairSums, step: Any, gram: Array) -> float:
-    """The same for coupled modes."""
-    one, two = sums.two_lengths.astype(int).T
-    now, then = step.factor[one], step.factor[two]
-    then_t = np.swapaxes(then, 1, 2)
-    product = sums.late - sums.middle @ then_t - now @ sums.skip + now @ sums.early @ then_t
-    pull = np.linalg.inv(gram)[None] @ then_t
-    weight = np.linalg.solve(step.covariance[one], pull) @ np.linalg.inv(step.covariance[two])
-    score = -np.einsum("wij,wij->", weight, product)
-    inside = step.covariance[one] @ weight @ step.covariance[two]
-    variance = (sums.two_count * np.einsum("wij,wij->w", weight, inside)).sum()
-    return float(score / np.sqrt(variance))

@@ -12,8 +12,6 @@ which doubling turns into a few products of whole matrices: ``x_t += K^s x_{t-s}
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.model._blocks import invert
@@ -26,43 +24,27 @@ STANDING = 1e-14
 LEAST_STEPS = 50
 
 
-class SteadySolution(NamedTuple):
-    """Moments of a chain of T states.
-
-    Attributes:
-        log_determinant: of the whole precision.
-        mean: ``c_t``, (T, N, P).
-        before, cross, after: sums over steps of ``Cov_t``, ``Cov(c_t, c_{t+1})`` and
-            ``Cov_{t+1}``, (N, N).
-        first: ``Cov`` of the first state, (N, N).
-    """
-
-    log_determinant: float
-    mean: Array
-    before: Array
-    cross: Array
-    after: Array
-    first: Array
-
-
 def solve_steady(
     ends: tuple[Array, Array], block: Array, d: Array, vector: Array
-) -> SteadySolution:
-    """Solution, log-determinant and sums of the selected inverse.
+) -> tuple[float, Array, Array, Array]:
+    """Log-determinant of the precision, means and sums of the selected inverse.
 
     Args:
         ends: first and last diagonal block, (N, N) each.
         block: all other diagonal blocks.
         d: coupling, (N, N).
         vector: right-hand sides, (T, N, P).
+
+    Returns:
+        The logarithm; ``c_t``, (T, N, P); sums over steps of ``Cov_t``, ``Cov(c_t, c_{t+1})`` and
+        ``Cov_{t+1}``, (3, N, N); ``Cov`` of the first state, (N, N).
     """
     n_times = len(vector)
     inverses, logs = _forward(ends[0], block, d, n_times - 1)
     steady, n_first = inverses[-1], len(inverses)
     last, log = _inverse(ends[1] - d @ steady @ d.T)
     total = sum(logs) + (n_times - 1 - n_first) * logs[-1] + log
-    mean = _means(inverses, last, d, vector)
-    return SteadySolution(total, mean, *_sums(inverses, last, d, n_times))
+    return total, _means(inverses, last, d, vector), *_sums(inverses, last, d, n_times)
 
 
 def _inverse(block: Array) -> tuple[Array, float]:
@@ -115,10 +97,11 @@ def _double(x: Array, gain: Array, shift: int) -> None:
         shift, power = 2 * shift, power @ power
 
 
-def _sums(
-    inverses: list[Array], last: Array, d: Array, n_times: int
-) -> tuple[Array, Array, Array, Array]:
-    """``Cov_t = V + J Cov_{t+1} J'`` and ``J Cov_{t+1}`` with ``J = V D'``, summed over steps."""
+def _sums(inverses: list[Array], last: Array, d: Array, n_times: int) -> tuple[Array, Array]:
+    """``Cov_t = V + J Cov_{t+1} J'`` and ``J Cov_{t+1}`` with ``J = V D'``, summed over steps.
+
+    Last, the covariance of the first state.
+    """
     gain, covariance = inverses[-1] @ d.T, last
     before, cross = np.zeros_like(last), np.zeros_like(last)
     t, k = n_times - 2, len(inverses)
@@ -132,4 +115,4 @@ def _sums(
         before += times * found
         cross += times * between
         covariance, t = found, t - times
-    return before, cross, before - covariance + last, covariance
+    return np.stack([before, cross, before - covariance + last]), covariance

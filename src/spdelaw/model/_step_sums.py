@@ -4,6 +4,10 @@ With ``R = S11 - F S01 - S01' F' + F S00 F'`` over all steps that share a transi
 
     log p = -1/2 sum [ n log |2 pi Omega| + tr(Omega^-1 R) ].
 
+The n of each of U transitions are ``n_steps``, (U,). Sums of ``c_t c_t'``, ``c_t c_{t+1}'`` and
+``c_{t+1} c_{t+1}'`` over their steps, S00, S01 and S11, are one array: (3, U, N) where modes are
+independent, (3, U, N, N) else.
+
 For complete, noise-free data the sums are those of the data. For anything else they are the
 smoother's expectations, and the gradient of this function at them is the exact score of the
 observed likelihood (Fisher's identity). One formula serves both, and diagonal operators as well as
@@ -12,8 +16,6 @@ matrices.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from spdelaw.equation import Transition
@@ -21,35 +23,19 @@ from spdelaw.equation import Transition
 Array = np.ndarray
 
 
-class StepSums(NamedTuple):
-    """Sums over the steps of each of U transitions.
+def around(n_steps: Array, sums: Array, mean: Array, first: tuple[Array, Array]) -> Array:
+    """Sums of ``c - m`` for a constant m (N,), or one of each transition (U, N).
 
-    Attributes:
-        n_steps: how many, (U,).
-        before, cross, after: sums of ``c_t c_t'``, ``c_t c_{t+1}'`` and ``c_{t+1} c_{t+1}'``;
-            (U, N) where modes are independent, (U, N, N) else.
+    ``first`` are the sums of ``c_t`` and of ``c_{t+1}``, (U, N) each.
     """
+    apart, m = sums.ndim == 3, np.broadcast_to(mean, first[0].shape)
 
-    n_steps: Array
-    before: Array
-    cross: Array
-    after: Array
+    def product(a: Array, b: Array) -> Array:
+        return a * b if apart else a[:, :, None] * b[:, None]
 
-    def around(self, mean: Array, first: tuple[Array, Array]) -> StepSums:
-        """Sums of ``c - m`` for a constant m (N,), or one of each transition (U, N).
-
-        ``first`` are the sums of ``c_t`` and of ``c_{t+1}``, (U, N) each.
-        """
-        apart, m = self.before.ndim == 2, np.broadcast_to(mean, first[0].shape)
-
-        def product(a: Array, b: Array) -> Array:
-            return a * b if apart else a[:, :, None] * b[:, None]
-
-        both = self.n_steps.reshape(-1, *(1,) * (self.before.ndim - 1)) * product(m, m)
-        moved = [
-            product(first[i], m) + product(m, first[j]) - both for i, j in ((0, 0), (0, 1), (1, 1))
-        ]
-        return StepSums(self.n_steps, *(x - y for x, y in zip(self[1:], moved, strict=True)))
+    both = n_steps.reshape(-1, *(1,) * (sums.ndim - 2)) * product(m, m)
+    lags = ((0, 0), (0, 1), (1, 1))
+    return sums + both - [product(first[i], m) + product(m, first[j]) for i, j in lags]
 
 
 def grouped(values: Array, which: Array, n: int) -> Array:
@@ -65,36 +51,38 @@ def grouped(values: Array, which: Array, n: int) -> Array:
     return out
 
 
-def log_likelihood(sums: StepSums, step: Transition) -> float:
+def log_likelihood(n_steps: Array, sums: Array, step: Transition) -> float:
     """Log-likelihood of all transitions."""
     residual = _residual(sums, step.factor)
     if residual.ndim == 2:
         omega = step.covariance
-        count = sums.n_steps[:, None]
-        return float(-0.5 * (count * np.log(2.0 * np.pi * omega) + residual / omega).sum())
+        logs = n_steps[:, None] * np.log(2.0 * np.pi * omega)
+        return float(-0.5 * (logs + residual / omega).sum())
     sign, logs = np.linalg.slogdet(2.0 * np.pi * step.covariance)
     if (sign <= 0).any():
         raise np.linalg.LinAlgError("a transition covariance is not positive definite")
     energy = np.einsum("uii->u", np.linalg.solve(step.covariance, residual))
-    return float(-0.5 * (sums.n_steps * logs + energy).sum())
+    return float(-0.5 * (n_steps * logs + energy).sum())
 
 
-def gradients(sums: StepSums, step: Transition) -> tuple[Array, Array]:
+def gradients(n_steps: Array | float, sums: Array, step: Transition) -> tuple[Array, Array]:
     """Gradient of `log_likelihood` by ``F`` and ``Omega`` of each transition."""
     f, residual = step.factor, _residual(sums, step.factor)
+    before, cross, _ = sums
+    count = np.reshape(n_steps, (-1, *(1,) * (f.ndim - 1)))
     if residual.ndim == 2:
-        omega, count = step.covariance, sums.n_steps[:, None]
-        by_factor = (sums.cross - f * sums.before) / omega
-        return by_factor, 0.5 * (residual / omega - count) / omega
+        omega = step.covariance
+        return (cross - f * before) / omega, 0.5 * (residual / omega - count) / omega
     inverse = np.linalg.inv(step.covariance)
-    by_factor = inverse @ (np.swapaxes(sums.cross, 1, 2) - f @ sums.before)
-    by_omega = inverse @ residual @ inverse - sums.n_steps[:, None, None] * inverse
+    by_factor = inverse @ (np.swapaxes(cross, 1, 2) - f @ before)
+    by_omega = inverse @ residual @ inverse - count * inverse
     return by_factor, 0.25 * (by_omega + np.swapaxes(by_omega, 1, 2))
 
 
-def _residual(sums: StepSums, f: Array) -> Array:
-    if sums.before.ndim == 2:
-        return sums.after - 2.0 * f * sums.cross + f**2 * sums.before
-    carried = f @ sums.cross
-    spread = f @ sums.before @ np.swapaxes(f, 1, 2)
-    return sums.after - carried - np.swapaxes(carried, 1, 2) + spread
+def _residual(sums: Array, f: Array) -> Array:
+    before, cross, after = sums
+    if sums.ndim == 3:
+        return after - 2.0 * f * cross + f**2 * before
+    carried = f @ cross
+    spread = f @ before @ np.swapaxes(f, 1, 2)
+    return after - carried - np.swapaxes(carried, 1, 2) + spread

@@ -17,35 +17,20 @@ All precisions are in units of the observation variance, as in `spdelaw.model._l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.equation import InitialState
 from spdelaw.model._blocks import add, apply, as_matrix, in_full, invert, sandwich, transpose
-from spdelaw.model._chain import Prior, along, chain_prior
-from spdelaw.model._collapse import Block
-from spdelaw.model._forced import without_response
+from spdelaw.model._chain import Chain, Prior, along
+from spdelaw.model._collapsed import Collapsed
 from spdelaw.model._posterior import Posterior, posterior
-from spdelaw.model._state_space import StateSpace
 
 Array = np.ndarray
 
 #: Rows of a part, at least: one inner state is left when the first is fixed and the last an end.
 FEWEST_ROWS = 3
-
-
-class Part(NamedTuple):
-    """Times of a record that follow one another; all its paths share their pattern.
-
-    Attributes:
-        block: the observations.
-        before: time of the row before the first, None where there is none.
-    """
-
-    block: Block
-    before: float | None
 
 
 class Link(NamedTuple):
@@ -67,89 +52,53 @@ class Link(NamedTuple):
     right_vector: Array
     log_determinant: Array
 
+    @property
+    def turned(self) -> Link:
+        """The same with its ends exchanged."""
+        ends = self.right, transpose(self.coupling), self.left
+        return Link(*ends, self.right_vector, self.left_vector, self.log_determinant)
+
+
+#: What is said of the state at an end: its precision, and a vector (N, columns).
+Said = tuple[Array, Array]
+
 
 class Message(NamedTuple):
-    """What the other parts say of the ends of one: precisions with vectors (N, columns).
+    """What the other parts say of the state before one and of its last state; nothing is zeros.
 
     ``log_determinant`` is that of the whole record, (1,), and stands with the first part.
     """
 
-    before: Array | None
-    before_vector: Array | None
-    after: Array
-    after_vector: Array
+    before: Said
+    after: Said
     log_determinant: Array
-
-
-class Chain(NamedTuple):
-    """A part as a chain of free states; those of later parts begin with the state before it.
-
-    Attributes:
-        block: the observations, less the response to mean and forcing.
-        gram, vector: of the states, (T, ..., 1) and (T, N, columns); the pull of the initial mean
-            is part of the vector.
-        prior: of the states, in the units of the data; flat for a state before.
-        n_before: 1 where the state before is the first one, else 0.
-    """
-
-    block: Block
-    gram: Array
-    vector: Array
-    prior: Prior
-    n_before: int
-
-
-def chain_of(part: Part, state_space: StateSpace) -> Chain:
-    """The chain of a part by itself."""
-    block = without_response(part.block, state_space.linear)
-    if part.before is None:
-        prior = chain_prior(state_space, block.times)
-        n, r = prior.n_fixed, float(state_space.observation_variance)
-        gram, vector = block.gram[n:], block.vector[n:].copy()
-        vector[0] += r * apply(prior.precision, prior.mean)
-    else:
-        prior = _flat_prior(state_space, np.concatenate([[[part.before]], block.times]))
-        gram = np.concatenate([np.zeros_like(block.gram[:1]), block.gram])
-        vector = np.concatenate([np.zeros_like(block.vector[:1]), block.vector])
-    if gram.ndim == 3 and prior.precision.ndim == 3:
-        gram = in_full(gram)
-    return Chain(block, gram, vector, prior, int(part.before is not None))
-
-
-def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
-    """Steps alone: the first state has no prior of its own."""
-    n = state_space.n_modes
-    unit = np.ones(n) if state_space.is_diagonal else np.eye(n)
-    prior = chain_prior(state_space._replace(initial=_any_state(unit)), times)
-    return prior._replace(precision=np.zeros_like(prior.precision))
-
-
-def _any_state(covariance: Array) -> InitialState:
-    return InitialState("gaussian", np.zeros(len(covariance)), covariance)
 
 
 def condense(chain: Chain, r: float) -> Link:
     """The part with its inner states integrated out, ``r`` the observation variance."""
-    prior, k = chain.prior.scaled(r), chain.n_before
+    block, gram, vector, prior = chain
+    prior, k = prior.scaled(r), len(block.before)
+    if prior.precision.ndim == 3:
+        gram = in_full(gram)
     own, d = prior.own(), along(prior.coupling, prior.free)
-    gram = chain.gram[k:-1].copy()
-    gram[-1] = add(gram[-1], prior.pull[..., prior.free[-1]])
+    inner = gram[k:-1].copy()
+    inner[-1] = add(inner[-1], prior.pull[..., prior.free[-1]])
     apart = gram.ndim == 3
     left, right = _columns(d[0], apart), _columns(transpose(d[-1]), apart)
-    sides = np.zeros((len(gram), len(left), 2 * left.shape[1]))
+    sides = np.zeros((len(inner), len(left), 2 * left.shape[1]))
     sides[-1, :, left.shape[1] :] = right
     if k:
         sides[0, :, : left.shape[1]] = left
-    vectors = np.concatenate([chain.vector[k:-1], sides], axis=-1)
-    found = posterior(gram, vectors, _inner(prior, k), 1)
+    vectors = np.concatenate([vector[k:-1], sides], axis=-1)
+    found = posterior(inner, vectors, _inner(prior, k), 1)
     first, last = apply(transpose(d[0]), found.mean[0]), apply(d[-1], found.mean[-1])
-    n, m = chain.vector.shape[-1], left.shape[1]
+    n, m = vector.shape[-1], left.shape[1]
     return Link(
         add(own[0], -_block(first[:, n : n + m], apart)),
         _block(last[:, n : n + m], apart),
-        add(add(chain.gram[-1], own[-1]), -_block(last[:, n + m :], apart)),
+        add(add(gram[-1], own[-1]), -_block(last[:, n + m :], apart)),
         first[:, :n],
-        chain.vector[-1] + last[:, :n],
+        vector[-1] + last[:, :n],
         found.log_determinant,
     )
 
@@ -159,7 +108,6 @@ def _inner(prior: Prior, n_before: int) -> Prior:
     first = prior.weight[..., prior.free[0]] if n_before else prior.precision
     return prior._replace(
         precision=first,
-        mean=np.zeros_like(prior.mean),
         which=prior.free[n_before:-1],
         n_fixed=0,
         log_determinant=np.zeros(1),
@@ -177,52 +125,52 @@ def _block(columns: Array, apart: bool) -> Array:
 
 def stitch(links: Sequence[Link]) -> list[Message]:
     """The chain over the ends of all parts: what each part hears from the others."""
-    before: list[tuple[Array | None, Array | None]] = [(None, None)]
-    precision, vector = links[0].right, links[0].right_vector
-    logs = np.sum([link.log_determinant for link in links], axis=0)
+    nothing = [(np.zeros_like(x.right), np.zeros_like(x.right_vector)) for x in links]
+    before, after = nothing[:1], nothing[-1:]
+    said, logs = (links[0].right, links[0].right_vector), sum(x.log_determinant for x in links)
     for link in links[1:]:
-        before.append((precision, vector))
-        inverse, log = invert(add(precision, link.left))
+        before.append(said)
+        said, log = _beyond(link, said)
         logs = logs + log
-        pulled = apply(inverse, vector + link.left_vector)
-        precision = add(link.right, -sandwich(link.coupling, inverse))
-        vector = link.right_vector + apply(link.coupling, pulled)
-    logs = logs + invert(precision)[1]
-    after = [(np.zeros_like(links[-1].right), np.zeros_like(links[-1].right_vector))]
+    logs = logs + invert(said[0])[1]
     for link in links[:0:-1]:
-        precision, vector = after[0]
-        inverse, _ = invert(add(link.right, precision))
-        pulled = apply(inverse, link.right_vector + vector)
-        back = transpose(link.coupling)
-        after.insert(0, (
-            add(link.left, -sandwich(back, inverse)), link.left_vector + apply(back, pulled)
-        ))  # fmt: skip
-    return [
-        Message(*early, *late, logs if k == 0 else np.zeros(1))
-        for k, (early, late) in enumerate(zip(before, after, strict=True))
-    ]
+        after.insert(0, _beyond(link.turned, after[0])[0])
+    later = [logs, *(np.zeros_like(logs) for _ in links[1:])]
+    return list(map(Message, before, after, later))
+
+
+def _beyond(link: Link, said: Said) -> tuple[Said, Array]:
+    """What is said of the right end of a part, its left one integrated out, and ``log |.|``."""
+    inverse, log = invert(add(said[0], link.left))
+    precision = add(link.right, -sandwich(link.coupling, inverse))
+    pulled = apply(link.coupling, apply(inverse, said[1] + link.left_vector))
+    return (precision, link.right_vector + pulled), log
+
+
+def heard(collapsed: Collapsed, link: Callable, *parameters: Any) -> list[list[Any]]:
+    """Each part of long records with what the others say of its ends; ``link`` condenses a part."""
+    links = collapsed.by_record(collapsed.over_rows(link, *parameters))
+    said = [message for record in links for message in stitch(record)]
+    return [list(pair) for pair in zip(collapsed.parts, said, strict=True)]
 
 
 def informed(chain: Chain, message: Message) -> Chain:
     """The chain of a part with what the other parts say of its ends."""
-    gram, vector = chain.gram, chain.vector.copy()
-    said = [x for x in (message.before, message.after) if x is not None]
-    is_wider = gram.ndim == 3 and any(x.ndim == 3 for x in said)
-    gram = in_full(gram) if is_wider else gram.copy()
-    gram[-1] = add(gram[-1], message.after)
-    vector[-1] += message.after_vector
-    if message.before is not None:
-        gram[0] = add(gram[0], message.before)
-        vector[0] += message.before_vector
-    return chain._replace(gram=gram, vector=vector)
+    block, gram, vector, prior = chain
+    is_wider = gram.ndim == 3 and any(x[0].ndim == 3 for x in message[:2])
+    gram, vector = in_full(gram) if is_wider else gram.copy(), vector.copy()
+    for t, (precision, pulled) in ((0, message.before), (-1, message.after)):
+        gram[t] = add(gram[t], precision)
+        vector[t] += pulled
+    return block, gram, vector, prior
 
 
 def posterior_of(chain: Chain, r: float, log_determinant: Array) -> Posterior:
     """Posterior of an informed chain, with the share of its part in trace and determinant."""
-    prior, n = chain.prior.scaled(r), len(chain.prior.mean) * chain.n_before
-    bare, n_paths = prior._replace(mean=np.zeros_like(prior.mean)), len(chain.block.paths)
-    found = posterior(chain.gram, chain.vector, bare, n_paths)
+    block, gram, vector, prior = chain
+    scaled, n_paths = prior.scaled(r), len(block.paths)
+    found, n = posterior(gram, vector, scaled, n_paths), len(prior.mean) * len(block.before)
     # The state before counts with the part before.
-    logs = log_determinant + prior.log_determinant + n * np.log(r)
+    logs = log_determinant + scaled.log_determinant + n * np.log(r)
     trace = found.gram_trace - n * n_paths
     return found._replace(gram_trace=trace, log_determinant=logs).scaled(r)

@@ -52,9 +52,9 @@ def solve_tridiagonal(
     blocks: Array,
     coupling: Array,
     vector: Array,
+    own: Array,
+    which: Array,
     *,
-    own: Array | None = None,
-    which: Array | None = None,
     crosses: bool = True,
 ) -> ChainSolution:
     """Solution, log-determinant and selected inverse of one block tridiagonal matrix.
@@ -64,18 +64,15 @@ def solve_tridiagonal(
         coupling: ``D``, (U, N, N), or its diagonals (U, N) where it couples no modes.
         vector: right-hand sides ``b_t``, (T, N, P).
         own: what is added to the diagonals of the blocks, (T, N).
-        which: which of the U couplings leads from t to t + 1, (T - 1,); without it, the t-th.
+        which: which of the U couplings leads from t to t + 1, (T - 1,).
         crosses: whether ``Cov(c_t, c_{t+1})`` is wanted in full.
 
     Raises:
         numpy.linalg.LinAlgError: where the matrix is not positive definite.
     """
-    n_times, n, _ = blocks.shape
-    steps = np.arange(n_times - 1) if which is None else np.asarray(which)
-    added = np.zeros((n_times, n)) if own is None else own
-    compiled = kernels("_compiled_chain") if n_times >= COMPILED_STEPS else None
+    compiled = kernels("_compiled_chain") if len(blocks) >= COMPILED_STEPS else None
     solve = solve_with_numpy if compiled is None else compiled.solve
-    found = ChainSolution(*solve(blocks, added, coupling, steps, vector, crosses))
+    found = ChainSolution(*solve(blocks, own, coupling, which, vector, crosses))
     if np.isnan(found.log_determinant):
         raise np.linalg.LinAlgError("a block of the precision is not positive definite")
     return found if crosses else found._replace(cross=found.cross[:0])
