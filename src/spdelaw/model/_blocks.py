@@ -113,7 +113,7 @@ def multiply(a: Array, b: Array) -> Array:
     if a.shape[-1] == b.shape[-1] == 1:
         return (a[..., 0] @ b[..., 0])[..., None]
     if len(a) <= EINSUM_SIZE:
-        return np.einsum("ikb,kjb->ijb", *_same_batch(a, b))
+        return np.einsum("ikb,kjb->ijb", a, b)
     product = _batch_first(a) @ _batch_first(b)
     return np.moveaxis(product, 0, -1)
 
@@ -148,11 +148,6 @@ def in_full(gram: Array) -> Array:
 def diagonal(x: Array) -> Array:
     """Diagonal (N, B) of either."""
     return x if x.ndim == 2 else np.einsum("iib->ib", x)
-
-
-def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
-    batch = max(a.shape[-1], b.shape[-1])
-    return tuple(np.broadcast_to(x, (*x.shape[:2], batch)) for x in (a, b))  # type: ignore[return-value]
 
 
 def _batch_first(a: Array) -> Array:

@@ -66,7 +66,7 @@ def _evaluate(
     extra, by_r = _rest(block, rows, r, density)
     by_mean = mapped.decay * rows.adjoint(found.pull).sum(2)
     by_lambda, by_q, by_v0 = _by_spectra(rows, found, mapped, state_space)
-    by_lambda = by_lambda - (mapped.ages[:, None] * by_mean).sum(0) * state_space.initial.mean
+    by_lambda = by_lambda - (rows.ages @ by_mean) * state_space.initial.mean
     return Evaluation(
         found.log_density + extra,
         by_lambda,
@@ -118,7 +118,8 @@ def _by_spectra(
     rows: Rows, found: RowDensity, mapped: LatentMap, state_space: StateSpace
 ) -> tuple[Array, Array, Array]:
     """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
-    q, v0, start = state_space.linear.noise, state_space.initial.covariance, int(mapped.has_start)
+    q, v0 = state_space.linear.noise, state_space.initial.covariance
+    start = int(state_space.initial.kind != "deterministic")
     by = rows.adjoint(found.by_columns)
     if rows.is_coupled:  # each mode's own coordinates, (T, N, D)
         by = np.einsum("tndn->tnd", by.reshape(*by.shape[:2], -1, len(q)))

@@ -79,18 +79,14 @@ class LatentMap(NamedTuple):
     """Mean of the coefficients and the columns that multiply the coordinates.
 
     Attributes:
-        ages: (T,).
         decay: ``e^(-lambda_n t)``, (T, N).
         columns: (T, N, D), D = K, or 1 + K with the initial state's column first.
         slope: derivative of the columns by ``lambda_n``, with q and v0 held.
-        has_start: whether there is a column of the initial state.
     """
 
-    ages: Array
     decay: Array
     columns: Array
     slope: Array
-    has_start: bool
 
 
 def latent_map(state_space: StateSpace, ages: Array, model: ChaosModel) -> LatentMap:
@@ -101,12 +97,11 @@ def latent_map(state_space: StateSpace, ages: Array, model: ChaosModel) -> Laten
     columns = amplitude * response.transpose(0, 2, 1)
     slopes = amplitude * slope.transpose(0, 2, 1)
     decay = zero_order(ages, lam)
-    has_start = state_space.initial.kind != "deterministic"
-    if has_start:
+    if state_space.initial.kind != "deterministic":
         start = (np.sqrt(state_space.initial.covariance) * decay)[..., None]
         columns = np.concatenate([start, columns], axis=2)
         slopes = np.concatenate([-ages[:, None, None] * start, slopes], axis=2)
-    return LatentMap(ages, decay, columns, slopes, has_start)
+    return LatentMap(decay, columns, slopes)
 
 
 def response_and_slope(
@@ -153,12 +148,14 @@ def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
     return np.asarray(model.noise_factor, float)
 
 
-def mode_covariance(state_space: StateSpace, mapped: LatentMap, model: ChaosModel) -> Array:
-    """``Z Z' + tail`` of each mode, the Ornstein-Uhlenbeck covariance; (N, T, T)."""
+def mode_covariance(state_space: StateSpace, ages: Array, known: Array, model: ChaosModel) -> Array:
+    """``Z Z' + tail`` of each mode, the Ornstein-Uhlenbeck covariance; (N, T, T).
+
+    ``known`` are the columns Z of each mode, (N, T, D).
+    """
     lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
-    z = mapped.columns.transpose(1, 0, 2)
-    tail = tail_covariance(model.basis, mapped.ages, lam, amplitude, model.n_time)
-    return z @ np.swapaxes(z, 1, 2) + tail
+    tail = tail_covariance(model.basis, ages, lam, amplitude, model.n_time)
+    return known @ np.swapaxes(known, 1, 2) + tail
 
 
 def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:

@@ -113,7 +113,7 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     start = int(state_space.initial.kind == "deterministic")
     mapped = latent_map(state_space, ages[start:], model)
     known = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
-    gains = np.linalg.solve(mode_covariance(state_space, mapped, model), known)
+    gains = np.linalg.solve(mode_covariance(state_space, ages[start:], known, model), known)
     n, n_times, size = gains.shape
     at = np.arange(n)
     wide = np.zeros((n_times, n, n, size))

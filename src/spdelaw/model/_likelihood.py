@@ -33,7 +33,7 @@ from spdelaw.model._forced import add_response_score
 from spdelaw.model._posterior import Posterior, over_paths, posterior, step_sums
 from spdelaw.model._state_space import StateSpace
 from spdelaw.model._step_sums import gradients
-from spdelaw.model._stitch import Link, condense, heard, informed, posterior_of
+from spdelaw.model._stitch import Link, condense, heard, informed
 
 Array = np.ndarray
 
@@ -103,9 +103,14 @@ def link_of(part: Block, state_space: StateSpace) -> Link:
 def evaluate_part(pair: list, state_space: StateSpace, use_misfit: bool) -> Evaluation:
     """What a part adds to the likelihood and score of its record, given the other parts."""
     part, message = pair
-    chain = informed(chain_of(part, state_space), message)
-    post = posterior_of(chain, float(state_space.observation_variance), message.log_determinant)
-    return score(chain[0], state_space, chain[3], post, use_misfit)
+    block, gram, vector, prior = informed(chain_of(part, state_space), message)
+    r, n_paths = float(state_space.observation_variance), len(block.paths)
+    scaled, n = prior.scaled(r), len(prior.mean) * len(block.before)
+    found = posterior(gram, vector, scaled, n_paths)
+    # The share of the part in trace and determinant: the state before counts with the part before.
+    logs = message.log_determinant + scaled.log_determinant + n * np.log(r)
+    post = found._replace(gram_trace=found.gram_trace - n * n_paths, log_determinant=logs)
+    return score(block, state_space, prior, post.scaled(r), use_misfit)
 
 
 def evaluate_block(forced: Block, state_space: StateSpace, use_misfit: bool) -> Evaluation:

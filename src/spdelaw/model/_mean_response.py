@@ -65,10 +65,8 @@ class Response(NamedTuple):
 def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Response:
     """The response of a block."""
     chain = chain_of(block, state_space)
-    apart = chain[1].ndim == 3 and chain[3].precision.ndim == 2
-    return _response(
-        _with_slopes(chain, state_space, anchored, apart), state_space, anchored, apart
-    )
+    how = state_space, anchored, chain[1].ndim == 3 and chain[3].precision.ndim == 2
+    return _response(_with_slopes(chain, *how), *how)
 
 
 def slopes_link(part: Block, state_space: StateSpace, anchored: bool, apart: bool) -> Link:

@@ -137,15 +137,11 @@ def solve_shared(gram: Array, vector: Array, prior: Prior, *, crosses: bool) -> 
 
 def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Solved:
     """The elimination of `sweep` and its way back where every block is diagonal."""
-    own, d = prior.own(), along(prior.coupling, prior.free)
-    block = gram + own
-    mean = np.empty(vector.shape)
-    mean[0] = vector[0]
+    block, d, mean = gram + prior.own(), along(prior.coupling, prior.free), np.array(vector)
     for t in range(1, len(block)):
         gain = d[t - 1] / block[t - 1]
         block[t] -= gain * d[t - 1]
-        np.multiply(gain, mean[t - 1], out=mean[t])
-        mean[t] += vector[t]
+        mean[t] += gain * mean[t - 1]
     variance = 1.0 / block
     mean *= variance
     gain = variance[:-1] * d

@@ -25,7 +25,7 @@ import numpy as np
 from spdelaw.model._blocks import add, apply, as_matrix, in_full, invert, sandwich, transpose
 from spdelaw.model._chain import Chain, Prior, along
 from spdelaw.model._collapsed import Collapsed
-from spdelaw.model._posterior import Posterior, posterior
+from spdelaw.model._posterior import posterior
 
 Array = np.ndarray
 
@@ -163,14 +163,3 @@ def informed(chain: Chain, message: Message) -> Chain:
         gram[t] = add(gram[t], precision)
         vector[t] += pulled
     return block, gram, vector, prior
-
-
-def posterior_of(chain: Chain, r: float, log_determinant: Array) -> Posterior:
-    """Posterior of an informed chain, with the share of its part in trace and determinant."""
-    block, gram, vector, prior = chain
-    scaled, n_paths = prior.scaled(r), len(block.paths)
-    found, n = posterior(gram, vector, scaled, n_paths), len(prior.mean) * len(block.before)
-    # The state before counts with the part before.
-    logs = log_determinant + scaled.log_determinant + n * np.log(r)
-    trace = found.gram_trace - n * n_paths
-    return found._replace(gram_trace=trace, log_determinant=logs).scaled(r)
