@@ -92,6 +92,18 @@ def test_a_likelihood_that_the_slopes_do_not_explain_is_left_alone():
         assert np.isnan(joint.ends(1, Z, 0.0)).all()
 
 
+def test_numbers_that_overflow_on_the_way_are_left_alone():
+    """Beyond half a unit the numbers have no value: no end is found, and nothing breaks."""
+    objective, targets = variances(0.0)
+
+    def over(u, i):
+        value, slope = targets[i](u)
+        return (np.inf, slope * np.nan) if abs(u[i]) > 0.5 else (value, slope)
+
+    joint = JointProfile(objective, [lambda u, i=i: over(u, i) for i in range(5)], np.zeros(5), 6)
+    assert np.isnan(joint.ends(1, Z, -COUNTS.sum() / 2)).all()
+
+
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 def test_a_fit_behind_clouds_has_the_ends_of_each_number():
     """Modes that gaps tie to one another a little: same intervals, in far fewer evaluations."""

@@ -114,8 +114,10 @@ class JointProfile:
         self, numbers: Array, x: Array, metric: Array
     ) -> tuple[Array, float, Array, Array] | None:
         """Maximum with the numbers held: where, its value, its slopes and the metric there."""
-        x = self._onto(numbers, x, metric)
-        value, slope = self.objective(x)
+        start = self._onto(numbers, x, metric)
+        if start is None:
+            return None
+        x, (value, slope) = start, self.objective(start)
         for _ in range(INNER_STEPS):
             if not np.isfinite(value):
                 return None
@@ -126,6 +128,8 @@ class JointProfile:
             if gain < INNER_GAIN:
                 return x, value + gain, multipliers, metric
             moved = self._onto(numbers, x + uphill, metric)
+            if moved is None:
+                return None
             height, new = self.objective(moved)
             if not height > value:
                 return None
@@ -134,11 +138,13 @@ class JointProfile:
             x, value, slope = moved, height, new
         return None
 
-    def _onto(self, numbers: Array, x: Array, metric: Array) -> Array:
-        """The point next to x at which the numbers have these values."""
+    def _onto(self, numbers: Array, x: Array, metric: Array) -> Array | None:
+        """The point next to x at which the numbers have these values; None where they overflow."""
         for _ in range(20):
             values, normals = self._numbers(x)
             lack = numbers - values
+            if not (np.isfinite(lack).all() and np.isfinite(normals).all()):
+                return None
             if not (np.abs(lack) > 1e-10).any():
                 break
             across = normals @ metric
