@@ -297,15 +297,34 @@ def test_an_unknown_score_is_refused(found):
         found.score("mse")
 
 
-def test_the_mean_of_a_law_is_in_its_forecasts_and_not_in_those_of_rivals():
+def test_rivals_have_the_mean_of_the_past_as_the_law_has_its_own():
     raw = one_path(100) + 2.0 * np.sin(one_path(100).x)
     found = sl.skill(raw, CALM.domain, 2, mean="constant", leads=1, first=80, refits=1, nuisance=0)
     f = found.forecasts["mean"].isel(lead=0, origin=0, path=0)
-    np.testing.assert_array_equal(f.sel(predictor="climatology"), 0.0)
+    mean = raw.values[0, :80].mean(0)
+    np.testing.assert_allclose(f.sel(predictor="climatology"), mean, atol=1e-12)
+    away = (raw.values[0, :80] - mean)[None]
+    damp = mean + memory(away) * away[0, -1]
+    np.testing.assert_allclose(f.sel(predictor="damped persistence"), damp, atol=1e-12)
     np.testing.assert_allclose(f.sel(predictor="persistence"), raw.values[0, 79], atol=1e-12)
     law = sl.fit(raw.isel(time=slice(80)), CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
     own = law.forecast(raw.isel(time=slice(80)), steps=1)["mean"].values[0, 0]
     np.testing.assert_allclose(f.sel(predictor="law"), own, atol=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{}, {"prepare": sl.Preparation(anomalies="mean")}])
+def test_a_large_offset_gives_no_skill_against_the_climatology(settings):
+    """Far from zero the mean of the past is what everybody would forecast, prepared or not."""
+    raw = one_path(100)
+    words = {"leads": 1, "first": 80, "refits": 1, "nuisance": 0, **settings}
+    high = sl.skill(raw + 100.0, CALM.domain, 2, **words).score("rmse").sel(statistic="estimate")
+    assert float(high.sel(predictor="climatology", lead=1)) < 2.0 * float(raw.std())
+    assert float(high.sel(predictor="LIM", lead=1)) < 2.0 * float(raw.std())
+
+
+def test_a_mean_that_is_known_to_be_zero_is_no_forecast_of_rivals():
+    found = sl.skill(one_path(100) + 1.0, CALM.domain, 2, mean="zero", leads=1, refits=1)
+    np.testing.assert_array_equal(found.forecasts["mean"].sel(predictor="climatology"), 0.0)
 
 
 def test_a_curvilinear_grid_comes_back_as_it_was():

@@ -18,7 +18,13 @@ import xarray as xr
 from spdelaw.data import Observed, Preparation, Prepared, learn_map, observed_fields
 from spdelaw.domain import AbstractDomain, Empirical, places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError
-from spdelaw.evaluation._rivals import SIMPLE, InverseModel, Outlook, learn_inverse_model
+from spdelaw.evaluation._rivals import (
+    SIMPLE,
+    InverseModel,
+    Outlook,
+    learn_inverse_model,
+    mean_field,
+)
 from spdelaw.infer import Exact, fit
 from spdelaw.law import Law, noise_at
 
@@ -75,6 +81,12 @@ class Trial(NamedTuple):
         if self.prepare is not None and self.prepare.anomalies:
             words = {"mean": "zero", **words}
         return self._replace(settings=words)
+
+    @property
+    def is_about_zero(self) -> bool:
+        """Whether the fields that are forecast have no mean: it was taken off, or is known."""
+        has_climate = self.prepare is not None and bool(self.prepare.anomalies)
+        return has_climate or self.settings.get("mean") == "zero"
 
     @property
     def n_numbers(self) -> int:
@@ -155,17 +167,20 @@ def hindcast(
     """Forecasts from every origin of a plan; canonical fields on one clock."""
     law: Law | None = None
     inverse: InverseModel | None = None
-    past = slice(0)
+    past, centre = slice(0), np.zeros(1)
     for i, origin in enumerate(plan.origins):
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
             own = law.observe(observed_fields(fields, law.domain)).flat
+            if not trial.is_about_zero:
+                centre = mean_field(own.values[:, past])
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 seen = own.fields.isel(time=past)
+                seen = seen.copy(data=seen.values - centre)
                 inverse = learn_inverse_model(seen, plan.leads, trial.dims, n)
-        yield _issue(law, own, plan, origin, past.start, trial.rivals, inverse)
+        yield _issue(law, own, plan, origin, past.start, trial.rivals, inverse, centre)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
@@ -183,14 +198,16 @@ def _issue(
     first: int,
     rivals: tuple[str, ...],
     inverse: InverseModel | None,
+    centre: Array,
 ) -> Issued:
     history = own.at_times(slice(first, origin))
     rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(own.times)]
-    later, times, values = own.values[:, rows], own.times[rows], history.values
-    outlooks = {LAW: _of_law(plain(law), history, times)}
-    outlooks |= {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
+    later, times, values = own.values[:, rows], own.times[rows], history.values - centre
+    others = {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:
-        outlooks[INVERSE] = inverse.outlook(values)
+        others[INVERSE] = inverse.outlook(values)
+    outlooks = {LAW: _of_law(plain(law), history, times)}
+    outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
     n = len(rows)
     outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
     offset, scale = _map_back(law, times, own.points)

@@ -1,7 +1,8 @@
 """What people forecast with now: the mean, the last field, its decay, and a linear inverse model.
 
-Each learns from the history alone. With x the prepared field, k the lead in steps and r the
-correlation of a point with itself one step later,
+Each learns from the history alone. With x the prepared field less the mean of its past at each
+point (zero where the preparation took means off), k the lead in steps and r the correlation of a
+point with itself one step later,
 
     climatology 0,   persistence x(t),   damped persistence r^k x(t),   LIM  E G^k E' x(t),
 
@@ -36,6 +37,12 @@ class Outlook(NamedTuple):
 
     mean: Array
     std: Array
+
+
+def mean_field(past: Array) -> Array:
+    """Mean over paths and times of values (P, T, M) at each point, zero where nothing is; (M,)."""
+    seen = ~np.isnan(past)
+    return np.where(seen, past, 0.0).sum((0, 1)) / np.maximum(seen.sum((0, 1)), 1)
 
 
 def memory(past: Array) -> Array:
