@@ -83,3 +83,13 @@ def test_heavy_tails_are_seen(law):
 def test_unmodelled_observation_noise_is_seen(law):
     found = check_model(law, simulate(50, 5, observation_std=0.05)).rejected
     assert any("memory" in name or "variance" in name for name in found)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_a_short_record_says_that_it_is_too_short():
+    """Once: no row of the data determines all modes, of complete fields."""
+    equation = sl.catalogue.heat(n_modes=2, initial="stationary")
+    short = sl.simulate(equation, 1, 0.1 * np.arange(11.0), np.linspace(0.3, 2.8, 7), seed=0)
+    law = sl.fit(short, equation.domain, 2, mean="zero")
+    said = sl.evaluate(law, short, tiers=()).check.verdict
+    assert said == "model not checked: 10 errors of single steps are too few, 20 are needed"
