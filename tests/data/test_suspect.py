@@ -85,6 +85,17 @@ def test_kelvin_fitted_raw_is_told():
     assert hints(as_fields(smooth())) == []
 
 
+def test_fields_that_do_not_change_are_told_so():
+    """Once: take the mean off, with deviations of 0 from it."""
+    still = as_fields(dataset(np.full((20, 5), 3.0))["u"])
+    assert hints(still) == [
+        "the values stay as they are (3): a law is about what changes in time, and needs values "
+        "that do"
+    ]
+    (note,) = hints(still.isel(time=[0]))
+    assert note.startswith("there is one time: ")
+
+
 @pytest.mark.parametrize(
     ("freq", "n", "word"), [("MS", 60, "month"), ("D", 1000, "dayofyear"), ("3h", 400, "hour")]
 )

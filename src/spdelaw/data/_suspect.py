@@ -20,6 +20,8 @@ FILLS = (
 FAR = 5.0
 #: Mean of a field in its standard deviations above which it was hardly meant to be zero.
 FAR_FROM_ZERO = 3.0
+#: Deviations in time, relative to the mean, that are none.
+STEADY = 1e-12
 #: Numbers in kelvin: what a mean of so much in units of K is.
 KELVIN = (150.0, 400.0)
 #: Share of the variance in time from which a cycle is named, and the length of a year in days.
@@ -112,6 +114,10 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
     if size <= FAR_FROM_ZERO * std:
         return []
+    if std <= STEADY * size:
+        one = fields.sizes["path"] * fields.sizes["time"] == 1
+        what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
+        return [f"{what}: a law is about what changes in time, and needs values that do"]
     units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN[0] < middle < KELVIN[1]
