@@ -358,6 +358,15 @@ def test_a_file_of_one_time_is_told_so():
         guess_domain(one)
 
 
+@pytest.mark.parametrize(("dtype", "word"), [("U8", "text"), (bool, "booleans")])
+def test_values_that_are_no_numbers_are_told_so(dtype, word):
+    """Once advised to name the time dim, which had its name."""
+    raw = wide([0, 10, 20])
+    with pytest.raises(DataError, match=f"'t' of {word}") as caught:
+        guess_domain(raw.astype(dtype))
+    assert "astype(float)" in caught.value.fix
+
+
 def test_three_dimensions_are_longitude_latitude_and_the_other():
     field = wide([0, 10, 20])["t"].expand_dims(level=[850.0, 500.0], axis=1)
     how = guess_layout(field.to_dataset(), dims=("x", "y", "z")).preparation

@@ -99,7 +99,11 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
         return fields[0]
     got, fix = "none", "give the time dim the name 'time', or the attribute axis=\"T\""
     moments = [str(n) for n, c in dataset.coords.items() if c.ndim == 0 and is_date(c.variable)]
-    if moments:
+    others = [n for n in names if dataset[n].dtype.kind not in "iuf" and dataset[n].ndim > 1]
+    if others:
+        kind = "booleans" if dataset[others[0]].dtype.kind == "b" else "text"
+        got, fix = f"'{others[0]}' of {kind}", f"store numbers: data[{others[0]!r}].astype(float)"
+    elif moments:
         got = f"fields of one '{moments[0]}' only"
         fix = "a law is about what changes: join the files of several times along a dim 'time'"
     if fields:

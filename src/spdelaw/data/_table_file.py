@@ -24,9 +24,7 @@ WIDE = (
     "a column per station? One row per station and time is wanted: frame.melt(TIME, "
     "var_name='station', value_name='value'), then add columns of positions"
 )
-ONE_SERIES = (
-    "a law is about fields: bring values at several places, and their positions"
-)
+ONE_SERIES = "a law is about fields: bring values at several places, and their positions"
 #: Columns that are one date together.
 APART = ("year", "month", "day", "hour")
 #: Words by which columns are known, for a suggestion.

@@ -18,6 +18,7 @@ import xarray as xr
 
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import InputError
+from spdelaw.law._coordinate_root import coordinate_root
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -64,8 +65,7 @@ def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
         fix = "fit with engine='exact', or leave parameter_draws out"
         raise InputError("parameter_draws", expected=expected, got=got, fix=fix)
     generator = np.random.default_rng([seed, 2])
-    values, vectors = np.linalg.eigh(table["covariance"].values)
-    columns = vectors * np.sqrt(np.maximum(values, 0.0))
+    columns = coordinate_root(table["covariance"].values)
     for k in range(n_draws):
         if k % 2 == 0:
             change = columns @ generator.standard_normal(columns.shape[1])
