@@ -20,6 +20,9 @@ FILLS = (
 FAR = 5.0
 #: Mean of a field in its standard deviations above which it was hardly meant to be zero.
 FAR_FROM_ZERO = 3.0
+#: Share of values on either side that may be rare, and ranges of the others between them from
+#: which on one of these is told as an outlier.
+RARE, OUTLIER = 0.005, 100.0
 #: Deviations in time, relative to the mean, that are none.
 STEADY = 1e-12
 #: Numbers in kelvin: what a mean of so much in units of K is.
@@ -94,7 +97,7 @@ def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) 
     """
     far = [] if prepared or has_mean else _far_from_zero(fields)
     about_means = far if prepared else [*far, *_cycles(fields)]
-    return [*about_means, *_radians(fields), *_same_meridian(fields)]
+    return [*about_means, *_outliers(fields), *_radians(fields), *_same_meridian(fields)]
 
 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
@@ -130,6 +133,27 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
         f"the field has {told} and deviations of {std:.3g} from it in time: take the mean off at "
         f"each point with --anomalies {word}, in Python "
         f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
+    ]
+
+
+def _outliers(fields: xr.DataArray) -> list[str]:
+    """Few values that lie so far from all others that a law would be about them alone."""
+    values = np.asarray(fields.values)
+    some = values.reshape(-1)[:: max(1, values.size // SOME_VALUES)]
+    some = some[np.isfinite(some)]
+    if not some.size:
+        return []
+    low, middle = np.quantile(some, [RARE, 0.5], method="higher")
+    high = np.quantile(some, 1.0 - RARE, method="lower")
+    least, most = ends(values)
+    far = max(most, least, key=lambda end: abs(end - middle))
+    if not abs(far - middle) > OUTLIER * (high - low) > 0:
+        return []
+    n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
+    return [
+        f"{n} of {values.size} values lie far from all others, such as {far:.4g} where most are "
+        f"from {low:.4g} to {high:.4g}: a law would be about them; if they are mistakes, pass "
+        f"--missing {far:.9g}, or in Python data.where(abs(data - {middle:.3g}) < ...)"
     ]
 
 
