@@ -367,6 +367,14 @@ def test_values_that_are_no_numbers_are_told_so(dtype, word):
     assert "astype(float)" in caught.value.fix
 
 
+def test_a_place_without_a_number_has_the_name_of_the_data():
+    """Once 'coordinate y' of a file with lat."""
+    raw = wide([0, 10, 20], lat=(-20.0, 0.0, np.nan))
+    how = guess_layout(raw, dims=("x", "y")).preparation
+    with pytest.raises(DataError, match="coordinate 'lat': expected finite numbers"):
+        as_fields(how.reduce(raw), dims=("x", "y"))
+
+
 def test_three_dimensions_are_longitude_latitude_and_the_other():
     field = wide([0, 10, 20])["t"].expand_dims(level=[850.0, 500.0], axis=1)
     how = guess_layout(field.to_dataset(), dims=("x", "y", "z")).preparation
