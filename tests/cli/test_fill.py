@@ -49,6 +49,18 @@ def test_dry_run_and_refusals(run_json, fails, folder):
     assert not list(folder.glob("a.*"))
 
 
+def test_nothing_to_fill_is_said_before_any_work(fails, run_json, folder):
+    """Once laws were compared for two minutes, and no gap was filled."""
+    full, _ = map_of_sea()
+    land = full.where(full.lat > full.lat.min())
+    land.to_dataset(name="sst").to_netcdf("full.nc", engine="h5netcdf")
+    said = fails("fill", "full.nc", "--out", "a.nc")
+    assert "expected gaps to fill, got none; " in said
+    assert "--everywhere" in said
+    document = run_json("fill", "full.nc", *FEW, "--everywhere", "--out", "a.nc")
+    assert set(document["shape"]) == {"path", "time", "lat", "lon"}
+
+
 def test_laws_are_compared(run, run_json, fails, folder):
     run("simulate", "heat", "--paths", 40, "--modes", 3, "--observation-std", 0.1, "--out", "a.nc")
     run("simulate", "heat", "--paths", 20, "--modes", 3, "--observation-std", 0.1, "--seed", 1,

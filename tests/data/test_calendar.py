@@ -59,6 +59,14 @@ def test_middles_of_months_go_on_as_middles():
     assert got.tolist() == middles[24:].tolist()
 
 
+def test_middles_of_winters_go_on_a_year_later():
+    """December to February: half a day later in leap years, which is no irregular record."""
+    years = range(1948, 1960)
+    dates = [f"{y}-01-15T{12 if y % 4 == 0 else 0:02d}" for y in years]
+    got = continued(np.array(dates, "datetime64[ns]"), 2)
+    np.testing.assert_array_equal(got, np.array(["1960-01-15", "1961-01-15"], "datetime64[ns]"))
+
+
 def test_numbers_go_on_by_their_step_and_irregular_ones_by_the_median():
     assert go_on(1.5, step_of(np.arange(0, 1.6, 0.5), {}), {}, 2).tolist() == [2.0, 2.5]
     assert step_of(np.array([0.0, 1.0, 2.37, 3.1]), {}).length == pytest.approx(1.0)

@@ -1,5 +1,6 @@
 """Ensembles, hindcasts, stations and curvilinear grids: in by name, and back under it."""
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -338,6 +339,46 @@ def test_longitudes_of_the_other_sign_get_the_line_that_turns_them():
 def test_radians_on_a_sphere_are_refused():
     with pytest.raises(DataError, match="expected degrees, got units 'radian'"):
         sl.fit(wide([0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], units="radian")["t"], sl.Sphere(), 1)
+
+
+def test_years_that_are_not_padded_are_read_without_a_word(tmp_path):
+    """Warnings are errors here: xarray has one about 'days since 1-1-1'."""
+    raw = wide([0, 10, 20])
+    raw.time.encoding = {"units": "days since 2001-01-01", "dtype": "float64"}
+    raw.to_netcdf(tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.nc", "r+") as file:
+        file["time"].attrs["units"] = "days since 1-1-1 00:00:0.0"
+    assert read_raw(tmp_path / "a.nc")[0]["time"].dt.year.values[0] == 1
+
+
+def test_a_file_of_one_time_is_told_so():
+    one = wide([0, 10, 20]).isel(time=0)
+    one["time_bnds"] = ("bnds", [0.0, 1.0])
+    with pytest.raises(DataError, match="of t, got fields of one 'time' only"):
+        guess_domain(one)
+
+
+@pytest.mark.parametrize(("dtype", "word"), [("U8", "text"), (bool, "booleans")])
+def test_values_that_are_no_numbers_are_told_so(dtype, word):
+    """Once advised to name the time dim, which had its name."""
+    raw = wide([0, 10, 20])
+    with pytest.raises(DataError, match=f"'t' of {word}") as caught:
+        guess_domain(raw.astype(dtype))
+    assert "astype(float)" in caught.value.fix
+
+
+def test_a_place_without_a_number_has_the_name_of_the_data():
+    """Once 'coordinate y' of a file with lat."""
+    raw = wide([0, 10, 20], lat=(-20.0, 0.0, np.nan))
+    how = guess_layout(raw, dims=("x", "y")).preparation
+    with pytest.raises(DataError, match="coordinate 'lat': expected finite numbers"):
+        as_fields(how.reduce(raw), dims=("x", "y"))
+
+
+def test_three_dimensions_are_longitude_latitude_and_the_other():
+    field = wide([0, 10, 20])["t"].expand_dims(level=[850.0, 500.0], axis=1)
+    how = guess_layout(field.to_dataset(), dims=("x", "y", "z")).preparation
+    assert how.rename == {"lon": "x", "lat": "y", "level": "z"}
 
 
 def test_dates_of_a_file_may_be_text(tmp_path):

@@ -85,6 +85,28 @@ def test_kelvin_fitted_raw_is_told():
     assert hints(as_fields(smooth())) == []
 
 
+def test_values_far_from_all_others_are_told():
+    """One reading of a million among temperatures made a law about itself."""
+    values = RNG.standard_normal((20, 5))
+    values[7, 2] = 1e6
+    (note,) = hints(as_fields(dataset(values)["u"]))
+    assert note.startswith("1 of 100 values lie far from all others, such as 1e+06 where most ")
+    assert "--missing 1000000" in note
+    rain = np.maximum(RNG.standard_normal((20, 5)) - 1.0, 0.0) ** 3
+    assert hints(as_fields(dataset(rain)["u"])) == []
+
+
+def test_fields_that_do_not_change_are_told_so():
+    """Once: take the mean off, with deviations of 0 from it."""
+    still = as_fields(dataset(np.full((20, 5), 3.0))["u"])
+    assert hints(still) == [
+        "the values stay as they are (3): a law is about what changes in time, and needs values "
+        "that do"
+    ]
+    (note,) = hints(still.isel(time=[0]))
+    assert note.startswith("there is one time: ")
+
+
 @pytest.mark.parametrize(
     ("freq", "n", "word"), [("MS", 60, "month"), ("D", 1000, "dayofyear"), ("3h", 400, "hour")]
 )

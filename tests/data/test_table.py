@@ -9,6 +9,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.data import read, read_dataset
+from spdelaw.data._table_dates import times_of
 from spdelaw.data._table_file import suggested
 from spdelaw.errors import DataError, FileError
 
@@ -198,6 +199,41 @@ def test_encodings_and_comments_before_the_names(tmp_path, encoding, head):
     (tmp_path / "s.csv").write_bytes(text.encode(encoding))
     found = sl.from_table(tmp_path / "s.csv", **NAMES)
     xr.testing.assert_equal(found, sl.from_table(rows, **NAMES))
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "dates"),
+    [
+        ("date", [870630, 870701, 870702], ["1987-06-30", "1987-07-01", "1987-07-02"]),
+        ("yyyymm", [199011, 199012, 199101], ["1990-11-01", "1990-12-01", "1991-01-01"]),
+        ("day", [10131, 10201], ["2001-01-31", "2001-02-01"]),
+    ],
+)
+def test_six_digits_in_a_column_of_dates_are_dates(name, numbers, dates):
+    """As numbers July would begin 71 after the 30th of June."""
+    got = times_of(pd.Series(numbers, name=name))
+    np.testing.assert_array_equal(got, np.array(dates, "datetime64[ns]"))
+
+
+def test_six_digits_that_may_be_numbers_stay_numbers():
+    for name, numbers in (("seconds", [870630, 870701]), ("day", [100.0, 100.5]), ("day", [1, 2])):
+        np.testing.assert_array_equal(times_of(pd.Series(numbers, name=name)), numbers)
+    with pytest.raises(DataError, match="which can be %Y%m or %y%m%d"):
+        times_of(pd.Series([201001, 201002], name="date"))
+
+
+def test_one_series_and_dates_in_parts_are_told_what_to_do(tmp_path):
+    days = pd.date_range("2001-01-01", periods=5)
+    pd.DataFrame({"date": days, "co2": 1.0}).to_csv(tmp_path / "one.csv", index=False)
+    with pytest.raises(FileError, match="values at several places"):
+        read_dataset(tmp_path / "one.csv")
+    parts = pd.DataFrame({"Year": days.year, "month": days.month, "id": "a", "lon": 1.0})
+    parts = parts.assign(lat=2.0, rain=3.0)
+    parts.to_csv(tmp_path / "parts.csv", index=False)
+    with pytest.raises(FileError) as caught:
+        read_dataset(tmp_path / "parts.csv")
+    assert "to_datetime(frame[['Year', 'month']].assign(day=15))" in caught.value.fix
+    assert "--time date --value rain --station id" in caught.value.fix
 
 
 def test_a_column_per_station_is_told_what_to_do(tmp_path):

@@ -100,6 +100,20 @@ def test_area_weights_of_a_domain():
     np.testing.assert_allclose(back, h, atol=1e-8)
 
 
+@pytest.mark.parametrize("names", [["a", "b", "c", "d", "e"], [3804, 3805, 3806, 3807, 3808]])
+def test_names_of_stations_are_no_places(names):
+    """Once 'expected real numbers, got dtype <U9', or a third coordinate of numbers."""
+    rng = np.random.default_rng(0)
+    where = {"x": ("point", rng.uniform(size=5)), "y": ("point", rng.uniform(size=5))}
+    values = np.cumsum(rng.standard_normal((40, 5)), axis=0)
+    coords = {"time": np.arange(40.0), **where, "station": ("point", names)}
+    table = xr.DataArray(values, coords, ("time", "point"))
+    patterns = sl.Empirical(table, 2)
+    assert patterns.dims == ("x", "y")
+    how = {"nuisance": 0, "initial": "stationary", "mean": "zero", "observation_noise": 0.5}
+    assert sl.fit(table, patterns, 2, **how).n_modes == 2
+
+
 def test_a_law_of_patterns(tmp_path):
     """Stationary modes of different energy are their own patterns, so the law is theirs."""
     equation = sl.catalogue.heat(n_modes=4, initial="stationary")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from benchmarks._calibration_kinds import KINDS, POINTS, heat
 from benchmarks.calibration import measure, quick, read, run, summary
 from scipy import stats
@@ -120,6 +121,18 @@ def test_a_season_of_the_year():
     law = sl.fit(fields, heat().domain, 2, initial="gaussian", mean="zero")
     advice = sl.evaluate(law, fields, tiers=()).advice
     assert any("anomalies='month'" in line for line in advice)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_noise_with_a_season_gets_its_length_in_the_unit_of_the_data():
+    """Once 'sl.Season(1 year in your unit of time, 4)'."""
+    fields = dated(0)
+    strong = 1.0 + 0.9 * np.cos(2 * np.pi * fields.time.values / 365.2425)
+    fields = fields * xr.DataArray(strong, dims="time")
+    fields["time"].attrs = {"units": "days since 2001-01-16", "calendar": "standard"}
+    law = sl.fit(fields, heat().domain, 2, initial="stationary", mean="zero")
+    advice = sl.evaluate(law, fields, tiers=()).advice
+    assert any("season=sl.Season(365.243, 4)" in line for line in advice)
 
 
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")

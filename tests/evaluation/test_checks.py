@@ -83,3 +83,36 @@ def test_heavy_tails_are_seen(law):
 def test_unmodelled_observation_noise_is_seen(law):
     found = check_model(law, simulate(50, 5, observation_std=0.05)).rejected
     assert any("memory" in name or "variance" in name for name in found)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_a_short_record_says_that_it_is_too_short():
+    """Once: no row of the data determines all modes, of complete fields."""
+    equation = sl.catalogue.heat(n_modes=2, initial="stationary")
+    short = sl.simulate(equation, 1, 0.1 * np.arange(11.0), np.linspace(0.3, 2.8, 7), seed=0)
+    law = sl.fit(short, equation.domain, 2, mean="zero")
+    said = sl.evaluate(law, short, tiers=()).check.verdict
+    assert said == "model not checked: 10 errors of single steps are too few, 20 are needed"
+
+
+def test_the_verdict_does_not_depend_on_the_unit_of_the_field():
+    """In metres a box has areas of 1e12, and so have variances: rounding was taken for errors."""
+    equation = sl.catalogue.heat(n_modes=2, initial="stationary")
+    where = 0.2 * np.arange(80), np.linspace(0.3, 2.8, 7)
+    one = sl.simulate(equation, 1, *where, seed=0, observation_std=0.1)
+    how = {"mean": "zero", "initial": "deterministic", "nuisance": 0}
+    checks = [
+        sl.evaluate(sl.fit(data, equation.domain, 2, **how), data, tiers=()).check
+        for data in (one, 1e12 * one)
+    ]
+    np.testing.assert_allclose(*(c.p_values.variance.values for c in checks), rtol=0.05)
+    assert checks[0].rejected == checks[1].rejected
+
+
+def test_scores_are_shown_with_digits_in_any_unit():
+    """Once 0.0000, and 2305931016296.3472."""
+    equation = sl.catalogue.heat(n_modes=2, initial="stationary")
+    one = sl.simulate(equation, 2, 0.2 * np.arange(30), np.linspace(0.3, 2.8, 7), seed=0)
+    law = sl.fit(1e-9 * one, equation.domain, 2, mean="zero", nuisance=0)
+    text = str(sl.evaluate(law, 1e-9 * one, tiers=("forecast",)))
+    assert "e-" in next(line for line in text.splitlines() if line.startswith("forecast"))

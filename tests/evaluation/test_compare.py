@@ -9,6 +9,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation._compare_words import sentence_of
 
 HEAT = sl.catalogue.heat(n_modes=4, initial="stationary")
 TIMES, GRID = np.linspace(0, 1, 11), np.linspace(0, np.pi, 17)
@@ -96,6 +97,20 @@ def test_laws_that_are_not_told_apart_leave_the_simplest(laws, fields):
     assert found.names[found.best] == "free"
     assert found.sentence.startswith("Use free")
     assert "one" not in found.sentence.split("apart from")[-1] or "better" in found.sentence
+
+
+def test_scores_that_say_otherwise_are_named(laws):
+    """Once 'Use b' without a word about forecasts that are clearly worse."""
+    away = [[-0.02, -0.03, -0.01], [0.0, 0.0, 0.0]]
+    differences = [away, [[0.0, 0.0, 0.0], [0.1, 0.05, 0.15]], [[0.0, 0.0, 0.0], [0.1, -0.1, 0.3]]]
+    scores = xr.Dataset(
+        {"difference": (("score", "law", "statistic"), differences),
+         "value": (("score", "law"), [[0.98, 1.0], [1.0, 1.1], [1.0, 1.1]])},
+        {"score": ["log score", "RMSE forecast", "CRPS forecast"]},
+    )  # fmt: skip
+    best, sentence = sentence_of(("a", "b"), None, [], scores, list(laws[:2]), 0.95)
+    assert best == 1
+    assert sentence.endswith(". RMSE forecast says otherwise: choose by what it is for.")
 
 
 def test_a_single_path_is_cut_into_stretches(laws):

@@ -63,6 +63,16 @@ def test_inverse_model_is_the_regression_of_amplitudes():
     np.testing.assert_allclose(model.errors[1], np.sqrt((left**2).mean(0)), atol=1e-8)
 
 
+def test_a_forecast_that_was_never_wrong_is_not_taken_for_sure():
+    """A station seen twice, which the patterns met: its log score was infinite."""
+    history = np.random.default_rng(0).standard_normal((1, 30, 2))
+    history[0, :, 1] = np.nan
+    history[0, [3, 4], 1] = 0.7  # persistence was right the only time
+    outlook = damped(history, (1,), 1.0)
+    np.testing.assert_allclose(outlook.std[0, 0, 1], 0.7)
+    assert outlook.std[0, 0, 0] == pytest.approx(np.sqrt(np.mean(np.diff(history[0, :, 0]) ** 2)))
+
+
 def test_amplitudes_through_gaps_are_those_of_the_seen_points():
     generator = np.random.default_rng(0)
     patterns = np.linalg.qr(generator.standard_normal((9, 2)))[0]

@@ -114,6 +114,7 @@ def test_a_mean_that_no_modes_hold_has_few_nuisance_modes():
     decision = needed_nuisance(map_of(rough), 4)
     assert decision.answer == MOST_OWN - 4
     assert decision.compared["residual_correlation"] > 0.9
+    assert decision.compared["residual_mean"] > 0.9
     assert needed_nuisance(map_of(rough), 24).answer == 0
 
 
@@ -163,3 +164,19 @@ def test_profiles_of_slow_evaluations_are_bounded(monkeypatch):
                 for law in (bound, other)
             )
             np.testing.assert_allclose(ends, expected, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+@pytest.mark.parametrize(("size", "is_told"), [(3.0, True), (0.0, False)])
+def test_a_mean_beyond_the_modes_is_named_with_its_remedy(size, is_told):
+    """Coasts and mountains in raw temperatures: the law took them for noise without a word."""
+    domain = sl.Interval(0, 1, "neumann")
+    equation = sl.SpectralSPDE(domain, 2, [1.0, 2.0], noise=[1.0, 1.0], initial="stationary")
+    fields = sl.simulate(
+        equation, 1, 0.3 * np.arange(60), domain.grid(25), seed=0, observation_std=0.1
+    )
+    rough = fields + size * np.sign(np.sin(40.0 * fields.x))
+    notes = sl.fit(rough, domain, 2, mean="constant", initial="stationary").info["warnings"]
+    told = [note for note in notes if "is a mean that stays at each point" in note]
+    assert bool(told) == is_told
+    assert all("--anomalies mean" in note for note in told)

@@ -8,7 +8,7 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._identifiability import _rates_with_errors, identifiability
+from spdelaw.infer._identifiability import _rates_with_errors, identifiability, in_words
 from spdelaw.infer._statistics_problem import pose_statistics
 from spdelaw.model import collect
 
@@ -109,9 +109,18 @@ def test_steps_far_longer_than_the_memory_are_named():
     fields = small(20, initial="stationary", times=1e3 * TIMES)
     with pytest.warns(IdentifiabilityWarning, match="unit of time") as seen:
         law = sl.fit(fields, INTERVAL, 3)
-    assert "do not determine eigenvalue[1]" in str(seen[0].message)
+    assert "do not determine eigenvalue[1" in str(seen[0].message)
     assert law.info["identifiability"]["undetermined"]
     assert any("unit of time" in note for note in law.info["warnings"])
+
+
+def test_what_is_unknown_is_said_in_one_line():
+    """Once 47 names one after the other."""
+    labels = [f"eigenvalue[{n}]" for n in (1, 2, 3, 5, 7, 8)] + ["noise_variance[2]"]
+    found = {"undetermined": [*labels, "observation_std"], "inseparable": [], "silent": []}
+    (line,) = in_words(found)
+    told = "eigenvalue[1-3, 5, 7-8], noise_variance[2] and observation_std: their intervals"
+    assert line.startswith(f"the data do not determine {told}")
 
 
 def test_a_record_far_shorter_than_the_memory_is_named():

@@ -202,6 +202,10 @@ def test_numbers_that_are_undetermined_are_said_to_be(law, gappy):
     sure = answers(gather(vague, gappy, None, None, 100, 0))[1]
     assert sure.short != "Sharply"
     assert any("2 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
+    assert sure.sentences[0].startswith("The typical 95 % interval reaches more than ± 1,000 % ")
+    known = law.with_info(identifiability={"undetermined": ["eigenvalue[2]"]})
+    sure = answers(gather(known, gappy, None, None, 100, 0))[1]
+    assert any("1 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
 
 
 def test_bands_of_draws_hold_data_of_the_same_law():

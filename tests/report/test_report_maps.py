@@ -253,3 +253,29 @@ def test_maps_fit_narrow_windows(browser, tmp_path):
     browser.open(page)
     assert browser.run("document.documentElement.scrollWidth") <= 700
     browser.resize(1280, 900)
+
+
+def test_a_map_of_three_dimensions_is_that_of_longitude_and_latitude():
+    """Once a coast was drawn over level and latitude."""
+    domain = sl.Box((850, 1000), (40, 60), (-10, 10), boundary="neumann")
+    places = domain.places(domain.grid(4))
+    axes = ("level (hPa)", "lat", "lon")
+    canvas = canvas_of(domain, places, axes, globe=(2, 1))
+    assert canvas.titles == ("lon", "lat")
+    assert len(canvas.coast)
+    assert canvas.note == "The maps are the middle slice, level (hPa) = 950."
+    assert not len(canvas_of(domain, places, axes).coast)
+
+
+def test_forecasts_of_a_law_with_a_mean_are_in_units_of_the_data(tmp_path):
+    """Once anomalies under the name of the field."""
+    domain = sl.Interval(0, 1, "neumann")
+    equation = sl.SpectralSPDE(domain, 2, [1.0, 2.0], noise=[1.0, 1.0], initial="stationary")
+    around = sl.simulate(equation, 1, np.arange(80) * 0.2, domain.grid(6), seed=0) + 300.0
+    law = sl.fit(around.rename("tos"), domain, 2, mean="constant", nuisance=0)
+    page = write_report(tmp_path / "a.html", law, around.rename("tos"))
+    found = {figure["name"]: figure for figure in figures_of(page)}
+    shown = unpacked(found["forecast"]["arrays"]["observed"])
+    assert np.abs(shown - 300.0).max() < 10.0
+    np.testing.assert_allclose(shown.max(), float(around.max()), rtol=1e-5)
+    assert "tos less mean" in page.read_text()

@@ -20,7 +20,7 @@ from spdelaw.cli._source import read_source
 from spdelaw.cli._target import check_room, check_target, needed
 from spdelaw.cli._written import report_written
 from spdelaw.data import write
-from spdelaw.errors import InputError
+from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation import BASES, RESTS, Filled, fill_record
 from spdelaw.infer import DRIFTS
 
@@ -106,6 +106,8 @@ def command(
     if target is None:
         show_plan(output, file, source, chosen, n_modes)
         return
+    if not (smooth or everywhere):
+        _check_gaps(source.fields)
     check_room(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
         found = fill_record(
@@ -122,6 +124,20 @@ def command(
         data=str(file), guesses=guesses, candidates=_rows(found), chosen=_rows(found)[0],
         chosen_by=found.data.attrs["chosen_by"],
     )  # fmt: skip
+
+
+def _check_gaps(fields: xr.DataArray) -> None:
+    """Refuse what has nothing to be filled, before laws are compared for minutes."""
+    seen = np.isfinite(fields.values)
+    ever = seen.any((0, 1))
+    if seen[..., ever].all():
+        never = int((~ever).sum())
+        raise DataError(
+            "data", expected="gaps to fill",
+            got="none" + (f"; {never} points are never seen" if never else ""),
+            fix=("--everywhere fills points that are never seen, " if never else "")
+            + "--smooth gives the law's field",
+        )  # fmt: skip
 
 
 def _limit(seconds: float) -> float | None:

@@ -25,7 +25,8 @@ def report_written(
         [str(n) for n in written.data_vars] if isinstance(written, xr.Dataset)
         else [str(written.name)]
     )  # fmt: skip
-    sizes = {str(d): n for d, n in written.sizes.items()}
+    main = written["mean"] if "mean" in names and isinstance(written, xr.Dataset) else written
+    sizes = {str(d): n for d, n in main.sizes.items()}
     size = file_size(out)
     output.facts(
         title,

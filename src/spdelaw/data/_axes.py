@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data._clock import to_dates, to_numbers
-from spdelaw.data._layout import PATH, PATH_TIME, POINT, TIME
+from spdelaw.data._layout import ORIGINAL, PATH, PATH_TIME, POINT, TIME
 from spdelaw.data._recognise import RADIANS
 from spdelaw.domain import VARIABLE, numbered
 from spdelaw.errors import DataError
@@ -162,6 +162,7 @@ def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
 
 def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.ndarray:
     """Finite float64 values of a coordinate; NaN passes only where ``missing`` allows it."""
+    name = str(coordinate.attrs.get(ORIGINAL, name))  # that of the user's own data
     if coordinate.dtype.kind not in "iuf":
         raise DataError(
             f"coordinate '{name}'", expected="real numbers (dates and durations for time)",

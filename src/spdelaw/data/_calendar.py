@@ -87,7 +87,11 @@ def _months(times: Array, clock: Mapping[str, Any]) -> Step | None:
     if (day == last).all():
         return Step(step, np.nan, "last")
     middle = np.abs(day - 1 + hour / 24 - last / 2).max() <= ROUNDED
-    return Step(step, np.nan, "middle") if middle else None
+    if middle:
+        return Step(step, np.nan, "middle")
+    # The middle of a season that begins in another month, once a year: leap days move it.
+    yearly = step % 12 == 0 and np.ptp(np.diff(times)) > 0 and np.ptp(day + hour / 24) <= ROUNDED
+    return Step(step, np.nan, "same") if yearly else None
 
 
 def _days(clock: Mapping[str, Any], n: float) -> float:

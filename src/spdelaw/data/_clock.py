@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -122,12 +123,19 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
-        dates = xr.decode_cf(xr.Dataset({"time": coded}))["time"].values
+        dates = decoded_dates(xr.Dataset({"time": coded}))["time"].values
         return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
     except (ImportError, ValueError, OverflowError) as error:
         expected = "dates that xarray can decode"
         fix = "check units and calendar of the time coordinate"
         raise DataError("time", expected=expected, got=f"{units!r}: {error}", fix=fix) from error
+
+
+def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
+    """Dates by the CF conventions, without what xarray says of years that are not padded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xr.SerializationWarning)
+        return xr.decode_cf(dataset, decode_timedelta=False)
 
 
 def _rounded(dates: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from spdelaw.data import _netcdf, _zarr
 from spdelaw.data._adapt import select
-from spdelaw.data._clock import is_date
+from spdelaw.data._clock import decoded_dates, is_date
 from spdelaw.data._contract import canonical, check_values
 from spdelaw.data._encode import FORMAT, decode, encode, to_dataset
 from spdelaw.data._familiar import familiar, with_places
@@ -260,7 +260,7 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
     for name in dates:
         units = dataset[name].attrs["units"]
         try:
-            decoded = xr.decode_cf(dataset[[name]], decode_timedelta=False)[name]
+            decoded = decoded_dates(dataset[[name]])[name]
         except (ImportError, ValueError, OverflowError) as error:
             raise DataError(
                 f"coordinate '{name}'", expected="dates that xarray can decode",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.data._clock import is_date
 from spdelaw.data._familiar import with_places
 from spdelaw.data._prepare import Preparation
 from spdelaw.data._recognise import (
@@ -90,20 +91,33 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
     bounds = {str(c.attrs.get("bounds")) for c in dataset.variables.values()}
     series = [
         name for name in names
-        if name not in bounds and not name.endswith(("_bnds", "_bounds"))
+        if name not in bounds and not _is_bounds(name)
         and dataset[name].dtype.kind in "iuf" and _clock_dim(dataset[name]) is not None
     ]  # fmt: skip
     fields = [name for name in series if dataset[name].ndim >= 2]
     if len(fields) == 1:
         return fields[0]
     got, fix = "none", "give the time dim the name 'time', or the attribute axis=\"T\""
+    moments = [str(n) for n, c in dataset.coords.items() if c.ndim == 0 and is_date(c.variable)]
+    others = [n for n in names if dataset[n].dtype.kind not in "iuf" and dataset[n].ndim > 1]
+    if others:
+        kind = "booleans" if dataset[others[0]].dtype.kind == "b" else "text"
+        got, fix = f"'{others[0]}' of {kind}", f"store numbers: data[{others[0]!r}].astype(float)"
+    elif moments:
+        got = f"fields of one '{moments[0]}' only"
+        fix = "a law is about what changes: join the files of several times along a dim 'time'"
     if fields:
         got, fix = "several to choose from", f"pass --variable {fields[0]}"
     elif series:
         got = f"'{series[0]}' over time alone"
         fix = "a law is about fields: bring values at several places, such as stations or a grid"
-    expected = f"one field over time and space, of {', '.join(names) or 'none'}"
+    shown = [n for n in names if n not in bounds and dataset[n].ndim and not _is_bounds(n)]
+    expected = f"one field over time and space, of {', '.join(shown) or 'none'}"
     raise DataError("variable", expected=expected, got=got, fix=fix)
+
+
+def _is_bounds(name: str) -> bool:
+    return name.endswith(("_bnds", "_bounds")) or name.startswith("bounds_")
 
 
 def _clock_dim(array: xr.DataArray) -> str | None:
@@ -205,7 +219,9 @@ def _several(
         meant = ("lon", "lat") if "lon" in dims else ("x", "y")
         return dict(zip((lon[0], lat[0]), meant, strict=True)), single, why
     if len(rest) == len(dims) and "lon" not in dims:
-        return dict(zip(rest, dims, strict=True)), single, why
+        across = [*lon, *lat] if len(lat) == len(lon) == 1 else []
+        ordered = across + [dim for dim in rest if dim not in across]
+        return dict(zip(ordered, dims, strict=True)), single, why
     raise DataError(
         f"variable '{array.name}'", expected=f"spatial dims that can be {', '.join(dims)}",
         got=f"spatial dims {' and '.join(rest) or 'none'}",

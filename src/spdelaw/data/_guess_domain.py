@@ -83,7 +83,7 @@ def _on_earth(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
     west, east = longitudes_together(lon)
     wide = east - west
     high = float(np.nanmax(lat) - np.nanmin(lat))
-    span = f"{wide:.0f} degrees of longitude and {high:.0f} of latitude"
+    span = f"{wide:.3g} degrees of longitude and {high:.3g} of latitude"
     if wide >= GLOBAL_LON and high >= GLOBAL_LAT:
         return "sphere", f"sphere, because it covers {span}"
     return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"

@@ -357,5 +357,9 @@ def check_change(increment: float, square: float) -> None:
     """Refuse fields that never change: squared increments against squares, up to rounding."""
     if not increment > UNCHANGED * square:
         expected = "fields that change over time"
-        fix = "check the variable; a constant carries no law"
-        raise DataError("fields", expected=expected, got="constant fields", fix=fix)
+        got = "constant fields, to one part in ten million"
+        fix = (
+            "check the variable; a constant carries no law, and a mean so much larger than the "
+            "changes is to be taken off first (anomalies='mean')"
+        )
+        raise DataError("fields", expected=expected, got=got, fix=fix)

@@ -20,6 +20,11 @@ FILLS = (
 FAR = 5.0
 #: Mean of a field in its standard deviations above which it was hardly meant to be zero.
 FAR_FROM_ZERO = 3.0
+#: Share of values on either side that may be rare, and ranges of the others between them from
+#: which on one of these is told as an outlier.
+RARE, OUTLIER = 0.005, 100.0
+#: Deviations in time, relative to the mean, that are none.
+STEADY = 1e-12
 #: Numbers in kelvin: what a mean of so much in units of K is.
 KELVIN = (150.0, 400.0)
 #: Share of the variance in time from which a cycle is named, and the length of a year in days.
@@ -92,7 +97,7 @@ def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) 
     """
     far = [] if prepared or has_mean else _far_from_zero(fields)
     about_means = far if prepared else [*far, *_cycles(fields)]
-    return [*about_means, *_radians(fields), *_same_meridian(fields)]
+    return [*about_means, *_outliers(fields), *_radians(fields), *_same_meridian(fields)]
 
 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
@@ -112,6 +117,10 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
     if size <= FAR_FROM_ZERO * std:
         return []
+    if std <= STEADY * size:
+        one = fields.sizes["path"] * fields.sizes["time"] == 1
+        what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
+        return [f"{what}: a law is about what changes in time, and needs values that do"]
     units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN[0] < middle < KELVIN[1]
@@ -124,6 +133,27 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
         f"the field has {told} and deviations of {std:.3g} from it in time: take the mean off at "
         f"each point with --anomalies {word}, in Python "
         f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
+    ]
+
+
+def _outliers(fields: xr.DataArray) -> list[str]:
+    """Few values that lie so far from all others that a law would be about them alone."""
+    values = np.asarray(fields.values)
+    some = values.reshape(-1)[:: max(1, values.size // SOME_VALUES)]
+    some = some[np.isfinite(some)]
+    if not some.size:
+        return []
+    low, middle = np.quantile(some, [RARE, 0.5], method="higher")
+    high = np.quantile(some, 1.0 - RARE, method="lower")
+    least, most = ends(values)
+    far = max(most, least, key=lambda end: abs(end - middle))
+    if not abs(far - middle) > OUTLIER * (high - low) > 0:
+        return []
+    n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
+    return [
+        f"{n} of {values.size} values lie far from all others, such as {far:.4g} where most are "
+        f"from {low:.4g} to {high:.4g}: a law would be about them; if they are mistakes, pass "
+        f"--missing {far:.9g}, or in Python data.where(abs(data - {middle:.3g}) < ...)"
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
@@ -15,6 +17,10 @@ DAYS = (
 HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 #: Whole numbers between these are days such as 19900131.
 FIRST_DAY, LAST_DAY = 1600_01_01, 2400_12_31
+#: Six digits in a column whose name has one of these words: months such as 199001, or days such as
+#: 870603 of a year with two digits.
+FIRST_SHORT, LAST_SHORT = 1_01, 99_12_31
+DATED, SHORT = ("date", "day", "month", "ymd", "yymm"), ("%Y%m", "%y%m%d")
 
 
 def times_of(column: pd.Series) -> np.ndarray:
@@ -23,6 +29,7 @@ def times_of(column: pd.Series) -> np.ndarray:
         values = column.to_numpy(dtype=float)
         refuse_missing(column, ~np.isfinite(values))
         days = _days(values)
+        days = _short(column, values) if days is None else days
         return values if days is None else days
     dates = _dates(column)
     if getattr(dates.dt, "tz", None) is not None:
@@ -49,6 +56,30 @@ def _days(values: np.ndarray) -> np.ndarray | None:
     return None if dates.isna().any() else dates.to_numpy(dtype="datetime64[ns]")
 
 
+def _short(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
+    """Months or days from six digits, where the column is named after a date; None for others."""
+    is_named = any(word in str(column.name).lower() for word in DATED)
+    if not is_named or (values != np.round(values)).any():
+        return None
+    if values.min() < FIRST_SHORT or values.max() > LAST_SHORT:
+        return None
+    text = pd.Series(values.astype(int).astype(str)).str.zfill(6)
+    read = {form: pd.to_datetime(text, format=form, errors="coerce") for form in SHORT}
+    ways = {form: dates for form, dates in read.items() if not dates.isna().any()}
+    if len(ways) > 1:
+        raise _two_ways(column, ways)
+    return next((dates.to_numpy(dtype="datetime64[ns]") for dates in ways.values()), None)
+
+
+def _two_ways(column: pd.Series, ways: Iterable[str]) -> DataError:
+    return DataError(
+        f"column '{column.name}'", expected="dates that can be read one way",
+        got=f"{column.iloc[0]!r}, which can be {' or '.join(ways)}",
+        fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
+        f"format={next(iter(ways))!r}), or write 1990-01-31",
+    )  # fmt: skip
+
+
 def _dates(column: pd.Series) -> pd.Series:
     """Dates as ISO has them, with or without zones, or in another way that can be read one way."""
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -59,12 +90,7 @@ def _dates(column: pd.Series) -> pd.Series:
         return dates
     ways = _other_ways(column.astype(str).where(column.notna()))
     if len(ways) > 1:
-        raise DataError(
-            f"column '{column.name}'", expected="dates that can be read one way",
-            got=f"{column.iloc[0]!r}, which can be {' or '.join(ways)}",
-            fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
-            f"format={next(iter(ways))!r}), or write 1990-01-31",
-        )  # fmt: skip
+        raise _two_ways(column, ways)
     if not ways:
         at = int(np.argmax(wrong))
         expected = "dates such as 1990-01-31, or numbers"

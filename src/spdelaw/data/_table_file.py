@@ -24,6 +24,9 @@ WIDE = (
     "a column per station? One row per station and time is wanted: frame.melt(TIME, "
     "var_name='station', value_name='value'), then add columns of positions"
 )
+ONE_SERIES = "a law is about fields: bring values at several places, and their positions"
+#: Columns that are one date together.
+APART = ("year", "month", "day", "hour")
 #: Words by which columns are known, for a suggestion.
 USUAL = {
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year", "hour", "utc"),
@@ -164,11 +167,22 @@ def columns_missing(path: str | Path, command: str) -> FileError:
     if "x" in guess:
         roles = {"time": "TIME", "value": "VALUE", "x": "X"} | ({"y": "Y"} if "y" in guess else {})
         roles |= {"station": guess["station"]} if "station" in guess else {}
+    apart = [str(name) for name in frame.columns if str(name).lower() in APART]
+    guess |= {"time": "date"} if len(apart) > 1 else {}
     options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
     is_wide = not {"x", "lat"} & set(guess) and len(_numbers(frame, frame.columns)) > MANY
     names, more = list(map(str, frame.columns)), f" and {len(frame.columns) - MANY} more"
+    is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
+    fix = WIDE if is_wide else ONE_SERIES if is_series else f"{command} {options}"
+    fix = f"{_joined(apart)}; then {fix}" if len(apart) > 1 else fix
     return FileError(
         str(path), expected="to be told which column is what",
         got=f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}",
-        fix=WIDE if is_wide else f"{command} {options}",
+        fix=fix,
     )  # fmt: skip
+
+
+def _joined(apart: list[str]) -> str:
+    """The line that makes one date of the columns of its parts."""
+    whole = "" if "day" in (name.lower() for name in apart) else ".assign(day=15)"
+    return f"a date in several columns? frame['date'] = pandas.to_datetime(frame[{apart}]{whole})"

@@ -191,7 +191,11 @@ def _space(fields: Any) -> tuple[str, ...]:
     dims = tuple(str(d) for d in fields.dims if d not in ("path", "time"))
     if dims != ("point",):
         return dims
-    return tuple(str(k) for k, v in fields.coords.items() if v.dims == dims and k != "point")
+    along = {str(k): v for k, v in fields.coords.items() if v.dims == dims and k != "point"}
+    for usual in (("lat", "lon"), ("x", "y", "z")):  # beside names and numbers of stations
+        if set(usual[:2]) <= set(along):
+            return tuple(k for k in along if k in usual)
+    return tuple(k for k, v in along.items() if v.dtype.kind in "iuf")
 
 
 def _weights(weights: Any, points: Array, seen: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from spdelaw.evaluation._bands import Band
 from spdelaw.evaluation._bends import bend_terms
 from spdelaw.evaluation._departures import Departure, lag_one
+from spdelaw.evaluation._periods import DAYS, YEAR
 from spdelaw.evaluation._series import Series
 from spdelaw.law import Law
 
@@ -88,10 +89,11 @@ def _line(law: Law, d: Departure, rejected: list[str], unit: str) -> Line:
             f"{gain}, try it"
         )
     elif d.test.startswith("noise season"):
-        length = "1 day" if "day" in d.test else "1 year"
+        unit = str(law.info.get("time", {}).get("units", "")).split(" since ")[0]
+        length = DAYS[unit] * (1.0 if "day" in d.test else YEAR)  # it was tested by this clock
         text = (
-            f"noise with a {d.test.removeprefix('noise ')} in {where}: season=sl.Season({length} "
-            f"in your unit of time, 4) {gain}, try it"
+            f"noise with a {d.test.removeprefix('noise ')} in {where}: "
+            f"season=sl.Season({length:g}, 4) {gain}, try it"
         )
     else:
         text = _of_structure(law, d, where, gain)

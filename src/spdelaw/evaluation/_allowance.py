@@ -20,7 +20,7 @@ import xarray as xr
 
 from spdelaw.equation import Linear, operators
 from spdelaw.evaluation._one_step import drift_units
-from spdelaw.law import Law
+from spdelaw.law import Law, coordinate_root
 
 Array = np.ndarray
 
@@ -102,8 +102,7 @@ def uncertainty(law: Law, n_series: int, unit: str, seen: bool) -> Uncertainty:
     known = isinstance(law.dynamics, Linear) and unit == "mode"
     if table is None or "jacobian" not in table or not known:
         return Uncertainty(None, n_train, seen)
-    values, vectors = np.linalg.eigh(table["covariance"].values)
-    columns = vectors * np.sqrt(np.maximum(values, 0.0))
+    columns = coordinate_root(table["covariance"].values)
     rows, linear = table["jacobian"].values @ columns, space.linear
     drift, noise = linear.drift, linear.noise
     decay = _diagonal(rows[: drift.size], drift) / drift_units(law)[:, None]

@@ -19,6 +19,7 @@ from spdelaw.data import Observed
 from spdelaw.evaluation._advice import advise
 from spdelaw.evaluation._bands import Band
 from spdelaw.evaluation._departures import Departure
+from spdelaw.evaluation._series import FEWEST
 from spdelaw.evaluation._suite import is_training, suite_of
 from spdelaw.law import Law, in_parts, undriven
 
@@ -65,7 +66,10 @@ class ModelCheck:
         """One line for people."""
         rate = f"joint false-alarm rate {100 * FALSE_ALARM:g} %"
         if not self.is_checked:
-            return "model not checked: no row of the data determines all modes"
+            n = int(np.isfinite(self.innovations).any(-1).sum())
+            few = f"{n} errors of single steps are too few, {FEWEST} are needed"
+            why = few if n else "no row of the data determines all modes"
+            return f"model not checked: {why}"
         if self.fits:
             return f"the model fits: no departure found in the innovations ({rate})"
         shown = ", ".join(self.rejected[:SHOWN])

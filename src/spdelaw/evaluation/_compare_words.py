@@ -112,7 +112,7 @@ def _by_scores(
         others = _listed([names[i] for i in range(len(names)) if i != best])
         return best, (
             f"Use {names[best]}: its {score} on these data is better than that of {others} "
-            f"({told})."
+            f"({told}).{_against(scores, best)}"
         )
     count = [float(law.info.get("n_parameters", np.inf)) for law in laws]
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
@@ -132,6 +132,16 @@ def _not_ruled_out(scores: xr.Dataset, best: int) -> list[int]:
         if law != best and not (away & size).any():
             kept.append(law)
     return kept
+
+
+def _against(scores: xr.Dataset, best: int) -> str:
+    """Scores by which another law is better than the one that is chosen, in a sentence."""
+    gaps = scores["difference"].values[:, best]
+    away = (gaps[:, 1] > 0) | (gaps[:, 2] < 0)
+    size = np.abs(gaps[:, 0]) > NOTHING * np.abs(scores["value"].values[:, best])
+    worse = [str(name) for name in scores["score"].values[away & size]]
+    said = "says" if len(worse) == 1 else "say"
+    return f" {_listed(worse)} {said} otherwise: choose by what it is for." if worse else ""
 
 
 def _by_criterion(

@@ -28,6 +28,8 @@ Array = np.ndarray
 #: Numbers of patterns that a linear inverse model may have, and the share of a history's end by
 #: whose forecasts one of them is chosen.
 PATTERNS, HELD_OUT = (1, 2, 3, 5, 8, 12, 20), 0.25
+#: Deviation of errors, relative to that of the history, below which it is none.
+LEAST = 1e-6
 #: Times of a history per pattern, at least.
 TIMES_PER_PATTERN = 4
 
@@ -81,8 +83,12 @@ def _deviation(errors: Array) -> Array:
 
 
 def _spread(errors: Array, history: Array) -> Array:
-    """Deviations (lead, M) for all paths; that of the history where there are none."""
-    whole = np.where(np.isnan(errors), _deviation(history), errors)
+    """Deviations (lead, M) for all paths; that of the history where there are none.
+
+    Nor are those of a point that was seen once or twice, which any pattern may meet.
+    """
+    own = _deviation(history)
+    whole = np.where(errors > LEAST * own, errors, own)
     return np.broadcast_to(whole[:, None], (len(errors), len(history), history.shape[-1]))
 
 

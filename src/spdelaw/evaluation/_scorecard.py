@@ -101,7 +101,7 @@ class Scorecard:
         rows = []
         for tier, s in self.tiers.items():
             limit = f"{self.limits[tier].relative_l2:.4f}" if tier in self.limits else ""
-            rows.append([tier, *(f"{x:.4f}" for x in s[:3]), f"{s.coverage:.3f}", limit])
+            rows.append([tier, *map(_short, s[:3]), f"{s.coverage:.3f}", limit])
         return rows
 
     @property
@@ -179,6 +179,11 @@ def evaluate(
         own.n_paths,
         level,
     )
+
+
+def _short(x: float) -> str:
+    """Four decimals, or four digits where these would say nothing or too much."""
+    return f"{x:.4f}" if 0.01 <= abs(x) < 1e5 or x == 0 or not np.isfinite(x) else f"{x:.4g}"
 
 
 def _scored(law: Law, own: Observed) -> Observed:

@@ -24,6 +24,8 @@ Array = np.ndarray
 
 #: Paths, and every how many-th time, that the choice of nuisance modes looks at.
 SAMPLE_PATHS, THIN = 40, 4
+#: Share of what the modes leave over from which a mean that stays is named.
+STEADY = 0.3
 
 
 class Design(NamedTuple):
@@ -122,6 +124,13 @@ def _in_words(extra: Decision, n_modes: int) -> list[str]:
         out.append(
             f"what {n_modes + int(extra.answer)} modes leave over is correlated over time "
             f"({correlation:.2f}): finer modes are treated as noise"
+        )
+    steady = extra.compared.get("residual_mean", 0.0)
+    if steady > STEADY:
+        out.append(
+            f"{100 * steady:.0f} % of what the modes leave over is a mean that stays at each "
+            "point, which the law takes for noise: take it off with --anomalies mean (or month), "
+            "in Python prepare=sl.Preparation(anomalies='mean')"
         )
     return out
 

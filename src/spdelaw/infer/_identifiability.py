@@ -26,8 +26,8 @@ def in_words(found: dict[str, list]) -> list[str]:
     out = []
     if found["undetermined"]:
         out.append(
-            f"the data do not determine {_join(found['undetermined'])}: their intervals span a "
-            "factor of 20 or more"
+            f"the data do not determine {_join(_by_name(found['undetermined']))}: their intervals "
+            "span a factor of 20 or more"
         )
     out += [f"the data cannot separate {a} from {b}" for a, b in found["inseparable"][:5]]
     if found["silent"]:
@@ -83,6 +83,26 @@ def _rates_with_errors(estimate: Estimate, drift: Array) -> tuple[Array, Array]:
         slopes[k] = own.parts["drift"].pull_back(estimate.full[where], by)
     change = np.nan_to_num(slopes) @ estimate.columns[where]
     return rates, np.sqrt((change**2).sum(-1))
+
+
+def _by_name(labels: list[str]) -> list[str]:
+    """Labels such as ``eigenvalue[3]``, those of one name together: ``eigenvalue[1-3, 7]``."""
+    modes: dict[str, list[int]] = {}
+    out: list[str] = []
+    for label in labels:
+        name, _, number = label.removesuffix("]").partition("[")
+        if number.isdigit():
+            modes.setdefault(name, []).append(int(number))
+        else:
+            out.append(label)
+    return [f"{name}[{', '.join(_ranges(own))}]" for name, own in modes.items()] + out
+
+
+def _ranges(numbers: list[int]) -> list[str]:
+    """Increasing numbers, neighbours as a range: 1, 2-4, 9."""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    return [str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True)]
 
 
 def _join(names: list[str]) -> str:

@@ -68,6 +68,8 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
         if correlation < limit:
             break
     compared = {"residual_correlation": correlation, "white_below": limit}
+    if correlation > WHITE:
+        compared["residual_mean"] = _steady(residual)
     return Decision(total - n_modes, compared)
 
 
@@ -168,6 +170,14 @@ def _residual(
     for block in collapsed.blocks:
         estimate[block.paths] = block.estimate.transpose(2, 0, 1)
     return values - estimate @ phi.T, collapsed.misfit
+
+
+def _steady(residual: Array) -> float:
+    """Share of what is left over that stays at each point, (P, T, M) with NaN for missing."""
+    seen = ~np.isnan(residual)
+    known, n = np.where(seen, residual, 0.0), np.maximum(seen.sum((0, 1)), 1)
+    total = float((known**2).sum())
+    return float((known.sum((0, 1)) ** 2 / n).sum()) / total if total > 0 else 0.0
 
 
 def _lag_one(residual: Array) -> float:

@@ -2,6 +2,7 @@
 
 from spdelaw.law._accessor import register_accessor
 from spdelaw.law._chaos import N_TIME, chaos_posterior
+from spdelaw.law._coordinate_root import coordinate_root
 from spdelaw.law._divergence import relative_l2, rmse
 from spdelaw.law._document import coordinates_dataset
 from spdelaw.law._law import Law, state_space_law
@@ -42,6 +43,7 @@ __all__ = [
     "by_paths",
     "chaos_posterior",
     "check_replaceable",
+    "coordinate_root",
     "coordinates_dataset",
     "density_entries",
     "in_parts",

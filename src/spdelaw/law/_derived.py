@@ -17,6 +17,7 @@ import xarray as xr
 
 from spdelaw.equation import check_times, operators, transition
 from spdelaw.errors import InputError
+from spdelaw.law._coordinate_root import coordinate_root
 from spdelaw.law._parameters_table import Quantity, interval_table, with_modes
 
 if TYPE_CHECKING:
@@ -185,8 +186,7 @@ def _numbers(law: Law) -> tuple[Array, Array, Array, Array]:
     if law.coordinates is None or "jacobian" not in law.coordinates:
         nothing = np.full((1, n, n), np.nan)
         return drift, noise, nothing, nothing
-    values, vectors = np.linalg.eigh(law.coordinates["covariance"].values)
-    columns = vectors[:, values > 0] * np.sqrt(values[values > 0])
+    columns = coordinate_root(law.coordinates["covariance"].values)
     roots = (law.coordinates["jacobian"].values @ columns).T
     drifts, noises = (
         np.stack([operators.as_matrix(operators.leading(row.reshape(a.shape), n)) for row in part])

@@ -19,6 +19,7 @@ import xarray as xr
 from spdelaw.checks import whole
 from spdelaw.equation import Linear, operators
 from spdelaw.errors import InputError
+from spdelaw.law._coordinate_root import coordinate_root
 
 if TYPE_CHECKING:
     from spdelaw.law._law import Law
@@ -67,8 +68,7 @@ def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
         fix = "fit with engine='exact', or leave parameter_draws out"
         raise InputError("parameter_draws", expected=expected, got=got, fix=fix)
     generator = np.random.default_rng([seed, 2])
-    values, vectors = np.linalg.eigh(table["covariance"].values)
-    columns = vectors * np.sqrt(np.maximum(values, 0.0))
+    columns = coordinate_root(table["covariance"].values)
     errors = np.zeros(law.dynamics.n_modes)  # of the mean; nuisance modes have none
     if "mean" in law.parameters:
         known = law.parameters["mean"].sel(statistic="stderr").values

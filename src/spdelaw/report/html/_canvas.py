@@ -135,11 +135,11 @@ class Canvas(NamedTuple):
 
 
 def canvas_of(
-    domain: AbstractDomain, places: Places, titles: tuple[str, ...], globe: bool = False
+    domain: AbstractDomain, places: Places, titles: tuple[str, ...], globe: tuple[int, ...] = ()
 ) -> Canvas | None:
     """Canvas of the points of fields; None where they have one coordinate alone.
 
-    ``globe`` asks for coastlines.
+    ``globe`` are the positions of longitude and latitude, which get coastlines.
     """
     if isinstance(domain, Graph) and len(domain.positions):
         return _graph(domain, places)
@@ -148,10 +148,11 @@ def canvas_of(
     names = domain.dims
     first = [names.index(d) for d in MAPPED if d in names] + list(range(len(names)))
     a, b = list(dict.fromkeys(first))[:2]
-    right, up = (b, a) if names[b] in HORIZONTAL else (a, b)
+    right, up = globe or ((b, a) if names[b] in HORIZONTAL else (a, b))
     rest = [i for i in range(len(names)) if i not in (right, up)]
     kind = _scattered if len(places.dims) < len(names) else _grid
-    found = kind(places, names, right, up, rest)._replace(titles=(titles[right], titles[up]))
+    found = kind(places, names, titles, right, up, rest)
+    found = found._replace(titles=(titles[right], titles[up]))
     return found._replace(coast=coastline(*window(found))) if globe else found
 
 
@@ -167,7 +168,8 @@ def window(canvas: Canvas) -> tuple[float, float, float, float]:
 
 
 def _grid(
-    places: Places, names: tuple[str, ...], right: int, up: int, rest: list[int]
+    places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
+    rest: list[int],
 ) -> Canvas:  # fmt: skip
     number = places.unflatten(np.arange(len(places.points), dtype=float))
     coordinates = [np.asarray(places.coords[d][1], float) for d in names]
@@ -177,7 +179,7 @@ def _grid(
     kept = [np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
             for c in (coordinates[up], coordinates[right])]  # fmt: skip
     cells = number[np.ix_(*kept)]
-    told = [f"{names[i]} = {coordinates[i][c]:.4g}" for i, c in zip(rest, cut, strict=True)]
+    told = [f"{titles[i]} = {coordinates[i][c]:.4g}" for i, c in zip(rest, cut, strict=True)]
     notes = [f"The maps are the middle slice, {', '.join(told)}."] if told else []
     if cells.size < number.size:
         notes.append(f"The maps show {cells.shape[1]} x {cells.shape[0]} of "
@@ -187,14 +189,15 @@ def _grid(
 
 
 def _scattered(
-    places: Places, names: tuple[str, ...], right: int, up: int, rest: list[int]
-) -> Canvas:
+    places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
+    rest: list[int],
+) -> Canvas:  # fmt: skip
     points = places.points
     near, notes = np.ones(len(points), bool), []
     for i in rest:
         low, high = np.quantile(points[:, i], [0.25, 0.75])
         near &= (points[:, i] >= low) & (points[:, i] <= high)
-        notes.append(f"The maps show the middle half of the points in {names[i]}, "
+        notes.append(f"The maps show the middle half of the points in {titles[i]}, "
                      f"from {low:.4g} to {high:.4g}.")  # fmt: skip
     at = np.flatnonzero(near) if near.any() else np.arange(len(points))
     kept = at[thinned(len(at), MOST)]

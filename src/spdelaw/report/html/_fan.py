@@ -39,8 +39,8 @@ def _figure(material: Material, n: int) -> Figure:
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
     mean, std = material.forecast(material.shown[0], n, when)
     x, place = spots(material, path.values, POINTS)
-    then, scale = material.raw(when, material.points[x])
-    now, _ = material.raw(path["time"].values, material.points[x])
+    then, scale = material.raw(when, np.asarray(x))
+    now, _ = material.raw(path["time"].values, np.asarray(x))
     std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
     mean, seen = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
     before = thinned(path.sizes["time"], 2 * TIMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from spdelaw.domain import AbstractDomain, Fields, Places
 from spdelaw.equation import Linear, SpectralSPDE
 from spdelaw.errors import InputError
 from spdelaw.evaluation import Scorecard, evaluate
-from spdelaw.law import Law, is_record, noise_at, undriven
+from spdelaw.law import Law, is_record, noise_at, response, undriven
 from spdelaw.report._coast import is_geographic
 from spdelaw.report._one_path import moments_of, one_path
 from spdelaw.report.html._canvas import Canvas, canvas_of
@@ -44,7 +45,7 @@ class Material:
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
         names: the same without the unit.
-        globe: whether they are longitude and latitude.
+        globe: positions of longitude and latitude among them; empty where they are others.
         preparation: that of the first law, which forecasts undo; None where there is none.
         description: of all the fields.
         cards: score of each law on the data.
@@ -52,6 +53,8 @@ class Material:
         truth: equation behind simulated fields.
         source: where laws and data come from, in the reader's words.
         skill: of forecasts of the past, as plain data; None where none was given.
+        centre: the law whose mean, or response to a forcing, the data are less; None where it has
+            none.
     """
 
     laws: dict[str, Law]
@@ -59,7 +62,7 @@ class Material:
     places: Places
     axes: tuple[str, ...]
     names: tuple[str, ...]
-    globe: bool
+    globe: tuple[int, ...]
     preparation: Prepared | None
     description: dict[str, Any]
     cards: dict[str, Scorecard]
@@ -68,6 +71,7 @@ class Material:
     seed: int
     likelihoods: dict[str, xr.DataArray]
     skill: dict[str, Any] | None = None
+    centre: Law | None = None
 
     @property
     def law(self) -> Law:
@@ -191,11 +195,14 @@ class Material:
         found = noise_at(self.law, self.points)
         return np.broadcast_to(found, len(self.points))
 
-    def raw(self, times: Array, points: Array) -> tuple[Array, Array]:
-        """Offset (T, M) and scale (M,) from the units of the law to those of the raw data."""
-        if self.preparation is None or not self.preparation.how.is_affine:
-            return np.zeros((len(times), len(points))), np.ones(len(points))
-        return self.preparation.affine(times, points)
+    def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
+        """Offset (T, k) and scale (k,) to the units of the raw data, at k of the points."""
+        points = self.points[at]
+        offset, scale = np.zeros((len(times), len(at))), np.ones(len(at))
+        if self.preparation is not None and self.preparation.how.is_affine:
+            offset, scale = self.preparation.affine(times, points)
+        driven = None if self.centre is None else response(self.centre, times, points)
+        return (offset if driven is None else offset + scale * driven), scale
 
     @property
     def raw_quantity(self) -> str:
@@ -214,7 +221,8 @@ class Material:
         changed = any("anomalies" in step or "trend" in step for step in how)
         scaled = any("standardised" in step for step in how)
         unit = "standard deviations" if scaled else self.fields.attrs.get("units")
-        return _with_unit(f"{name} anomaly" if changed else name, unit)
+        name = f"{name} anomaly" if changed else name
+        return _with_unit(name if self.centre is None else f"{name} less mean", unit)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -241,6 +249,7 @@ class OneField(Material):
         shared |= {
             "observed": whole.observed.at_points(which == f), "places": both.domain.places(x[own]),
             "axes": whole.axes[1:], "names": whole.names[1:],
+            "globe": tuple(i - 1 for i in whole.globe),
         }  # fmt: skip
         return cls(**shared, whole=whole, own=own, label=both.names[f])
 
@@ -276,6 +285,10 @@ class OneField(Material):
         """From the first times of all fields."""
         mean, std = self.whole.forecast(path, n, times)
         return mean[..., self.own], std[..., self.own]
+
+    def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
+        """Of the points of this field."""
+        return self.whole.raw(times, self.own[at])
 
     @functools.cached_property
     def noise(self) -> Array:
@@ -319,6 +332,8 @@ def gather(
         bare, observed._replace(dated=False), some.places, axes, names, _on_globe(fields, dims),
         first.preparation, describe(entered.labelled), cards, truth, dict(source or {}), seed,
         likelihoods,
+        centre=first if response(first, observed.times[..., :1], observed.points[:1]) is not None
+        else None,
     )  # fmt: skip
 
 
@@ -342,10 +357,11 @@ def _label(coordinate: xr.DataArray) -> str:
     return str(coordinate.attrs.get("original_name", coordinate.name))
 
 
-def _on_globe(labelled: xr.DataArray, dims: tuple[str, ...]) -> bool:
+def _on_globe(labelled: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
+    """Positions of longitude and latitude among the dims; empty where they are others."""
     said = [{"name": str(d), **{k: str(v) for k, v in labelled[d].attrs.items()}} for d in dims]
-    pairs = [(a, b) for a in said for b in said if a is not b]
-    return any(is_geographic(right, up) for right, up in pairs)
+    pairs = itertools.permutations(range(len(dims)), 2)
+    return next((pair for pair in pairs if is_geographic(*(said[i] for i in pair))), ())
 
 
 def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:

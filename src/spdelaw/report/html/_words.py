@@ -16,6 +16,8 @@ Array = np.ndarray
 
 #: Relative half-width of an interval that counts as sharp, and as a guess.
 SHARP, LOOSE = 0.15, 1.0
+#: The same beyond which it says nothing.
+FARTHEST = 10.0
 #: Sentences of advice on a card.
 ADVICE = 3
 
@@ -121,12 +123,16 @@ def _sure(material: Material) -> Answer:
     law = material.law
     parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _tables(law).values()]
     widths = np.concatenate([*parts, np.zeros(0)])
+    named = law.info.get("identifiability", {}).get("undetermined", [])
     lost = int((~np.isfinite(widths) | (widths > 3)).sum())
+    lost = max(
+        lost, sum(str(name).startswith(("eigenvalue[", "noise_variance[")) for name in named)
+    )
     level = 100 * float(law.parameters.attrs["interval_level"])
     known = widths[np.isfinite(widths)]
     middle = float(np.median(known)) if known.size else np.inf
     half = [
-        f"± {100 * float(np.median(w)):.2g} % around {what}"
+        f"{_reach(float(np.median(w)))} around {what}"
         for what, w in zip(_tables(law), parts, strict=True)
     ]
     sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
@@ -145,6 +151,13 @@ def _sure(material: Material) -> Answer:
     if middle > SHARP or lost:
         return Answer("How sure", "Fairly", sentences, "fair")
     return Answer("How sure", "Sharply", sentences, "good")
+
+
+def _reach(share: float) -> str:
+    """Half of an interval, relative to its estimate."""
+    if not share < FARTHEST:
+        return f"more than ± {100 * FARTHEST:,.0f} %"
+    return f"± {100 * share:.2g} %" if share < 1 else f"± {100 * share:.0f} %"
 
 
 def _tables(law: Law) -> dict[str, Array]:
