@@ -20,8 +20,7 @@ from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_fact
 from spdelaw.chaos.response_quadrature import response_by_quadrature
 from spdelaw.chaos.rk4 import rk4_responses
 from spdelaw.chaos.time_basis import TimeBasis, check_basis
-from spdelaw.checks import whole
-from spdelaw.errors import InputError
+from spdelaw.checks import one_of, whole
 
 Method = Literal["closed_form", "rk4"]
 
@@ -95,16 +94,11 @@ def propagate(
     xp = namespace(eigenvalues, noise_factor, xp=xp)
     lam = check_eigenvalues(eigenvalues, xp)
     b = check_noise_factor(noise_factor, lam, xp)
-    if method == "rk4":
+    if one_of("method", method, ("closed_form", "rk4")) == "rk4":
         decay, response = rk4_responses(basis, times, lam, n_time)
-    elif method == "closed_form":
+    else:
         decay = zero_order(times, lam, xp=xp)
         response = unit_response(basis, times, lam, n_time, xp=xp)
-    else:
-        raise InputError(
-            "method", expected="'closed_form' or 'rk4'", got=repr(method),
-            fix="method='closed_form'",
-        )  # fmt: skip
     return Propagators(decay, response, b)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from spdelaw.chaos.array_namespace import Array, constant
 from spdelaw.chaos.exponential import decay_mean
-from spdelaw.checks import from_settings, whole
+from spdelaw.checks import from_settings, positive, whole
 from spdelaw.errors import InputError
 
 
@@ -33,11 +33,7 @@ class TimeBasis(abc.ABC):
 
     def __post_init__(self) -> None:
         """Check the horizon."""
-        number = isinstance(self.horizon, (int, float, np.number))
-        if isinstance(self.horizon, bool) or not (number and 0 < self.horizon < np.inf):
-            expected, got = "a positive number", repr(self.horizon)
-            raise InputError("horizon", expected=expected, got=got, fix="horizon=1.0")
-        object.__setattr__(self, "horizon", float(self.horizon))
+        object.__setattr__(self, "horizon", positive("horizon", self.horizon))
 
     @abc.abstractmethod
     def values(self, times: np.ndarray, n_time: int) -> np.ndarray:

@@ -46,10 +46,8 @@ def command(
     The last line says which law to use, and how sure that is.
     """
     if len(laws) < 2:
-        raise InputError(
-            "LAW", expected="at least two laws", got=str(len(laws)),
-            fix="spdelaw compare a.law b.law",
-        )  # fmt: skip
+        fix = "spdelaw compare a.law b.law"
+        raise InputError("LAW", expected="at least two laws", got=str(len(laws)), fix=fix)
     learned = [load_law(path) for path in laws]
     fields = None if data is None else read_for(learned[0], data, variable, columns)
     with output.busy(f"comparing {len(laws)} laws"):
@@ -59,9 +57,11 @@ def command(
         output.line(f"note: {note}")
     output.line(found.sentence)
     output.document(
-        command="compare", files=[str(path) for path in laws], data=None if data is None else
-        str(data), **found.to_dict(),
-    )  # fmt: skip
+        command="compare",
+        files=[str(path) for path in laws],
+        data=None if data is None else str(data),
+        **found.to_dict(),
+    )
 
 
 def _not_new(names: tuple[str, ...], laws: list[Law], fields: Any) -> list[str]:

@@ -42,10 +42,8 @@ def _mapping(file: Path) -> Any:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError(
-            "--config", expected="a YAML file of text", got=f"{file}: {error}",
-            fix="check the name",
-        ) from error  # fmt: skip
+        expected, got = "a YAML file of text", f"{file}: {error}"
+        raise FileError("--config", expected=expected, got=got, fix="check the name") from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -100,9 +98,11 @@ def _value(ctx: Any, parameter: Any, node: Any, place: str, name: str) -> Any:
         parameter.process_value(ctx, value)
     except typer.BadParameter as error:
         raise _wrong(
-            place, f"a value for {name}", f"{value!r}: {error.format_message()}",
+            place,
+            f"a value for {name}",
+            f"{value!r}: {error.format_message()}",
             "see spdelaw fit --help",
-        ) from error  # fmt: skip
+        ) from error
     return value
 
 
@@ -129,9 +129,11 @@ def lines_named(ctx: typer.Context) -> Iterator[None]:
         if place is None:
             raise
         raise type(error)(
-            f"{place}, {error.what.lstrip('-')}", expected=error.expected, got=error.got,
+            f"{place}, {error.what.lstrip('-')}",
+            expected=error.expected,
+            got=error.got,
             fix=error.fix,
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _wrong(place: str, expected: str, got: str, fix: str) -> InputError:

@@ -52,17 +52,14 @@ def _local_workers(where: str) -> int:
         return int(count)
     if kind in ("tcp", "tls", "ws", "wss") and count.startswith("//"):
         return 0
-    raise InputError(
-        "--dask", expected="local:4, or the address of a scheduler", got=repr(where),
-        fix="pass --dask local:4, or --dask tcp://host:8786",
-    )  # fmt: skip
+    got, fix = repr(where), "pass --dask local:4, or --dask tcp://host:8786"
+    raise InputError("--dask", expected="local:4, or the address of a scheduler", got=got, fix=fix)
 
 
 def _connected(client: Any, address: str) -> Any:
     try:
         return client(address, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ExecutorError(
-            "--dask", expected=f"a Dask scheduler at {address}", got=f"none ({error})",
-            fix="start one with dask scheduler, or check the address",
-        ) from error  # fmt: skip
+        expected = f"a Dask scheduler at {address}"
+        fix = "start one with dask scheduler, or check the address"
+        raise ExecutorError("--dask", expected=expected, got=f"none ({error})", fix=fix) from error

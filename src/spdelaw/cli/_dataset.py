@@ -49,8 +49,9 @@ def command(
         content = source.read_bytes()
         file.write(gzip.decompress(content) if unpack else content)
     about, sizes = datasets.about(name), _sizes(source)
-    output.facts(name, {**about, "shape": shape(sizes),
-                        "file": f"{out} ({human_size(file_size(out))})"})  # fmt: skip
+    output.facts(
+        name, {**about, "shape": shape(sizes), "file": f"{out} ({human_size(file_size(out))})"}
+    )
     output.document(
         command="dataset", name=name, **about, shape=sizes, file=str(out), bytes=file_size(out)
     )

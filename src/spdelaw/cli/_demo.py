@@ -166,8 +166,6 @@ def make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(
-            "--out", expected="a folder that can be made", got=f"{folder}: {error.strerror}",
-            fix="choose another folder",
-        ) from error  # fmt: skip
+        expected, got = "a folder that can be made", f"{folder}: {error.strerror}"
+        raise FileError("--out", expected=expected, got=got, fix="choose another folder") from error
     return folder

@@ -86,10 +86,9 @@ def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
         name = own.name
     if name is None:
         if not _is_flat(fields):
-            raise InputError(
-                "--domain", expected=f"one of {', '.join(NAMES)}, or a file of domain.to_dict()",
-                got="nothing, and no equation in the file", fix="pass --domain box",
-            )  # fmt: skip
+            expected = f"one of {', '.join(NAMES)}, or a file of domain.to_dict()"
+            got = "nothing, and no equation in the file"
+            raise InputError("--domain", expected=expected, got=got, fix="pass --domain box")
         name = "interval"
     if own is not None and name == own.name and name not in OPTIONS:
         _refuse(asked, name, ())
@@ -105,10 +104,9 @@ def _refuse(asked: Asked, name: str, allowed: tuple[str, ...]) -> None:
     """Refuse options that belong to another domain."""
     for key, value in asked._asdict().items():
         if key != "domain" and value is not None and f"--{key}" not in allowed:
-            raise InputError(
-                f"--{key}", expected=f"only {', '.join(allowed) or 'no options'} with {name}",
-                got=str(value), fix=f"leave it out, or pass --domain {_taker(key)}",
-            )  # fmt: skip
+            expected = f"only {', '.join(allowed) or 'no options'} with {name}"
+            fix = f"leave it out, or pass --domain {_taker(key)}"
+            raise InputError(f"--{key}", expected=expected, got=str(value), fix=fix)
 
 
 def _taker(key: str) -> str:
@@ -121,10 +119,8 @@ def _from_file(path: Path) -> AbstractDomain:
     except (OSError, ValueError, TypeError) as error:
         if isinstance(error, SpdeLawError):
             raise
-        raise FileError(
-            str(path), expected="a file of json.dumps(domain.to_dict())",
-            got=f"{type(error).__name__}: {error}", fix="write it again",
-        ) from error  # fmt: skip
+        expected, got = "a file of json.dumps(domain.to_dict())", f"{type(error).__name__}: {error}"
+        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
 
 
 def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
@@ -132,10 +128,8 @@ def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
         return None
     words = tuple(one_of("--boundary", word, BOUNDARIES) for word in asked.boundary.split(","))
     if len(words) not in (1, n_dims):
-        raise InputError(
-            "--boundary", expected=f"one word, or {n_dims} with commas", got=asked.boundary,
-            fix="pass --boundary dirichlet",
-        )  # fmt: skip
+        expected, got = f"one word, or {n_dims} with commas", asked.boundary
+        raise InputError("--boundary", expected=expected, got=got, fix="pass --boundary dirichlet")
     return words * n_dims if len(words) == 1 else words
 
 
@@ -178,10 +172,8 @@ def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
     if asked.sides is not None:
         given = numbers("--sides", asked.sides)
         if len(given) != 2 * len(dims):
-            raise InputError(
-                "--sides", expected=f"{2 * len(dims)} numbers, two per dim", got=asked.sides,
-                fix="pass --sides 0,1,0,2",
-            )  # fmt: skip
+            expected, got = f"{2 * len(dims)} numbers, two per dim", asked.sides
+            raise InputError("--sides", expected=expected, got=got, fix="pass --sides 0,1,0,2")
         box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
         return Chosen(box, f"from --sides{why}", guessed=not words)
     for side, word in zip(sides, kind, strict=True):
@@ -201,10 +193,8 @@ def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
 
 def _no_period(example: str) -> InputError:
     # A periodic grid often leaves its last point out: its ends are not the period.
-    return InputError(
-        example.split()[0], expected="both ends of one period",
-        got="a coordinate that may stop short", fix=f"pass {example}, with your period",
-    )  # fmt: skip
+    got, fix = "a coordinate that may stop short", f"pass {example}, with your period"
+    return InputError(example.split()[0], expected="both ends of one period", got=got, fix=fix)
 
 
 def _is_flat(fields: xr.DataArray) -> bool:
@@ -218,10 +208,8 @@ def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
     if own is not None and asked.radius is None and asked.centre is None:
         return Chosen(Disk(own.radius, own.centre, kind), "from the equation in the file")
     if asked.radius is None:
-        raise InputError(
-            "--radius", expected="the radius of the disk", got="nothing",
-            fix="pass --radius 1 and, if it is not the origin, --centre 0,0",
-        )  # fmt: skip
+        fix = "pass --radius 1 and, if it is not the origin, --centre 0,0"
+        raise InputError("--radius", expected="the radius of the disk", got="nothing", fix=fix)
     centre: Any = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
     radius = positive_number("--radius", asked.radius)
     why, guessed = "from --radius", kind is None

@@ -74,9 +74,8 @@ def find_truth(
 ) -> Truth:
     """The equation that the options or the file name, checked against the law."""
     if given is not None and unwanted:
-        raise InputError(
-            "--truth", expected="either --truth or --no-truth", got="both", fix="leave one out"
-        )
+        expected = "either --truth or --no-truth"
+        raise InputError("--truth", expected=expected, got="both", fix="leave one out")
     if unwanted or (given is None and not isinstance(law.dynamics, Linear)):
         return Truth(None, "not used")
     source = file if given is None else given
@@ -84,15 +83,12 @@ def find_truth(
     if equation is None and given is None:
         return Truth(None, "unknown")
     if equation is None:
-        raise InputError(
-            "--truth", expected="a simulated file, with its equation", got=f"none in {source}",
-            fix="pass a file of spdelaw simulate",
-        )  # fmt: skip
+        expected, fix = "a simulated file, with its equation", "pass a file of spdelaw simulate"
+        raise InputError("--truth", expected=expected, got=f"none in {source}", fix=fix)
     check_same_domain(f"equation of {source}", equation.domain, law.domain)
     name = equation.label or "equation"
     if equation.n_modes < law.n_modes:
-        raise InputError(
-            "--truth", expected=f"an equation of at least {law.n_modes} modes, as the law has",
-            got=str(equation.n_modes), fix="pass --no-truth, or fit fewer modes",
-        )  # fmt: skip
+        expected = f"an equation of at least {law.n_modes} modes, as the law has"
+        fix = "pass --no-truth, or fit fewer modes"
+        raise InputError("--truth", expected=expected, got=str(equation.n_modes), fix=fix)
     return Truth(equation, f"{name}, {equation.n_modes} modes, from {source}")

@@ -52,10 +52,9 @@ def std_beside(raw: xr.Dataset, std: str) -> xr.Dataset:
     """A raw data set in which the standard deviations are beside the other variables."""
     if std not in raw.data_vars:
         names = ", ".join(map(str, raw.data_vars))
-        raise InputError(
-            "--observation-noise", expected=f"a word, a number, or a variable of {names}",
-            got=repr(std), fix="pass --observation-noise auto",
-        )  # fmt: skip
+        expected = f"a word, a number, or a variable of {names}"
+        fix = "pass --observation-noise auto"
+        raise InputError("--observation-noise", expected=expected, got=repr(std), fix=fix)
     return raw.drop_vars(std).assign_coords({OBSERVATION_STD: raw[std]})
 
 
@@ -64,10 +63,9 @@ def parse_columns(text: str) -> Columns:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
     if wrong:
-        raise InputError(
-            "--columns", expected=f"such as time=date, of {', '.join(Columns._fields)}",
-            got=repr(text), fix="pass --columns time=date,value=tmax,station=id,lon=lon,lat=lat",
-        )  # fmt: skip
+        expected = f"such as time=date, of {', '.join(Columns._fields)}"
+        fix = "pass --columns time=date,value=tmax,station=id,lon=lon,lat=lat"
+        raise InputError("--columns", expected=expected, got=repr(text), fix=fix)
     return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
 
 
@@ -82,10 +80,9 @@ def select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
     if variable is None and len(names) == 1:
         return raw[names[0]]
     if variable not in names:
-        raise DataError(
-            "--variable", expected=f"one of {', '.join(names)}, as the law was learned from",
-            got=repr(variable), fix=f"pass --variable {names[0]}" if names else "check the file",
-        )  # fmt: skip
+        expected = f"one of {', '.join(names)}, as the law was learned from"
+        fix = f"pass --variable {names[0]}" if names else "check the file"
+        raise DataError("--variable", expected=expected, got=repr(variable), fix=fix)
     return raw[variable]
 
 
@@ -115,6 +112,8 @@ def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) 
     weighted = type(got) is type(expected) and isinstance(got, Line | Plane)
     if got != expected and not weighted:
         raise DomainError(
-            what, expected=f"fields on {expected}, as the law", got=f"an equation on {got}",
+            what,
+            expected=f"fields on {expected}, as the law",
+            got=f"an equation on {got}",
             fix="use a law fitted on this domain",
-        )  # fmt: skip
+        )

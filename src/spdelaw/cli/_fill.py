@@ -98,8 +98,10 @@ def command(
         "drift": None if drift is None else one_of("--drift", drift, DRIFTS),
         "rest": one_of("--rest", rest, RESTS),
         "seconds": _limit(seconds),
-        "smooth": smooth, "everywhere": everywhere, "seed": seed,
-    }  # fmt: skip
+        "smooth": smooth,
+        "everywhere": everywhere,
+        "seed": seed,
+    }
     source = read_source(file, variable, wanted, asked.domain, columns)
     asked = asked._replace(domain=source.domain)
     chosen = choose_domain(asked, source.fields)
@@ -133,19 +135,18 @@ def _check_gaps(fields: xr.DataArray) -> None:
     if seen[..., ever].all():
         never = int((~ever).sum())
         raise DataError(
-            "data", expected="gaps to fill",
+            "data",
+            expected="gaps to fill",
             got="none" + (f"; {never} points are never seen" if never else ""),
             fix=("--everywhere fills points that are never seen, " if never else "")
             + "--smooth gives the law's field",
-        )  # fmt: skip
+        )
 
 
 def _limit(seconds: float) -> float | None:
     if not np.isfinite(seconds) or seconds < 0:
-        raise InputError(
-            "--seconds", expected="a number of at least 0", got=f"{seconds:g}",
-            fix="pass --seconds 300",
-        )  # fmt: skip
+        expected, got = "a number of at least 0", f"{seconds:g}"
+        raise InputError("--seconds", expected=expected, got=got, fix="pass --seconds 300")
     return seconds or None
 
 

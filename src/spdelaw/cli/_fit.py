@@ -300,10 +300,9 @@ def observation_noise_of(text: str) -> str | float:
     try:
         return float(text)
     except ValueError as error:
-        raise InputError(
-            "--observation-noise", expected=f"one of {', '.join(OBSERVATION_NOISES)} or a number",
-            got=repr(text), fix="pass --observation-noise auto",
-        ) from error  # fmt: skip
+        expected, got = f"one of {', '.join(OBSERVATION_NOISES)} or a number", repr(text)
+        fix = "pass --observation-noise auto"
+        raise InputError("--observation-noise", expected=expected, got=got, fix=fix) from error
 
 
 def _mean(text: str) -> Any:

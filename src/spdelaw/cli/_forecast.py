@@ -88,10 +88,8 @@ def command(
 def _check_choice(until: str | None, steps: int | None, times: str | None) -> None:
     asked = until is not None or steps is not None
     if asked == (times is not None):
-        raise InputError(
-            "--steps", expected="either --steps and --until, or one of them, or --times",
-            got="both" if asked else "neither", fix="pass --steps 6",
-        )  # fmt: skip
+        expected, fix = "either --steps and --until, or one of them, or --times", "pass --steps 6"
+        raise InputError("--steps", expected=expected, got="both" if asked else "neither", fix=fix)
     if steps is not None:
         positive("--steps", steps)
 
@@ -110,10 +108,9 @@ def _regular(
     (last,) = _moments(law, "--until", [until])
     if not (math.isfinite(last) and last > end):
         shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
-        raise InputError(
-            "--until", expected=f"a time after the history's last, {_shown(law, end)}", got=shown,
-            fix=f"pass --until {_shown(law, float(next_times(law, seen, 1)[0])).split()[0]}",
-        )  # fmt: skip
+        expected = f"a time after the history's last, {_shown(law, end)}"
+        fix = f"pass --until {_shown(law, float(next_times(law, seen, 1)[0])).split()[0]}"
+        raise InputError("--until", expected=expected, got=shown, fix=fix)
     if steps is not None:
         return list(np.linspace(end, last, 1 + steps)[1:])
     span = last - end
@@ -136,10 +133,9 @@ def _moments(law: Law, option: str, texts: list[str]) -> list[float]:
     try:
         dates = np.array([text.strip() for text in texts], dtype="datetime64[ns]")
     except ValueError as error:
-        raise InputError(
-            option, expected="numbers, or dates such as 2011-03-15, with commas between them",
-            got=repr(",".join(texts)), fix=f"pass {option} 1.5",
-        ) from error  # fmt: skip
+        expected = "numbers, or dates such as 2011-03-15, with commas between them"
+        got = repr(",".join(texts))
+        raise InputError(option, expected=expected, got=got, fix=f"pass {option} 1.5") from error
     return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
 
 

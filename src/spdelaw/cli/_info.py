@@ -61,8 +61,10 @@ def command(
     output.facts(f"{file} ({human_size(size)})", _facts(summary) | _clock(fields))
     if fields.variable._in_memory:
         notes += hints(fields)
-        notes += [f"{n} times {v:g}, a fill that the file does not declare: --missing {v:g}"
-                  for v, n in suspect_fills(fields.values)]  # fmt: skip
+        notes += [
+            f"{n} times {v:g}, a fill that the file does not declare: --missing {v:g}"
+            for v, n in suspect_fills(fields.values)
+        ]
     for note in notes:
         output.line(f"note: {note}")
     output.document(command="info", file=str(file), bytes=size, fields=summary, notes=notes)

@@ -29,15 +29,11 @@ ROUNDING = 1e-12
 def load_law(path: Path) -> Law:
     """Load a law, with the two usual mistakes named."""
     if path.is_file():
-        raise FileError(
-            str(path), expected="a law, which is a directory", got="a file",
-            fix=f"fit it first: spdelaw fit {path} --out {path.stem}.law",
-        )  # fmt: skip
+        fix = f"fit it first: spdelaw fit {path} --out {path.stem}.law"
+        raise FileError(str(path), expected="a law, which is a directory", got="a file", fix=fix)
     if not path.exists():
-        raise FileError(
-            str(path), expected="a law", got="nothing of this name",
-            fix=f"check the name; the folder is {path.absolute().parent}",
-        )  # fmt: skip
+        fix = f"check the name; the folder is {path.absolute().parent}"
+        raise FileError(str(path), expected="a law", got="nothing of this name", fix=fix)
     return load(path)
 
 

@@ -86,18 +86,16 @@ Times = Annotated[str | None, typer.Option("--times", help="Times with commas, s
 def positive(option: str, value: int) -> int:
     """A count of at least one, or `InputError` in the words of the shell."""
     if value < 1:
-        raise InputError(
-            option, expected="a positive integer", got=str(value), fix=f"pass {option} 100"
-        )
+        expected = "a positive integer"
+        raise InputError(option, expected=expected, got=str(value), fix=f"pass {option} 100")
     return value
 
 
 def positive_number(option: str, value: float) -> float:
     """A finite number above zero, or `InputError` in the words of the shell."""
     if not (math.isfinite(value) and value > 0):
-        raise InputError(
-            option, expected="a finite number above 0", got=f"{value:g}", fix=f"pass {option} 1.0"
-        )
+        expected = "a finite number above 0"
+        raise InputError(option, expected=expected, got=f"{value:g}", fix=f"pass {option} 1.0")
     return value
 
 
@@ -106,20 +104,16 @@ def numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(
-            option, expected="numbers with commas between them", got=repr(text),
-            fix=f"pass {option} 0,0.1,0.5",
-        ) from error  # fmt: skip
+        expected, fix = "numbers with commas between them", f"pass {option} 0,0.1,0.5"
+        raise InputError(option, expected=expected, got=repr(text), fix=fix) from error
 
 
 def names_of(option: str, text: str) -> tuple[str, ...]:
     """Names from a list with commas, or `InputError`."""
     names = tuple(" ".join(part.split()) for part in text.split(","))
     if not all(names):
-        raise InputError(
-            option, expected="names with commas between them", got=repr(text),
-            fix=f"pass {option} u,u^3",
-        )  # fmt: skip
+        expected = "names with commas between them"
+        raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} u,u^3")
     return names
 
 
@@ -133,10 +127,8 @@ def held_of(option: str, text: str) -> dict[str, float]:
         except ValueError:
             name = ""
         if not name.strip():
-            raise InputError(
-                option, expected="names and numbers, name=value with commas between them",
-                got=repr(text), fix=f"pass {option} nu=0.05",
-            )  # fmt: skip
+            expected, got = "names and numbers, name=value with commas between them", repr(text)
+            raise InputError(option, expected=expected, got=got, fix=f"pass {option} nu=0.05")
     return out
 
 
@@ -145,18 +137,14 @@ def word_or_count(option: str, text: str, word: str, least: int) -> int | str:
     if text == word:
         return word
     if not text.isdecimal() or int(text) < least:
-        raise InputError(
-            option, expected=f"{word} or an integer of at least {least}", got=repr(text),
-            fix=f"pass {option} {word}",
-        )  # fmt: skip
+        expected = f"{word} or an integer of at least {least}"
+        raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} {word}")
     return int(text)
 
 
 def one_of(option: str, text: str, words: tuple[str, ...]) -> str:
     """One of the words, or `InputError`."""
     if text not in words:
-        raise InputError(
-            option, expected=f"one of {', '.join(words)}", got=repr(text),
-            fix=f"pass {option} {words[0]}",
-        )  # fmt: skip
+        fix = f"pass {option} {words[0]}"
+        raise InputError(option, expected=f"one of {', '.join(words)}", got=repr(text), fix=fix)
     return text

@@ -102,16 +102,13 @@ def _range(text: str) -> tuple[str, tuple[float, float]] | None:
     try:
         return dim.strip(), (float(low), float(high) if colon else float(low))
     except ValueError as error:
-        raise InputError(
-            "--select", expected="a dim and a range", got=repr(text),
-            fix="pass --select longitude=150:270",
-        ) from error  # fmt: skip
+        expected, fix = "a dim and a range", "pass --select longitude=150:270"
+        raise InputError("--select", expected=expected, got=repr(text), fix=fix) from error
 
 
 def _count(text: str) -> tuple[str, int]:
     dim, _, size = text.partition("=")
     if not dim or not size.isdecimal():
-        raise InputError(
-            "--coarsen", expected="a dim and a number", got=repr(text), fix="pass --coarsen x=2"
-        )
+        expected = "a dim and a number"
+        raise InputError("--coarsen", expected=expected, got=repr(text), fix="pass --coarsen x=2")
     return dim, int(size)

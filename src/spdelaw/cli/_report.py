@@ -95,10 +95,8 @@ def _named(paths: list[Path]) -> dict[str, Law]:
     for path in paths:
         name = path.stem or str(path)
         if name in laws:
-            raise InputError(
-                "LAW", expected="laws of different names", got=f"{name} twice",
-                fix="rename one of the directories",
-            )  # fmt: skip
+            expected, got = "laws of different names", f"{name} twice"
+            raise InputError("LAW", expected=expected, got=got, fix="rename one of the directories")
         laws[name] = load_law(path)
     return laws
 

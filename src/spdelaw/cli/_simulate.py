@@ -132,10 +132,9 @@ def _stream(law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dic
 def _equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
     if name not in KNOWN:
         near = difflib.get_close_matches(name, KNOWN, 1)
-        raise EquationError(
-            "equation", expected=f"one of {', '.join(KNOWN)}", got=repr(name),
-            fix=f"did you mean {near[0]}?" if near else "choose one of them",
-        )  # fmt: skip
+        expected = f"one of {', '.join(KNOWN)}"
+        fix = f"did you mean {near[0]}?" if near else "choose one of them"
+        raise EquationError("equation", expected=expected, got=repr(name), fix=fix)
     make: Callable[..., SpectralSPDE | Semilinear] = KNOWN[name]
     return make(n_modes=modes)
 
@@ -145,10 +144,8 @@ def _count_times(times: str | None, final_time: float | None, steps: int | None)
     if times is None:
         return 1 + positive("--steps", steps or 0)
     if final_time is not None or steps is not None:
-        raise InputError(
-            "--times", expected="either --times, or --final-time and --steps", got="both",
-            fix="leave one of them out",
-        )  # fmt: skip
+        expected = "either --times, or --final-time and --steps"
+        raise InputError("--times", expected=expected, got="both", fix="leave one of them out")
     return len(numbers("--times", times))
 
 

@@ -102,8 +102,10 @@ def command(
             "first": int(first) if first >= 1 and float(first).is_integer() else first,
             "refits": positive("--refits", refits),
             "most_origins": positive("--most-origins", most_origins),
-            "rest": one_of("--rest", rest, RESTS), "level": level, "seed": seed,
-        }  # fmt: skip
+            "rest": one_of("--rest", rest, RESTS),
+            "level": level,
+            "seed": seed,
+        }
         words = (("drift", drift, DRIFTS), ("noise", noise, NOISES), ("initial", initial, INITIALS))
         settings |= {name: one_of(f"--{name}", v, all_) for name, v, all_ in words if v is not None}
         if nuisance is not None:
@@ -172,10 +174,8 @@ def _counts(option: str, text: str) -> list[int]:
     """Whole numbers with commas between them."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(
-            option, expected="whole numbers of at least 1, with commas between them",
-            got=repr(text), fix=f"pass {option} 1,3,6",
-        )  # fmt: skip
+        expected = "whole numbers of at least 1, with commas between them"
+        raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} 1,3,6")
     return [int(part) for part in parts]
 
 

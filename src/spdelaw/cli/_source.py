@@ -71,10 +71,9 @@ def read_source(
     """
     dims = dims_of(domain)
     if wanted.along is not None and len(dims) > 1:
-        raise InputError(
-            "--along", expected="a domain with one spatial dim", got=f"--domain {domain}",
-            fix="leave --along out; --average DIM removes a dim that is too many",
-        )  # fmt: skip
+        expected = "a domain with one spatial dim"
+        fix = "leave --along out; --average DIM removes a dim that is too many"
+        raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
     if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
         fields = read_fields(file, variable, check=False)  # a fit looks at them itself
         fields = fields if std is None else with_std(fields, file, std)
@@ -123,25 +122,20 @@ def _within(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
         return raw
     time = next((str(n) for n in raw.dims if str(n) in ("time", "t", "valid_time", "date")), None)
     if time is None or time not in raw.coords:
-        raise InputError(
-            "--select", expected="a file with a coordinate time",
-            got=", ".join(map(str, raw.coords)), fix="leave the selection in time out",
-        )  # fmt: skip
+        got, fix = ", ".join(map(str, raw.coords)), "leave the selection in time out"
+        raise InputError("--select", expected="a file with a coordinate time", got=got, fix=fix)
     dated = raw[time].dtype.kind in "MO"
     try:
         ends = [None if not text else (text if dated else float(text)) for text in period]
         kept = raw.sortby(time).sel({time: slice(*ends)})
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            "--select", expected="dates such as time=1990:2010-06", got=":".join(period),
-            fix="pass --select time=1990-01-01:2009-12-31",
-        ) from error  # fmt: skip
+        expected = "dates such as time=1990:2010-06"
+        fix = "pass --select time=1990-01-01:2009-12-31"
+        raise InputError("--select", expected=expected, got=":".join(period), fix=fix) from error
     if kept.sizes[time] < 2:
         first, last = raw[time].values[[0, -1]]
-        raise InputError(
-            "--select", expected=f"a period within {first} to {last}", got=":".join(period),
-            fix="check the dates",
-        )  # fmt: skip
+        expected, got = f"a period within {first} to {last}", ":".join(period)
+        raise InputError("--select", expected=expected, got=got, fix="check the dates")
     return kept
 
 

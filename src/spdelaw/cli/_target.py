@@ -19,20 +19,16 @@ MEMORY_SHARE = 0.5
 def needed(out: Path | None, example: str) -> Path:
     """What ``--out`` names; it may be left out for a dry run alone."""
     if out is None:
-        raise InputError(
-            "--out", expected="the name of what to write", got="nothing",
-            fix=f"pass --out {example}, or --dry-run to see what would be done",
-        )  # fmt: skip
+        fix = f"pass --out {example}, or --dry-run to see what would be done"
+        raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
     return out
 
 
 def check_target(path: Path, *, force: bool) -> Path:
     """Return a path that can be written to, or raise `FileError`."""
     if path.suffix not in FORMATS:
-        raise FileError(
-            "--out", expected="a name that ends in .nc or .zarr", got=str(path),
-            fix=f"pass --out {path.stem or 'paths'}.nc",
-        )  # fmt: skip
+        expected, fix = "a name that ends in .nc or .zarr", f"pass --out {path.stem or 'paths'}.nc"
+        raise FileError("--out", expected=expected, got=str(path), fix=fix)
     _check_folder(path)
     if path.exists() or path.is_symlink():
         _check_replaceable(path, force)
@@ -42,10 +38,8 @@ def check_target(path: Path, *, force: bool) -> Path:
 def check_law_target(path: Path, *, force: bool) -> Path:
     """Return a path that a law can be written to, or raise `FileError`."""
     if not path.name or path.suffix in FORMATS:
-        raise FileError(
-            "--out", expected="the name of a law", got=repr(str(path)),
-            fix=f"pass --out {path.stem or 'heat'}.law",
-        )  # fmt: skip
+        fix = f"pass --out {path.stem or 'heat'}.law"
+        raise FileError("--out", expected="the name of a law", got=repr(str(path)), fix=fix)
     _check_folder(path)
     if not (path.exists() or path.is_symlink()):
         return path
@@ -65,10 +59,8 @@ def check_page_target(path: Path, *, force: bool) -> Path:
 def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> Path:
     """Return a path that one file of a kind can be written to, or raise `FileError`."""
     if not path.name.endswith(endings):
-        raise FileError(
-            "--out", expected=f"a name that ends in {endings[0]}", got=str(path),
-            fix=f"pass --out {path.stem or 'result'}{endings[0]}",
-        )  # fmt: skip
+        got, fix = str(path), f"pass --out {path.stem or 'result'}{endings[0]}"
+        raise FileError("--out", expected=f"a name that ends in {endings[0]}", got=got, fix=fix)
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
         raise _taken(path)
@@ -78,10 +70,9 @@ def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> P
 def check_figure_target(path: Path, *, force: bool) -> Path:
     """Return a path that a figure can be written to, or raise `FileError`."""
     if path.suffix not in FIGURES:
-        raise FileError(
-            "--figure", expected=f"a name that ends in one of {', '.join(FIGURES)}", got=str(path),
-            fix=f"pass --figure {path.stem or 'skill'}.png",
-        )  # fmt: skip
+        expected = f"a name that ends in one of {', '.join(FIGURES)}"
+        fix = f"pass --figure {path.stem or 'skill'}.png"
+        raise FileError("--figure", expected=expected, got=str(path), fix=fix)
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
         raise _taken(path)
@@ -90,22 +81,16 @@ def check_figure_target(path: Path, *, force: bool) -> Path:
 
 def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
-        raise FileError(
-            "--out", expected="an existing folder", got=str(path.parent),
-            fix=f"mkdir -p '{path.parent}'",
-        )  # fmt: skip
+        fix = f"mkdir -p '{path.parent}'"
+        raise FileError("--out", expected="an existing folder", got=str(path.parent), fix=fix)
     if not os.access(path.parent, os.W_OK):
-        raise FileError(
-            "--out", expected="a folder that can be written to", got=str(path.parent),
-            fix="choose another folder",
-        )  # fmt: skip
+        expected, got = "a folder that can be written to", str(path.parent)
+        raise FileError("--out", expected=expected, got=got, fix="choose another folder")
 
 
 def _taken(path: Path) -> FileError:
-    return FileError(
-        "--out", expected="a name that is free", got=f"{path} exists",
-        fix="pass --force to replace it, or choose another name",
-    )  # fmt: skip
+    fix = "pass --force to replace it, or choose another name"
+    return FileError("--out", expected="a name that is free", got=f"{path} exists", fix=fix)
 
 
 def _check_replaceable(path: Path, force: bool) -> None:
@@ -118,29 +103,22 @@ def _check_replaceable(path: Path, force: bool) -> None:
 
 
 def _something_else(path: Path, wanted: str) -> FileError:
-    return FileError(
-        "--out",
-        expected=f"{wanted} for --force to replace",
-        got=f"{path}, which is something else",
-        fix="choose another name",
-    )
+    expected, got = f"{wanted} for --force to replace", f"{path}, which is something else"
+    return FileError("--out", expected=expected, got=got, fix="choose another name")
 
 
 def check_room(path: Path, n_bytes: int) -> None:
     """Raise where the result fits neither the disk nor, as NetCDF, the memory."""
     free = shutil.disk_usage(path.parent).free
     if n_bytes > free:
-        raise FileError(
-            "--out", expected=f"at most the {free / 1e9:.3g} GB that are free on the disk",
-            got=f"{n_bytes / 1e9:.3g} GB", fix="ask for fewer paths, times or points",
-        )  # fmt: skip
+        expected = f"at most the {free / 1e9:.3g} GB that are free on the disk"
+        fix = "ask for fewer paths, times or points"
+        raise FileError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
     memory = _memory()
     if path.suffix == ".nc" and memory is not None and n_bytes > MEMORY_SHARE * memory:
-        raise InputError(
-            "--out", expected=f"at most {MEMORY_SHARE * memory / 1e9:.3g} GB as NetCDF",
-            got=f"{n_bytes / 1e9:.3g} GB",
-            fix=f"pass --out {path.stem}.zarr, which is written batch by batch",
-        )  # fmt: skip
+        expected = f"at most {MEMORY_SHARE * memory / 1e9:.3g} GB as NetCDF"
+        fix = f"pass --out {path.stem}.zarr, which is written batch by batch"
+        raise InputError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
 
 
 def _memory() -> int | None:

@@ -22,9 +22,10 @@ def report_written(
 ) -> None:
     """Shape, variables, size and time: a table for people, one document for machines."""
     names = (
-        [str(n) for n in written.data_vars] if isinstance(written, xr.Dataset)
+        [str(n) for n in written.data_vars]
+        if isinstance(written, xr.Dataset)
         else [str(written.name)]
-    )  # fmt: skip
+    )
     main = written["mean"] if "mean" in names and isinstance(written, xr.Dataset) else written
     sizes = {str(d): n for d, n in main.sizes.items()}
     size = file_size(out)

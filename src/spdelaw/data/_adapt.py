@@ -22,10 +22,8 @@ def to_array(
     if isinstance(data, xr.Dataset):
         data = select(with_places(data), variable, dims)
     elif variable is not None and getattr(data, "name", None) != variable:
-        raise DataError(
-            "variable", expected="a Dataset to choose from", got=type(data).__name__,
-            fix="leave variable out",
-        )  # fmt: skip
+        expected, got = "a Dataset to choose from", type(data).__name__
+        raise DataError("variable", expected=expected, got=got, fix="leave variable out")
     if not isinstance(data, xr.DataArray):
         return _label(_bare(data), times, points, dims)
     given = {} if times is None else _times(times)
@@ -38,10 +36,8 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
     """Variable of a Dataset: the one named, the only one, or the only one that fits."""
     names = sorted(str(name) for name in dataset.data_vars)
     if not names:
-        raise DataError(
-            "variable", expected="at least one variable", got="none",
-            fix="check how the Dataset was made",
-        )  # fmt: skip
+        fix = "check how the Dataset was made"
+        raise DataError("variable", expected="at least one variable", got="none", fix=fix)
     if variable is not None and variable in dataset.data_vars:
         return dataset[variable]
     if (
@@ -56,30 +52,26 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         for choice in (names, fitting, [name for name in fitting if name == FIELD]):
             if len(choice) == 1:
                 return dataset[choice[0]]
-    raise DataError(
-        "variable", expected=f"one of {', '.join(names)}",
-        got="several to choose from" if variable is None else repr(variable),
-        fix=f'pass variable="{max(names, key=lambda name: dataset[name].ndim)}"',
-    )  # fmt: skip
+    got = "several to choose from" if variable is None else repr(variable)
+    fix = f'pass variable="{max(names, key=lambda name: dataset[name].ndim)}"'
+    raise DataError("variable", expected=f"one of {', '.join(names)}", got=got, fix=fix)
 
 
 def _stacked(dataset: xr.Dataset, wanted: set[str]) -> xr.DataArray:
     """Variables that are fields, one beside the other along the dim ``variable``."""
     names = [str(n) for n, v in dataset.data_vars.items() if wanted <= {*v.dims, *v.coords}]
     if len(names) < 2:
-        raise DataError(
-            "data", expected=f"at least two variables over {', '.join(sorted(wanted))}",
-            got=f"{len(names)} of {', '.join(sorted(map(str, dataset.data_vars)))}",
-            fix="pass a Dataset with one variable per field, or an array with a dim 'variable'",
-        )  # fmt: skip
+        expected = f"at least two variables over {', '.join(sorted(wanted))}"
+        got = f"{len(names)} of {', '.join(sorted(map(str, dataset.data_vars)))}"
+        fix = "pass a Dataset with one variable per field, or an array with a dim 'variable'"
+        raise DataError("data", expected=expected, got=got, fix=fix)
     return dataset[names].to_array(VARIABLE).rename(FIELD)
 
 
 def _bare(data: Any) -> Any:
     if isinstance(data, str | Path):
-        raise DataError(
-            "data", expected="an array", got=f"the name {str(data)!r}", fix="use read(path)"
-        )
+        got = f"the name {str(data)!r}"
+        raise DataError("data", expected="an array", got=got, fix="use read(path)")
     if hasattr(data, "detach"):  # a torch tensor, told without importing torch
         return _from_torch(data)
     if isinstance(data, np.ma.MaskedArray):
@@ -89,15 +81,12 @@ def _bare(data: Any) -> Any:
     try:
         values = np.asarray(data)
     except (TypeError, ValueError) as error:
-        raise DataError(
-            "data", expected="an array of numbers", got=f"{type(data).__name__}: {error}",
-            fix="for paths of different lengths use stack()",
-        ) from error  # fmt: skip
+        got, fix = f"{type(data).__name__}: {error}", "for paths of different lengths use stack()"
+        raise DataError("data", expected="an array of numbers", got=got, fix=fix) from error
     if values.ndim == 0:
-        raise DataError(
-            "data", expected="an array of numbers", got=f"a {type(data).__name__}",
-            fix="pass a DataArray, a Dataset or a bare array with times= and points=",
-        )  # fmt: skip
+        expected = "an array of numbers"
+        fix = "pass a DataArray, a Dataset or a bare array with times= and points="
+        raise DataError("data", expected=expected, got=f"a {type(data).__name__}", fix=fix)
     return values
 
 
@@ -112,18 +101,15 @@ def _from_torch(tensor: Any) -> np.ndarray:
 def _label(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.DataArray:
     for name, given in (("times", times), ("points", points)):
         if given is None:
-            raise DataError(
-                name, expected="coordinates of a bare array", got="none",
-                fix=f"pass {name}= with one value per {name[:-1]}",
-            )  # fmt: skip
+            fix = f"pass {name}= with one value per {name[:-1]}"
+            raise DataError(name, expected="coordinates of a bare array", got="none", fix=fix)
     scattered = len(dims) > 1 and not _is_grid(points, dims)
     space = (POINT,) if scattered else dims
     layouts = {len(space) + 1: (TIME, *space), len(space) + 2: (PATH, TIME, *space)}
     if values.ndim not in layouts:
-        raise DataError(
-            "data", expected=" or ".join(f"({', '.join(names)})" for names in layouts.values()),
-            got=f"an array of shape {values.shape}", fix="reshape it, or name its axes with dims=",
-        )  # fmt: skip
+        expected = " or ".join(f"({', '.join(names)})" for names in layouts.values())
+        fix = "reshape it, or name its axes with dims="
+        raise DataError("data", expected=expected, got=f"an array of shape {values.shape}", fix=fix)
     array = xr.DataArray(values, dims=layouts[values.ndim], name=FIELD)
     return _with_coordinates(array, _times(times) | _points(points, dims, scattered))
 
@@ -146,17 +132,15 @@ def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr
     if scattered:
         table = np.asarray(points)
         if table.ndim != 2 or table.shape[1] != len(dims):
-            raise DataError(
-                "points", expected=f"an array (n, {len(dims)}) of scattered points",
-                got=f"shape {table.shape}", fix="one row per point, one column per spatial dim",
-            )  # fmt: skip
+            expected = f"an array (n, {len(dims)}) of scattered points"
+            fix = "one row per point, one column per spatial dim"
+            raise DataError("points", expected=expected, got=f"shape {table.shape}", fix=fix)
         return {dim: _coordinate("points", (POINT,), table[:, i]) for i, dim in enumerate(dims)}
     columns = _columns(points, dims)
     if len(columns) != len(dims):
-        raise DataError(
-            "points", expected=f"one sequence for each of {', '.join(dims)}",
-            got=f"{len(columns)} of them", fix="pass points=(y, x) or points={'y': y, 'x': x}",
-        )  # fmt: skip
+        expected = f"one sequence for each of {', '.join(dims)}"
+        fix = "pass points=(y, x) or points={'y': y, 'x': x}"
+        raise DataError("points", expected=expected, got=f"{len(columns)} of them", fix=fix)
     pairs = zip(dims, columns, strict=True)
     return {dim: _coordinate("points", (dim,), column) for dim, column in pairs}
 
@@ -179,23 +163,19 @@ def _coordinate(what: str, dims: tuple[str, ...], values: Any) -> xr.Variable:
     try:
         return xr.Variable(dims, values)
     except (TypeError, ValueError) as error:
-        raise DataError(
-            what, expected=f"{len(dims)}-dimensional coordinates", got=str(error),
-            fix="pass one number per entry",
-        ) from error  # fmt: skip
+        expected, fix = f"{len(dims)}-dimensional coordinates", "pass one number per entry"
+        raise DataError(what, expected=expected, got=str(error), fix=fix) from error
 
 
 def _with_coordinates(array: xr.DataArray, given: Mapping[str, xr.Variable]) -> xr.DataArray:
     for name, values in given.items():
         if name in array.coords:
-            raise DataError(
-                f"coordinate '{name}'", expected="it once", got="it in the data and as an argument",
-                fix="leave the argument out, or drop the coordinate of the data",
-            )  # fmt: skip
+            got = "it in the data and as an argument"
+            fix = "leave the argument out, or drop the coordinate of the data"
+            raise DataError(f"coordinate '{name}'", expected="it once", got=got, fix=fix)
         sizes = {dim: array.sizes.get(dim) for dim in values.dims}
         if sizes != dict(values.sizes):
-            raise DataError(
-                f"coordinate '{name}'", expected=f"sizes {sizes} of the data",
-                got=f"sizes {dict(values.sizes)}", fix="pass one value per entry of each dim",
-            )  # fmt: skip
+            expected, got = f"sizes {sizes} of the data", f"sizes {dict(values.sizes)}"
+            fix = "pass one value per entry of each dim"
+            raise DataError(f"coordinate '{name}'", expected=expected, got=got, fix=fix)
     return array.assign_coords(given)

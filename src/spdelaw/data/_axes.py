@@ -26,11 +26,9 @@ def label_paths(fields: xr.DataArray) -> xr.DataArray:
     labels = _labels(fields[PATH].values)
     unique, counts = np.unique(labels, return_counts=True)
     if len(unique) < len(labels):
-        raise DataError(
-            "coordinate 'path'", expected="one label per path",
-            got=f"label {unique[counts > 1][0]} more than once",
-            fix='drop the labels: data.drop_vars("path")',
-        )  # fmt: skip
+        got = f"label {unique[counts > 1][0]} more than once"
+        fix = 'drop the labels: data.drop_vars("path")'
+        raise DataError("coordinate 'path'", expected="one label per path", got=got, fix=fix)
     if labels.dtype == fields[PATH].dtype:
         return fields
     return fields.assign_coords({PATH: (PATH, labels, fields[PATH].attrs)})
@@ -43,10 +41,8 @@ def _labels(values: np.ndarray) -> np.ndarray:
         return values.astype(np.int64)
     if values.dtype.kind in "UT" or all(isinstance(value, str) for value in values):
         return values.astype(str)
-    raise DataError(
-        "coordinate 'path'", expected="integers or strings", got=f"dtype {values.dtype}",
-        fix='drop the labels: data.drop_vars("path")',
-    )  # fmt: skip
+    expected, fix = "integers or strings", 'drop the labels: data.drop_vars("path")'
+    raise DataError("coordinate 'path'", expected=expected, got=f"dtype {values.dtype}", fix=fix)
 
 
 def order_time(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
@@ -64,10 +60,8 @@ def order_time(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
 def _with_path_times(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
     times = fields[PATH_TIME].variable
     if set(times.dims) != {PATH, TIME}:
-        raise DataError(
-            "coordinate 'path_time'", expected="dims (path, time)", got=f"dims {times.dims}",
-            fix="give one row of times per path",
-        )  # fmt: skip
+        got, fix = f"dims {times.dims}", "give one row of times per path"
+        raise DataError("coordinate 'path_time'", expected="dims (path, time)", got=got, fix=fix)
     times = to_numbers(times.transpose(PATH, TIME), unit)
     values = numeric(PATH_TIME, times, missing=True)
     _check_path_times(values)
@@ -82,12 +76,10 @@ def _check_path_times(values: np.ndarray) -> None:
     wrong = (values[:, 1:] <= values[:, :-1]) | (known[:, 1:] & ~known[:, :-1])
     if not known[:, 0].all() or wrong.any():
         path = int(np.argmax(~known[:, 0] | wrong.any(axis=1)))
-        raise DataError(
-            "coordinate 'path_time'",
-            expected="strictly increasing times in each path, NaN only as padding at the end",
-            got=f"times {_shown(values[path])} in the path at position {path}",
-            fix="sort each path in time and move its padding to the end; stack() does both",
-        )
+        expected = "strictly increasing times in each path, NaN only as padding at the end"
+        got = f"times {_shown(values[path])} in the path at position {path}"
+        fix = "sort each path in time and move its padding to the end; stack() does both"
+        raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
 
 
 def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
@@ -105,10 +97,8 @@ def check_degrees(fields: xr.DataArray, dims: tuple[str, ...]) -> None:
     for dim in dims if set(dims) == {"lat", "lon"} else ():
         units = str(fields[dim].attrs.get("units", "")) if dim in fields.coords else ""
         if units.lower() in RADIANS:
-            raise DataError(
-                f"coordinate '{dim}'", expected="degrees", got=f"units {units!r}",
-                fix=f"data.assign_coords({dim}=np.degrees(data.{dim}))",
-            )  # fmt: skip
+            got, fix = f"units {units!r}", f"data.assign_coords({dim}=np.degrees(data.{dim}))"
+            raise DataError(f"coordinate '{dim}'", expected="degrees", got=got, fix=fix)
 
 
 def _is_named(fields: xr.DataArray, dim: str) -> bool:
@@ -117,10 +107,8 @@ def _is_named(fields: xr.DataArray, dim: str) -> bool:
         return False
     names = fields[dim].values.tolist()
     if fields[dim].dims == (dim,) and len(set(names)) < len(names):
-        raise DataError(
-            f"coordinate '{dim}'", expected="one name per field", got=f"{names}",
-            fix="select each field once",
-        )  # fmt: skip
+        expected, fix = "one name per field", "select each field once"
+        raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{names}", fix=fix)
     return all(isinstance(name, str) for name in names)
 
 
@@ -143,20 +131,17 @@ def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
         if coordinate.dims == (POINT,) and _is_named(fields, dim):
             continue
         if coordinate.dims != (POINT,):
-            raise DataError(
-                f"coordinate '{dim}'", expected="dims (point,)", got=f"dims {coordinate.dims}",
-                fix="give each scattered point its coordinates along the dim 'point'",
-            )  # fmt: skip
+            got = f"dims {coordinate.dims}"
+            fix = "give each scattered point its coordinates along the dim 'point'"
+            raise DataError(f"coordinate '{dim}'", expected="dims (point,)", got=got, fix=fix)
         values = numeric(dim, coordinate)
         fields = _replaced(fields, dim, xr.Variable(POINT, values, coordinate.attrs))
     places = np.stack([numbered(fields[dim].values) for dim in dims], axis=1)
     unique, counts = np.unique(places, axis=0, return_counts=True)
     if len(unique) < len(places):
-        raise DataError(
-            "dim 'point'", expected="distinct places",
-            got=f"{tuple(unique[counts > 1][0].tolist())} more than once",
-            fix="average what was seen at one place before, or correct its coordinates",
-        )  # fmt: skip
+        got = f"{tuple(unique[counts > 1][0].tolist())} more than once"
+        fix = "average what was seen at one place before, or correct its coordinates"
+        raise DataError("dim 'point'", expected="distinct places", got=got, fix=fix)
     return fields
 
 
@@ -164,19 +149,16 @@ def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.nda
     """Finite float64 values of a coordinate; NaN passes only where ``missing`` allows it."""
     name = str(coordinate.attrs.get(ORIGINAL, name))  # that of the user's own data
     if coordinate.dtype.kind not in "iuf":
-        raise DataError(
-            f"coordinate '{name}'", expected="real numbers (dates and durations for time)",
-            got=f"dtype {coordinate.dtype}", fix=f"replace it: data.assign_coords({name}=numbers)",
-        )  # fmt: skip
+        expected, got = "real numbers (dates and durations for time)", f"dtype {coordinate.dtype}"
+        fix = f"replace it: data.assign_coords({name}=numbers)"
+        raise DataError(f"coordinate '{name}'", expected=expected, got=got, fix=fix)
     values = coordinate.values.astype(np.float64, copy=False)
     wrong = np.isinf(values) if missing else ~np.isfinite(values)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise DataError(
-            f"coordinate '{name}'", expected="finite numbers",
-            got=f"{values[place]} at index {place if len(place) > 1 else place[0]}",
-            fix="give each entry its coordinate",
-        )  # fmt: skip
+        got = f"{values[place]} at index {place if len(place) > 1 else place[0]}"
+        fix = "give each entry its coordinate"
+        raise DataError(f"coordinate '{name}'", expected="finite numbers", got=got, fix=fix)
     return values
 
 
@@ -184,10 +166,9 @@ def _coordinate(fields: xr.DataArray, name: str) -> xr.Variable:
     if name in fields.coords:
         return fields[name].variable.to_base_variable()
     argument = "times" if name == TIME else "points"
-    raise DataError(
-        f"coordinate '{name}'", expected=f"a coordinate for dim '{name}'", got="none",
-        fix=f"pass {argument}=, or data.assign_coords({name}=values)",
-    )  # fmt: skip
+    expected = f"a coordinate for dim '{name}'"
+    fix = f"pass {argument}=, or data.assign_coords({name}=values)"
+    raise DataError(f"coordinate '{name}'", expected=expected, got="none", fix=fix)
 
 
 def _replaced(fields: xr.DataArray, name: str, new: xr.Variable) -> xr.DataArray:
@@ -203,21 +184,17 @@ def _check_increasing(values: np.ndarray, clock: Mapping[Any, Any]) -> None:
     _check_distinct(TIME, np.sort(values), clock)
     at = int(np.argmax(values[1:] < values[:-1])) + 1
     late, early = (_moment(values[i], clock) for i in (at, at - 1))
-    raise DataError(
-        "coordinate 'time'", expected="increasing or decreasing times",
-        got=f"{late} after {early} at index {at}",
-        fix='data.sortby("time"), if the order of the rows is really arbitrary',
-    )  # fmt: skip
+    expected, got = "increasing or decreasing times", f"{late} after {early} at index {at}"
+    fix = 'data.sortby("time"), if the order of the rows is really arbitrary'
+    raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
 
 
 def _check_distinct(name: str, ordered: np.ndarray, clock: Mapping[Any, Any] = NO_CLOCK) -> None:
     repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
     if repeated.size:
-        raise DataError(
-            f"coordinate '{name}'", expected="distinct values",
-            got=f"{_moment(ordered[repeated[0]], clock)} more than once",
-            fix=f'average them: data.groupby("{name}").mean()',
-        )  # fmt: skip
+        got = f"{_moment(ordered[repeated[0]], clock)} more than once"
+        fix = f'average them: data.groupby("{name}").mean()'
+        raise DataError(f"coordinate '{name}'", expected="distinct values", got=got, fix=fix)
 
 
 def _moment(value: float, clock: Mapping[Any, Any]) -> str:

@@ -121,9 +121,6 @@ def place_of(executor: Any) -> Place:
     if callable(getattr(executor, "map", None)):
         # Of the standard library's pools; others say nothing about themselves.
         return Here(executor.map, int(getattr(executor, "_max_workers", 1)))
-    raise InputError(
-        "executor",
-        expected="None, an executor with a method map, or a Dask Client",
-        got=type(executor).__name__,
-        fix="pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)",
-    )
+    expected = "None, an executor with a method map, or a Dask Client"
+    fix = "pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)"
+    raise InputError("executor", expected=expected, got=type(executor).__name__, fix=fix)

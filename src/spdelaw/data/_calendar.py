@@ -49,10 +49,9 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
     """Step of increasing times on a clock; the median one where they are irregular."""
     times = np.asarray(times, dtype=float)
     if len(times) < 2:
-        raise DataError(
-            "time", expected="at least two times, whose step can go on", got=str(len(times)),
-            fix="pass the times of the forecast: times=",
-        )  # fmt: skip
+        expected = "at least two times, whose step can go on"
+        fix = "pass the times of the forecast: times="
+        raise DataError("time", expected=expected, got=str(len(times)), fix=fix)
     gaps = np.diff(times)
     months = _months(times, clock) if " since " in str(clock.get("units", "")) else None
     if months is not None:

@@ -85,11 +85,10 @@ class Climate(NamedTuple):
         n_seen, sums, at = total(self._group_sums)
         coefficients = np.where(n_seen > 0, sums / np.maximum(n_seen, 1), np.nan)
         if len(self.levels) > 1 and n_seen.max(initial=0) < 2:
-            raise DataError(
-                "data", expected=f"every {GROUPS[self.anomalies]} more than once",
-                got=f"{len(self.levels)} of them, each once",
-                fix="observe longer, or use anomalies='mean'",
-            )  # fmt: skip
+            expected = f"every {GROUPS[self.anomalies]} more than once"
+            got = f"{len(self.levels)} of them, each once"
+            fix = "observe longer, or use anomalies='mean'"
+            raise DataError("data", expected=expected, got=got, fix=fix)
         if not self.detrend:
             return coefficients
         t_mean = np.where(n_seen > 0, at / np.maximum(n_seen, 1), np.nan)
@@ -113,11 +112,10 @@ class Climate(NamedTuple):
 
         square, product, n_seen = total(products)
         if not (square > 1e-12 * n_seen).any():
-            raise DataError(
-                "data", expected="times that tell climatology and trend apart",
-                got=f"one time for every {GROUPS[self.anomalies]}",
-                fix="leave the trend out, or observe longer",
-            )  # fmt: skip
+            expected = "times that tell climatology and trend apart"
+            got = f"one time for every {GROUPS[self.anomalies]}"
+            fix = "leave the trend out, or observe longer"
+            raise DataError("data", expected=expected, got=got, fix=fix)
         slope = product / np.where(square > 0, square, 1.0)
         return np.vstack([means - slope * t_mean, np.where(n_seen > 0, slope, np.nan)])
 
@@ -142,7 +140,7 @@ class Climate(NamedTuple):
                 got=f"{codes[off][0]:g}, where it knows {self.levels[0]:g} to {self.levels[-1]:g}",
                 fix="learn from data that cover it, or take --anomalies mean, in Python "
                 "anomalies='mean'",
-            )  # fmt: skip
+            )
         return at
 
 
@@ -183,12 +181,10 @@ def solve_normal(pairs: Array, product: Array) -> Array:
 
 
 def _undetermined(n_columns: int, rank: int, n_seen: int) -> DataError:
-    return DataError(
-        "data",
-        expected=f"times that determine {n_columns} coefficients of climatology and trend",
-        got=f"at most {rank}, at a point of {n_seen} values",
-        fix="observe all parts of a year, or use anomalies='mean'",
-    )
+    expected = f"times that determine {n_columns} coefficients of climatology and trend"
+    got = f"at most {rank}, at a point of {n_seen} values"
+    fix = "observe all parts of a year, or use anomalies='mean'"
+    return DataError("data", expected=expected, got=got, fix=fix)
 
 
 def regress(design: Array, values: Array) -> Array:

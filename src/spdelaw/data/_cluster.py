@@ -81,16 +81,12 @@ def _one_error() -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise ExecutorError(
-            "executor",
-            expected="workers with memory for one block",
-            got=f"a block that killed {error.allowed_failures + 1} workers",
-            fix="store the data in smaller chunks of paths, or give each worker more memory",
-        ) from error
+        expected = "workers with memory for one block"
+        got = f"a block that killed {error.allowed_failures + 1} workers"
+        fix = "store the data in smaller chunks of paths, or give each worker more memory"
+        raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
     except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
-        raise ExecutorError(
-            "executor",
-            expected="a Dask scheduler that stays until the work is done",
-            got=f"one that went away ({type(error).__name__})",
-            fix="start the cluster again and repeat the call; nothing was written",
-        ) from error
+        expected = "a Dask scheduler that stays until the work is done"
+        got = f"one that went away ({type(error).__name__})"
+        fix = "start the cluster again and repeat the call; nothing was written"
+        raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error

@@ -112,12 +112,10 @@ def check_values(fields: xr.DataArray, *observers: Observer) -> Values:
     return values
 
 
-def _check_kind(array: xr.DataArray) -> None:
+def _check_kind(array: Any) -> None:
     if not isinstance(array, xr.DataArray):
-        raise DataError(
-            "fields", expected="an xarray DataArray", got=type(array).__name__,
-            fix="make it one with as_fields(data, times=..., points=...)",
-        )  # fmt: skip
+        got, fix = type(array).__name__, "make it one with as_fields(data, times=..., points=...)"
+        raise DataError("fields", expected="an xarray DataArray", got=got, fix=fix)
     kind = array.dtype.kind
     if kind in "iuf":
         return
@@ -127,26 +125,21 @@ def _check_kind(array: xr.DataArray) -> None:
         "M": "dates belong into the time coordinate",
         "m": "divide by a unit: data / np.timedelta64(1, 's')",
     }
-    raise DataError(
-        "values", expected="real numbers", got=f"dtype {array.dtype}",
-        fix=fixes.get(kind, "convert it: data.astype(float)"),
-    )  # fmt: skip
+    fix = fixes.get(kind, "convert it: data.astype(float)")
+    raise DataError("values", expected="real numbers", got=f"dtype {array.dtype}", fix=fix)
 
 
 def _check_finite(fields: xr.DataArray, values: Values) -> None:
     if values.first_infinite is not None:
         pairs = zip(fields.dims, values.first_infinite, strict=True)
         place = ", ".join(f"{dim}={i}" for dim, i in pairs)
-        raise DataError(
-            "values", expected="finite numbers, or NaN where missing",
-            got=f"{values.infinite} infinite, the first at index {place}",
-            fix="if they mean missing: data.where(np.isfinite(data))",
-        )  # fmt: skip
+        got = f"{values.infinite} infinite, the first at index {place}"
+        fix = "if they mean missing: data.where(np.isfinite(data))"
+        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
     if values.missing == values.size:
-        raise DataError(
-            "values", expected="at least one known value", got=f"{values.size} times NaN",
-            fix="check the variable, the selection and the fill value of the file",
-        )  # fmt: skip
+        expected = "at least one known value"
+        fix = "check the variable, the selection and the fill value of the file"
+        raise DataError("values", expected=expected, got=f"{values.size} times NaN", fix=fix)
 
 
 class _QuickValues(Values):
@@ -184,8 +177,7 @@ class _Padding:
     def check(self) -> None:
         """Raise if data were seen at a time that is NaN."""
         if self._wrong is not None:
-            raise DataError(
-                "coordinate 'path_time'", expected="a time for every row of data",
-                got="data at a time that is NaN, at index path={}, time={}".format(*self._wrong),
-                fix="give the time, or set these data to NaN",
-            )  # fmt: skip
+            expected = "a time for every row of data"
+            got = "data at a time that is NaN, at index path={}, time={}".format(*self._wrong)
+            fix = "give the time, or set these data to NaN"
+            raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)

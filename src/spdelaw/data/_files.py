@@ -254,20 +254,22 @@ def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None)
 def _dated(dataset: xr.Dataset) -> xr.Dataset:
     """Dates of another program as dates, to be counted from the first of them."""
     dates = [
-        name for name, coordinate in dataset.coords.items()
+        name
+        for name, coordinate in dataset.coords.items()
         if " since " in str(coordinate.attrs.get("units", ""))
-    ]  # fmt: skip
+    ]
     for name in dates:
         units = dataset[name].attrs["units"]
         try:
             decoded = decoded_dates(dataset[[name]])[name]
         except (ImportError, ValueError, OverflowError) as error:
             raise DataError(
-                f"coordinate '{name}'", expected="dates that xarray can decode",
+                f"coordinate '{name}'",
+                expected="dates that xarray can decode",
                 got=f"{units!r}: {error}",
                 fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
                 "its time and pass it to as_fields",
-            ) from error  # fmt: skip
+            ) from error
         # The variable alone: decoding decodes the other dates that stand beside it, too.
         dataset = dataset.assign_coords({name: decoded.variable})
     return _read_dates(dataset)
@@ -283,9 +285,8 @@ def _read_dates(dataset: xr.Dataset) -> xr.Dataset:
         try:
             dates = times_of(pd.Series(values.astype(object), name=name))
         except DataError as wrong:
-            raise DataError(
-                f"coordinate '{name}'", expected=wrong.expected, got=wrong.got, fix=wrong.fix
-            ) from None
+            expected, got, fix = wrong.expected, wrong.got, wrong.fix
+            raise DataError(f"coordinate '{name}'", expected=expected, got=got, fix=fix) from None
         dataset = dataset.assign_coords({name: (name, dates, dataset[name].attrs)})
     return dataset
 

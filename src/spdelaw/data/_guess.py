@@ -223,11 +223,12 @@ def _several(
         ordered = across + [dim for dim in rest if dim not in across]
         return dict(zip(ordered, dims, strict=True)), single, why
     raise DataError(
-        f"variable '{array.name}'", expected=f"spatial dims that can be {', '.join(dims)}",
+        f"variable '{array.name}'",
+        expected=f"spatial dims that can be {', '.join(dims)}",
         got=f"spatial dims {' and '.join(rest) or 'none'}",
         fix="choose one entry of a dim with --select DIM=VALUE, average it with --average DIM, "
         "or choose another domain",
-    )  # fmt: skip
+    )
 
 
 def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
@@ -243,12 +244,14 @@ def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[
         return other, [*single, band], [*why, told]
     dims = " and ".join(rest) or "none"
     raise DataError(
-        f"variable '{array.name}'", expected="one spatial dim, or a narrow band of latitudes",
+        f"variable '{array.name}'",
+        expected="one spatial dim, or a narrow band of latitudes",
         got=f"spatial dims {dims}",
         fix=f"pass --along {rest[-1]} with --average {rest[0]}, or cut a band out: "
-        f"--select {rest[0]}=-2:2, or keep all with --domain box or sphere" if len(rest) > 1
+        f"--select {rest[0]}=-2:2, or keep all with --domain box or sphere"
+        if len(rest) > 1
         else "check the dims of the variable",
-    )  # fmt: skip
+    )
 
 
 def narrow_band(array: xr.DataArray, rest: list[str]) -> str | None:

@@ -30,12 +30,9 @@ def check_dims(dims: str | Sequence[str]) -> tuple[str, ...]:
     reserved = {PATH, TIME, POINT, PATH_TIME}
     fine = all(isinstance(name, str) and name not in reserved for name in names)
     if not names or not fine or len(set(names)) < len(names):
-        raise DataError(
-            "dims",
-            expected=f"distinct names of spatial dims, other than {', '.join(sorted(reserved))}",
-            got=repr(dims),
-            fix='pass dims=("x",) or the names that the data use',
-        )
+        expected = f"distinct names of spatial dims, other than {', '.join(sorted(reserved))}"
+        fix = 'pass dims=("x",) or the names that the data use'
+        raise DataError("dims", expected=expected, got=repr(dims), fix=fix)
     return names
 
 
@@ -65,10 +62,8 @@ def arrange(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     array = _with_path(array).transpose(PATH, TIME, *space)
     for dim, size in array.sizes.items():
         if size < 1:
-            raise DataError(
-                f"dim '{dim}'", expected="at least one entry", got="none",
-                fix="check the selection that led to these data",
-            )  # fmt: skip
+            fix = "check the selection that led to these data"
+            raise DataError(f"dim '{dim}'", expected="at least one entry", got="none", fix=fix)
     return array if array.name is not None else array.rename(FIELD)
 
 
@@ -86,15 +81,12 @@ def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
     expected = f"dims ({PATH}, {TIME}, {', '.join(space)}) in any order, {PATH} optional"
     missing = [dim for dim in (TIME, *space) if dim not in array.dims]
     if missing:
-        raise DataError(
-            f"dim '{missing[0]}'", expected=expected, got=got,
-            fix=_missing_dim(array, missing[0]),
-        )  # fmt: skip
+        fix = _missing_dim(array, missing[0])
+        raise DataError(f"dim '{missing[0]}'", expected=expected, got=got, fix=fix)
     extra = [str(dim) for dim in array.dims if dim not in (PATH, TIME, *space)]
     if extra:
-        raise DataError(
-            f"dim '{extra[0]}'", expected=expected, got=got, fix=_advice(array, extra[0])
-        )
+        fix = _advice(array, extra[0])
+        raise DataError(f"dim '{extra[0]}'", expected=expected, got=got, fix=fix)
 
 
 def _missing_dim(array: xr.DataArray, dim: str) -> str:

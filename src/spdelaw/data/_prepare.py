@@ -98,17 +98,13 @@ class Preparation:
         """Check the words."""
         for name, words in (("anomalies", (None, *SEASONS)), ("standardise", SCALES)):
             if getattr(self, name) not in words:
-                raise InputError(
-                    name, expected=f"one of {', '.join(map(str, words[1:]))}",
-                    got=repr(getattr(self, name)),
-                    fix=f"pass {name}={words[1]!r}, or leave it out",
-                )  # fmt: skip
+                expected = f"one of {', '.join(map(str, words[1:]))}"
+                fix = f"pass {name}={words[1]!r}, or leave it out"
+                raise InputError(name, expected=expected, got=repr(getattr(self, name)), fix=fix)
         for name in ("detrend", "area_weights"):
             if not isinstance(getattr(self, name), bool):
-                raise InputError(
-                    name, expected="True or False", got=repr(getattr(self, name)),
-                    fix=f"{name}=True",
-                )  # fmt: skip
+                got = repr(getattr(self, name))
+                raise InputError(name, expected="True or False", got=got, fix=f"{name}=True")
         missing: Any = self.missing
         fills = tuple(np.atleast_1d(np.asarray(missing, dtype=float)).tolist())
         object.__setattr__(self, "missing", fills)
@@ -256,11 +252,9 @@ class Prepared:
         known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (self.points, points))
         at = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
         if (at == n).any():
-            raise DataError(
-                "points", expected=f"some of the {n} points the preparation was learned at",
-                got=f"{np.asarray(points)[at == n][0]}, one of {len(points)}",
-                fix="use the grid of the fit",
-            )  # fmt: skip
+            expected = f"some of the {n} points the preparation was learned at"
+            got = f"{np.asarray(points)[at == n][0]}, one of {len(points)}"
+            raise DataError("points", expected=expected, got=got, fix="use the grid of the fit")
         return at
 
 
@@ -292,7 +286,5 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
 
 
 def _no_common_clock() -> DataError:
-    return DataError(
-        "data", expected="one clock for all paths", got="times of each path's own",
-        fix="prepare the paths yourself, and leave prepare out",
-    )  # fmt: skip
+    expected, fix = "one clock for all paths", "prepare the paths yourself, and leave prepare out"
+    return DataError("data", expected=expected, got="times of each path's own", fix=fix)

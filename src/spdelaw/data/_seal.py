@@ -101,7 +101,9 @@ def _hash(path: Path, size: int | None = None) -> str:
 
 def _raise_damaged(path: Path, got: str) -> None:
     raise FileError(
-        str(path), expected="the bytes that write() stored", got=got,
+        str(path),
+        expected="the bytes that write() stored",
+        got=got,
         fix="restore it from a backup or write it again; if it was changed on purpose, "
         "read(path, verify=False)",
-    )  # fmt: skip
+    )

@@ -75,8 +75,10 @@ def _single(
     except DataError as error:
         raise DataError(
             f"paths[{position}], {error.what}",
-            expected=error.expected, got=error.got, fix=error.fix,
-        ) from error  # fmt: skip
+            expected=error.expected,
+            got=error.got,
+            fix=error.fix,
+        ) from error
     if one.sizes[PATH] != 1 or PATH_TIME in one.coords:
         expected = "one path with its times in 'time'"
         got = f"{one.sizes[PATH]} paths" + (" with path_time" if PATH_TIME in one.coords else "")

@@ -43,12 +43,9 @@ def check_plausible(fields: xr.DataArray, reading: Reading | None = None) -> Non
     if reading is not None and not any(map(_like_a_fill, reading[:2])):
         return
     for value, count in suspect_fills(np.asarray(fields.values)):
-        raise DataError(
-            "values", expected="numbers, and NaN where there is none",
-            got=f"{count} times {value:g}, far from all others: a fill that the file does not "
-            "declare",
-            fix=f"pass --missing {value:g}, or in Python data.where(data != {value!r})",
-        )  # fmt: skip
+        got = f"{count} times {value:g}, far from all others: a fill that the file does not declare"
+        fix = f"pass --missing {value:g}, or in Python data.where(data != {value!r})"
+        raise DataError("values", expected="numbers, and NaN where there is none", got=got, fix=fix)
 
 
 def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:

@@ -108,10 +108,8 @@ def from_table(
 
 def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(
-            "table", expected="a pandas DataFrame or the path of a table", got=type(frame).__name__,
-            fix="pandas.DataFrame(table)",
-        )  # fmt: skip
+        expected, got = "a pandas DataFrame or the path of a table", type(frame).__name__
+        raise DataError("table", expected=expected, got=got, fix="pandas.DataFrame(table)")
     levels = [name for name in frame.index.names if name is not None and name not in frame]
     frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
     names = [str(name) for name in frame.columns]
@@ -120,18 +118,14 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
             fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
             wide = not near and len(frame.select_dtypes("number").columns) > MANY
-            raise DataError(
-                role, expected=f"one of the columns {_listed(names)}", got=repr(name),
-                fix=WIDE if wide else fix,
-            )  # fmt: skip
+            expected = f"one of the columns {_listed(names)}"
+            raise DataError(role, expected=expected, got=repr(name), fix=WIDE if wide else fix)
     for role in ("time", "value"):
         if role not in columns.given:
             raise _unnamed(role)
     if set(columns.places) not in ({"lon", "lat"}, {"x"}, {"x", "y"}):
-        raise DataError(
-            "position", expected="columns lon and lat, or x and y, or x", got=str(columns.places),
-            fix='pass lon="lon", lat="lat"',
-        )  # fmt: skip
+        expected, got = "columns lon and lat, or x and y, or x", str(columns.places)
+        raise DataError("position", expected=expected, got=got, fix='pass lon="lon", lat="lat"')
     if not len(frame):
         raise DataError("table", expected="at least one row", got="none", fix="check the file")
     return frame
@@ -143,9 +137,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _unnamed(role: str) -> DataError:
-    return DataError(
-        role, expected=f"the name of the column of the {role}", got="none", fix=f'pass {role}="..."'
-    )
+    expected = f"the name of the column of the {role}"
+    return DataError(role, expected=expected, got="none", fix=f'pass {role}="..."')
 
 
 def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
@@ -155,11 +148,9 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     values = _numbers(frame[columns.value], str(columns.value))
     _refuse_twice(frame, columns, when * len(names) + which, values)
     if len(times) * len(names) > max(MANY_CELLS, SPARSE * len(frame)):
-        raise DataError(
-            f"column '{columns.time}'", expected="times that stations share",
-            got=f"{len(times)} times for {len(frame)} rows",
-            fix=f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')",
-        )  # fmt: skip
+        expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
+        fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
+        raise DataError(f"column '{columns.time}'", expected=expected, got=got, fix=fix)
     table = np.full((len(times), len(names)), np.nan)
     known = np.isfinite(values)
     table[when[known], which[known]] = values[known]
@@ -189,11 +180,12 @@ def _numbers(column: pd.Series, name: str) -> np.ndarray:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise DataError(
-            f"column '{name}'", expected="numbers, and nothing where they are missing",
+            f"column '{name}'",
+            expected="numbers, and nothing where they are missing",
             got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
             fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
             f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
-        )  # fmt: skip
+        )
     return numbers.to_numpy(dtype=float)
 
 
@@ -216,10 +208,12 @@ def _stations(
     if moved.any():
         at = int(np.argmax(moved))
         raise DataError(
-            f"station {text[at]}", expected="one place", got=f"{tuple(where[first[which[at]]])} "
+            f"station {text[at]}",
+            expected="one place",
+            got=f"{tuple(where[first[which[at]]])} "
             f"and {tuple(where[at])}, and {len(np.unique(which[moved])) - 1} more stations moved",
             fix="give the station a new name where it moved",
-        )  # fmt: skip
+        )
     _refuse_neighbours(names, places)
     return names, which, _named(rows, places)
 
@@ -234,11 +228,12 @@ def _refuse_neighbours(names: np.ndarray, places: np.ndarray) -> None:
     if shared.any():
         same = names[which.reshape(-1) == which.reshape(-1)[np.argmax(shared)]]
         raise DataError(
-            "stations", expected="stations at different places",
+            "stations",
+            expected="stations at different places",
             got=f"{' and '.join(same[:3])} at one, of {int(shared.sum())} that share theirs",
             fix="leave station out, and average first what was seen at one place and time: "
             "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)",
-        )  # fmt: skip
+        )
 
 
 def _refuse_twice(
@@ -255,9 +250,6 @@ def _refuse_twice(
     row = frame.iloc[int(again.min())]
     shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
     names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
-    raise DataError(
-        "table",
-        expected="one value per station and time",
-        got=f"{again.size} rows that contradict another, the first: {shown}",
-        fix=f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)",
-    )
+    got = f"{again.size} rows that contradict another, the first: {shown}"
+    fix = f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)"
+    raise DataError("table", expected="one value per station and time", got=got, fix=fix)

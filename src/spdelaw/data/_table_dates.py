@@ -51,8 +51,9 @@ def _days(values: np.ndarray) -> np.ndarray | None:
     whole = (values == np.round(values)).all()
     if not whole or values.min() < FIRST_DAY or values.max() > LAST_DAY:
         return None
-    dates = pd.to_datetime(pd.Series(values.astype(int).astype(str)), format="%Y%m%d",
-                           errors="coerce")  # fmt: skip
+    dates = pd.to_datetime(
+        pd.Series(values.astype(int).astype(str)), format="%Y%m%d", errors="coerce"
+    )
     return None if dates.isna().any() else dates.to_numpy(dtype="datetime64[ns]")
 
 
@@ -73,11 +74,12 @@ def _short(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
 
 def _two_ways(column: pd.Series, ways: Iterable[str]) -> DataError:
     return DataError(
-        f"column '{column.name}'", expected="dates that can be read one way",
+        f"column '{column.name}'",
+        expected="dates that can be read one way",
         got=f"{column.iloc[0]!r}, which can be {' or '.join(ways)}",
         fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
         f"format={next(iter(ways))!r}), or write 1990-01-31",
-    )  # fmt: skip
+    )
 
 
 def _dates(column: pd.Series) -> pd.Series:

@@ -50,28 +50,21 @@ def read_frame(
     source = Path(path)
     if not source.is_file():
         got = "a directory" if source.is_dir() else "nothing of this name"
-        raise FileError(
-            str(source), expected="a table", got=got,
-            fix=f"check the name; the folder is {source.absolute().parent}",
-        )  # fmt: skip
+        fix = f"check the name; the folder is {source.absolute().parent}"
+        raise FileError(str(source), expected="a table", got=got, fix=fix)
     if not is_table(source):
-        raise FileError(
-            str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=repr(source.suffix),
-            fix="rename it after what it holds, such as stations.csv",
-        )  # fmt: skip
+        got, fix = repr(source.suffix), "rename it after what it holds, such as stations.csv"
+        raise FileError(str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=got, fix=fix)
     try:
         frame = _parsed(source, station, rows)
     except ImportError as error:
-        raise FileError(
-            str(source), expected="a package that reads Parquet", got="none",
-            fix="pip install pyarrow, or write it as CSV",
-        ) from error  # fmt: skip
+        expected, fix = "a package that reads Parquet", "pip install pyarrow, or write it as CSV"
+        raise FileError(str(source), expected=expected, got="none", fix=fix) from error
     except (ValueError, OSError, EOFError, pd.errors.ParserError) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise FileError(
-            str(source), expected="a table with a line of column names", got=line[:200],
-            fix="open it in an editor: is it complete, and what it is named after?",
-        ) from error  # fmt: skip
+        expected = "a table with a line of column names"
+        fix = "open it in an editor: is it complete, and what it is named after?"
+        raise FileError(str(source), expected=expected, got=line[:200], fix=fix) from error
     return frame.rename(columns=lambda name: str(name).strip())
 
 
@@ -175,11 +168,8 @@ def columns_missing(path: str | Path, command: str) -> FileError:
     is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
     fix = WIDE if is_wide else ONE_SERIES if is_series else f"{command} {options}"
     fix = f"{_joined(apart)}; then {fix}" if len(apart) > 1 else fix
-    return FileError(
-        str(path), expected="to be told which column is what",
-        got=f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}",
-        fix=fix,
-    )  # fmt: skip
+    got = f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}"
+    return FileError(str(path), expected="to be told which column is what", got=got, fix=fix)
 
 
 def _joined(apart: list[str]) -> str:

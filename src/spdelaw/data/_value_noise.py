@@ -79,9 +79,5 @@ def _check_places(fields: xr.DataArray, own: xr.DataArray) -> None:
 
 
 def _wrong(expected: str, got: str) -> DataError:
-    return DataError(
-        "observation_noise",
-        expected=expected,
-        got=got,
-        fix="give the standard deviation of each value on the times and points of the data",
-    )
+    fix = "give the standard deviation of each value on the times and points of the data"
+    return DataError("observation_noise", expected=expected, got=got, fix=fix)

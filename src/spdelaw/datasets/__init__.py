@@ -107,8 +107,6 @@ def file_of(name: str) -> Path:
         'equatorial_pacific.nc'
     """
     if name not in NAMES:
-        raise InputError(
-            "name", expected=f"one of {', '.join(NAMES)}", got=repr(name),
-            fix=f"pass {next(iter(NAMES))!r}",
-        )  # fmt: skip
+        fix = f"pass {next(iter(NAMES))!r}"
+        raise InputError("name", expected=f"one of {', '.join(NAMES)}", got=repr(name), fix=fix)
     return Path(str(resources.files("spdelaw.datasets").joinpath(NAMES[name])))

@@ -69,23 +69,22 @@ def from_dict(description: dict[str, Any]) -> AbstractDomain:
     """
     if not isinstance(description, Mapping):
         raise DomainError(
-            "domain", expected="a dict with a name", got=shown(description),
+            "domain",
+            expected="a dict with a name",
+            got=shown(description),
             fix="write it with domain.to_dict()",
-        )  # fmt: skip
+        )
     settings = {str(key): value for key, value in description.items()}
     name = settings.pop("name", None)
     cls = DOMAINS[name] if isinstance(name, str) and name in DOMAINS else find_domain(name)
     if cls is None:
-        raise DomainError(
-            "domain", expected=f"one of {sorted(DOMAINS)}", got=repr(name),
-            fix="check the name in the description, or install the package of the domain",
-        )  # fmt: skip
+        fix = "check the name in the description, or install the package of the domain"
+        raise DomainError("domain", expected=f"one of {sorted(DOMAINS)}", got=repr(name), fix=fix)
     try:
         return cls.from_settings(**settings)
     except DomainError:
         raise
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise DomainError(
-            "domain", expected=f"the settings of {name}", got=f"{sorted(settings)}",
-            fix=f"write it with domain.to_dict() ({type(error).__name__}: {shown(str(error))})",
-        ) from error  # fmt: skip
+        got = f"{sorted(settings)}"
+        fix = f"write it with domain.to_dict() ({type(error).__name__}: {shown(str(error))})"
+        raise DomainError("domain", expected=f"the settings of {name}", got=got, fix=fix) from error

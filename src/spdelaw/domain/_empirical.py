@@ -225,8 +225,7 @@ def _count(n_modes: int, rows: Array) -> int:
         expected = "a positive integer"
         raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=16")
     if n_modes > most:
-        raise DomainError(
-            "n_modes", expected=f"at most {most}, from {rows.shape[0]} rows of {rows.shape[1]} "
-            "points", got=str(n_modes), fix=f"pass n_modes={max(1, most // 2)}",
-        )  # fmt: skip
+        expected = f"at most {most}, from {rows.shape[0]} rows of {rows.shape[1]} points"
+        fix = f"pass n_modes={max(1, most // 2)}"
+        raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
     return int(n_modes)

@@ -158,11 +158,10 @@ class Fields(AbstractDomain):
         table = as_points(points, self.dims)
         if not self.contains(table).all():
             first = table[~self.contains(table)][0]
-            raise DomainError(
-                "points", expected=f"a field from 0 to {self.n_fields - 1} and a place in "
-                f"{self.domain}", got=str(tuple(first.tolist())),
-                fix="give the points of one field, which then stand for every field",
-            )  # fmt: skip
+            expected = f"a field from 0 to {self.n_fields - 1} and a place in {self.domain}"
+            got = str(tuple(first.tolist()))
+            fix = "give the points of one field, which then stand for every field"
+            raise DomainError("points", expected=expected, got=got, fix=fix)
         return table
 
     def _are_of_one_field(self, points: Any) -> bool:

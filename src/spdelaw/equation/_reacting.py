@@ -161,13 +161,10 @@ class Reacting(Dynamics):
         )
         names = tuple(map(str, d["terms"]))
         if coefficients.shape != (len(names),) or rates.shape != noise.shape or rates.ndim != 1:
-            raise EquationError(
-                "dynamics",
-                expected="a coefficient per term, a rate and a noise per mode",
-                got=f"{len(names)} terms, shapes {coefficients.shape}, {rates.shape}, "
-                f"{noise.shape}",
-                fix="write it with to_dict()",
-            )
+            expected = "a coefficient per term, a rate and a noise per mode"
+            got = f"{len(names)} terms, shapes {coefficients.shape}, {rates.shape}, {noise.shape}"
+            fix = "write it with to_dict()"
+            raise EquationError("dynamics", expected=expected, got=got, fix=fix)
         return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise)
 
 

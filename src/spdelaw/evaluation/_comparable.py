@@ -23,21 +23,15 @@ def check_comparable(*laws: Law) -> Numbers:
     """
     named = [Numbers(**(law.info.log_likelihood_of or {"kind": "", "count": 0})) for law in laws]
     if not named or not all(numbers.fingerprint for numbers in named):
-        raise InputError(
-            "laws",
-            expected="laws that name the data their log-likelihood is a density of",
-            got=f"{len(named)} laws, one without that name",
-            fix="fit data in memory with this version, or compare law.log_likelihood(data)",
-        )
+        expected = "laws that name the data their log-likelihood is a density of"
+        got = f"{len(named)} laws, one without that name"
+        fix = "fit data in memory with this version, or compare law.log_likelihood(data)"
+        raise InputError("laws", expected=expected, got=got, fix=fix)
     first, *others = named
     for other in others:
         if other != first:
-            raise InputError(
-                "laws",
-                expected=f"densities of the same numbers: {_words(first)}",
-                got=_words(other),
-                fix=_fix(first, other),
-            )
+            expected, got = f"densities of the same numbers: {_words(first)}", _words(other)
+            raise InputError("laws", expected=expected, got=got, fix=_fix(first, other))
     return first
 
 

@@ -143,9 +143,8 @@ def _checked(laws: tuple[Any, ...], tiers: tuple[str, ...]) -> list[Law]:
     for tier in tiers:
         one_of("tiers", tier, TIERS)
     if len(laws) < 2:
-        raise InputError(
-            "laws", expected="at least two laws", got=str(len(laws)), fix="pass compare(a, b)"
-        )
+        expected = "at least two laws"
+        raise InputError("laws", expected=expected, got=str(len(laws)), fix="pass compare(a, b)")
     return [instance("laws", law, Law, "pass laws from sl.fit or sl.load") for law in laws]
 
 
@@ -154,9 +153,8 @@ def _names(names: Any, n: int) -> tuple[str, ...]:
         return tuple(chr(ord("a") + i) if n <= 26 else f"law {i + 1}" for i in range(n))
     labels = tuple(str(name) for name in names)
     if len(labels) != n or len(set(labels)) != n:
-        raise InputError(
-            "names", expected=f"{n} different names", got=repr(names), fix="leave names out"
-        )
+        expected = f"{n} different names"
+        raise InputError("names", expected=expected, got=repr(names), fix="leave names out")
     return labels
 
 

@@ -97,11 +97,10 @@ def check_same_values(held: list[Held], names: list[str]) -> None:
             gap = np.abs(other.raw - first)[known].max(initial=0.0)
             same = known.any() and gap <= SAME * np.abs(first[known]).max()
         if not same:
-            raise DataError(
-                "data", expected=f"values that {names[0]} and {name} see alike",
-                got=f"{first.shape} and {other.raw.shape} values, reduced differently",
-                fix="compare laws whose preparation selects, averages and coarsens alike",
-            )  # fmt: skip
+            expected = f"values that {names[0]} and {name} see alike"
+            got = f"{first.shape} and {other.raw.shape} values, reduced differently"
+            fix = "compare laws whose preparation selects, averages and coarsens alike"
+            raise DataError("data", expected=expected, got=got, fix=fix)
 
 
 def units_of(n_paths: int, n_times: int) -> Array:

@@ -47,19 +47,13 @@ def decoder_floor(
     n, k = domain.check_modes(n_modes), whole("n_time", n_time, 1)
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
-        raise InputError(
-            "eigenvalues",
-            expected=f"one number per mode, shape ({n},)",
-            got=f"shape {lam.shape}",
-            fix="pass equation.eigenvalues or law.dynamics.drift",
-        )
+        expected = f"one number per mode, shape ({n},)"
+        fix = "pass equation.eigenvalues or law.dynamics.drift"
+        raise InputError("eigenvalues", expected=expected, got=f"shape {lam.shape}", fix=fix)
     if own.has_own_clocks:
-        raise DataError(
-            "fields",
-            expected="one clock for all paths",
-            got="times of each path's own",
-            fix="compute the floor for paths on a common grid of times",
-        )
+        expected = "one clock for all paths"
+        fix = "compute the floor for paths on a common grid of times"
+        raise DataError("fields", expected=expected, got="times of each path's own", fix=fix)
     values, times, basis = own.values, own.times, own.basis(n)
     projected = np.empty(values.shape)
     for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):

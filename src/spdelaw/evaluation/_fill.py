@@ -166,10 +166,8 @@ def _check(
     for name in words:
         if name not in WORDS or name in ("drift", "forcing"):
             known = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
-            raise InputError(
-                name, expected=f"a word of the model: {known}", got=repr(name),
-                fix="see help(spdelaw.fill)",
-            )  # fmt: skip
+            expected, got = f"a word of the model: {known}", repr(name)
+            raise InputError(name, expected=expected, got=got, fix="see help(spdelaw.fill)")
 
 
 def _observed(data: Any, domain: AbstractDomain, prepare: Preparation | None) -> Observed:
@@ -185,11 +183,9 @@ def _held_out(own: Observed, grid: Grid, seed: int, whole_points: bool) -> Recor
     seen = np.isfinite(own.fields.values)
     held = hold_out(seen, grid.points, seed, whole_points=whole_points)
     if held.sum() < ENOUGH:
-        raise DataError(
-            "data", expected=f"enough values to hold {ENOUGH} of them out",
-            got=f"{int(seen.sum())} values", fix="observe longer, or fit a law and "
-            "use law.reconstruct(data)",
-        )  # fmt: skip
+        expected = f"enough values to hold {ENOUGH} of them out"
+        fix = "observe longer, or fit a law and use law.reconstruct(data)"
+        raise DataError("data", expected=expected, got=f"{int(seen.sum())} values", fix=fix)
     return without(own, held, grid, seed)
 
 
@@ -212,11 +208,9 @@ def _chosen(
             continue
         others = [trial for trial in trials if trial is not best]
         return law, with_rest(moments, own.fields.values, grid, best.settings), [best, *others]
-    raise ConvergenceError(
-        "fill", expected="a law that predicts held-out values",
-        got=f"{len(trials)} candidates, none of which did; {notes[-1]}",
-        fix="pass n_modes=4, drift='diagonal' and basis='domain', or check the domain",
-    )  # fmt: skip
+    got = f"{len(trials)} candidates, none of which did; {notes[-1]}"
+    fix = "pass n_modes=4, drift='diagonal' and basis='domain', or check the domain"
+    raise ConvergenceError("fill", expected="a law that predicts held-out values", got=got, fix=fix)
 
 
 def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:

@@ -51,11 +51,10 @@ def _dataset(data: Any) -> xr.Dataset:
         return data
     if isinstance(data, xr.DataArray):
         return data.to_dataset(name=str(data.name or "field"))
-    raise InputError(
-        "domain", expected="a domain, where the data have no coordinates to guess it from",
-        got=f"none, and data of type {type(data).__name__}",
-        fix="pass domain=sl.Interval(a, b), or an xarray object",
-    )  # fmt: skip
+    expected = "a domain, where the data have no coordinates to guess it from"
+    got = f"none, and data of type {type(data).__name__}"
+    fix = "pass domain=sl.Interval(a, b), or an xarray object"
+    raise InputError("domain", expected=expected, got=got, fix=fix)
 
 
 def _unit(raw: xr.Dataset, time: str) -> str | None:

@@ -245,20 +245,12 @@ def first_origin(fields: xr.DataArray, first: int | float) -> int:
     """Times before the first origin, from a number or a share of all; `InputError` for others."""
     n = fields.sizes["time"]
     if "path_time" in fields.coords:
-        raise InputError(
-            "data",
-            expected="one clock for all paths",
-            got="times of each path's own",
-            fix="validate the paths one at a time",
-        )
+        expected, got = "one clock for all paths", "times of each path's own"
+        raise InputError("data", expected=expected, got=got, fix="validate the paths one at a time")
     start = round(first * n) if isinstance(first, float) else first
     if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
-        raise InputError(
-            "first",
-            expected=f"from 4 to {n - 1} times, or that share of them",
-            got=repr(first),
-            fix="first=0.6",
-        )
+        expected = f"from 4 to {n - 1} times, or that share of them"
+        raise InputError("first", expected=expected, got=repr(first), fix="first=0.6")
     return start
 
 
@@ -274,10 +266,8 @@ def where_seen(
     if seen.all():
         return fields, seen
     if not seen.any():
-        raise DataError(
-            "data", expected="values before the first origin", got="none",
-            fix="start later: first=0.8",
-        )  # fmt: skip
+        expected = "values before the first origin"
+        raise DataError("data", expected=expected, got="none", fix="start later: first=0.8")
     if len(dims) == 1:
         return fields.isel({dims[0]: seen}), seen
     if "point" in fields.dims:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import one_of, probability, whole
+from spdelaw.checks import instance, one_of, probability, whole
 from spdelaw.data import Preparation, as_fields, check_plausible
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, InputError
@@ -146,26 +146,25 @@ def _fields(
     data: Any, domain: Any, prepare: Preparation | None
 ) -> tuple[xr.DataArray, tuple[str, ...]]:
     """Canonical fields, reduced but not yet prepared, and their spatial dims."""
-    if prepare is not None and not isinstance(prepare, Preparation):
-        raise InputError(
-            "prepare", expected="a Preparation", got=type(prepare).__name__,
-            fix="pass prepare=sl.Preparation(anomalies='month')",
-        )  # fmt: skip
+    if prepare is not None:
+        fix = "pass prepare=sl.Preparation(anomalies='month')"
+        instance("prepare", prepare, Preparation, fix)
     if prepare is not None and prepare.anomalies == "lead":
         raise InputError(
-            "prepare", expected="a climatology that later times share", got="anomalies='lead'",
+            "prepare",
+            expected="a climatology that later times share",
+            got="anomalies='lead'",
             fix="forecasts from many starts are judged by starts: fit some of them, and pass the "
             "others to spdelaw evaluate, in Python sl.evaluate(law, others)",
-        )  # fmt: skip
+        )
     unit = None if prepare is None else prepare.time_unit
     reduced = data if prepare is None else prepare.reduce(data)
     if isinstance(domain, AbstractDomain):
         return as_fields(reduced, dims=domain.dims, time_unit=unit), domain.dims
     if domain != PATTERNS:
-        raise InputError(
-            "domain", expected=f"a domain such as sl.Sphere(), or {PATTERNS!r}", got=repr(domain),
-            fix=f"pass domain={PATTERNS!r} for patterns of the data",
-        )  # fmt: skip
+        expected = f"a domain such as sl.Sphere(), or {PATTERNS!r}"
+        fix = f"pass domain={PATTERNS!r} for patterns of the data"
+        raise InputError("domain", expected=expected, got=repr(domain), fix=fix)
     for dims in KNOWN_DIMS:
         try:
             return as_fields(reduced, dims=dims, time_unit=unit), dims
@@ -177,13 +176,9 @@ def _fields(
 def _plan(n: int, start: int, leads: tuple[int, ...], refits: int, most: int, origins: str) -> Plan:
     end = n - leads[-1]
     if end < start:
-        raise InputError(
-            "leads",
-            expected=f"at most {n - start}, of {n} times of which the first {start} are learned "
-            "from",
-            got=str(leads[-1]),
-            fix="ask for shorter leads, or start earlier: first=0.4",
-        )
+        expected = f"at most {n - start}, of {n} times of which the first {start} are learned from"
+        fix = "ask for shorter leads, or start earlier: first=0.4"
+        raise InputError("leads", expected=expected, got=str(leads[-1]), fix=fix)
     rows = np.unique(np.linspace(start, end, min(most, end - start + 1)).round().astype(int))
     fits = np.unique(np.linspace(0, len(rows), min(refits, len(rows)), endpoint=False).astype(int))
     window = start if origins == "rolling" else None
@@ -199,20 +194,15 @@ def _reporter(progress: Any) -> Callable[[int, int], Any]:
         return lambda done, total: print(f"{done} of {total}", file=sys.stderr)
     if callable(progress):
         return progress
-    raise InputError(
-        "progress", expected="True, False or a function", got=repr(progress), fix="progress=True"
-    )
+    expected = "True, False or a function"
+    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
 
 
 def _check_scored(counts: np.ndarray, leads: tuple[int, ...]) -> None:
     empty = [k for k, n in zip(leads, counts.sum(0), strict=True) if n == 0]
     if empty:
-        raise DataError(
-            "data",
-            expected="values to score at every lead",
-            got=f"none at lead {empty[0]}",
-            fix="check the gaps, or leave that lead out",
-        )
+        expected, fix = "values to score at every lead", "check the gaps, or leave that lead out"
+        raise DataError("data", expected=expected, got=f"none at lead {empty[0]}", fix=fix)
 
 
 def _about(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) -> dict[str, Any]:

@@ -59,12 +59,8 @@ def _counts(n_modes: Any, past: xr.DataArray) -> list[int]:
         most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
         return [n for n in TRIED if n <= most] or [1]
     if isinstance(n_modes, str | list | tuple):
-        raise InputError(
-            "n_modes",
-            expected='a number, numbers to choose from, or "auto"',
-            got=repr(n_modes),
-            fix="pass n_modes=[3, 6, 12]",
-        )
+        expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
+        raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
     return [whole("n_modes", n_modes, 1)]
 
 

@@ -76,10 +76,9 @@ def energy(coefficients: xr.DataArray) -> Estimate:
     square = coefficients.transpose("path", "mode").values ** 2
     count = np.isfinite(square).sum(0)
     if (count < 2).any():
-        raise DataError(
-            "fields", expected="at least 2 complete paths at this time", got=str(count.min()),
-            fix="choose another time, or fewer modes",
-        )  # fmt: skip
+        expected = "at least 2 complete paths at this time"
+        fix = "choose another time, or fewer modes"
+        raise DataError("fields", expected=expected, got=str(count.min()), fix=fix)
     return Estimate(np.nanmean(square, 0), np.nanstd(square, 0, ddof=1) / np.sqrt(count))
 
 
@@ -98,9 +97,10 @@ def coefficients_at(
     c = domain.analyse(chosen, n)
     if c.attrs["condition"] > MAX_CONDITION:
         raise DataError(
-            "fields", expected=f"a grid that tells {n} modes apart",
+            "fields",
+            expected=f"a grid that tells {n} modes apart",
             got=f"{len(domain.places(chosen).points)} points with condition "
             f"{c.attrs['condition']:.2g}",
             fix="simulate fewer modes, or on the points of domain.quadrature(n)",
-        )  # fmt: skip
+        )
     return c

@@ -93,10 +93,8 @@ def _check(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
     if n_paths < 1:
         raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
     if not np.isfinite(fields[:n_paths]).any():
-        raise DataError(
-            "fields", expected="at least one value to draw", got="NaN only",
-            fix="check the file, or select other paths",
-        )  # fmt: skip
+        fix = "check the file, or select other paths"
+        raise DataError("fields", expected="at least one value to draw", got="NaN only", fix=fix)
     return fields
 
 

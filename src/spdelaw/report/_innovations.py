@@ -63,10 +63,8 @@ def plot_innovations(check: ModelCheck) -> Figure:
     """
     z = check.innovations
     if not np.isfinite(z).any():
-        raise DataError(
-            "check", expected="at least one innovation", got="none: no row determines all modes",
-            fix="use fewer modes, or data with fewer gaps",
-        )  # fmt: skip
+        got, fix = "none: no row determines all modes", "use fewer modes, or data with fewer gaps"
+        raise DataError("check", expected="at least one innovation", got=got, fix=fix)
     with style():
         figure = new_figure(1.75 * COLUMN, 0.6 * COLUMN)
         left, right = figure.subplots(1, 2)

@@ -43,12 +43,10 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         ['log', 'log']
     """
     if "eigenvalue" not in law.parameters:
-        raise InputError(
-            "law",
-            expected="a linear law of modes on their own, with one eigenvalue each",
-            got="coupled modes" if "drift" in law.parameters else "other dynamics",
-            fix="draw it with spdelaw.report.plot_operator, or law.sample(...)",
-        )
+        expected = "a linear law of modes on their own, with one eigenvalue each"
+        got = "coupled modes" if "drift" in law.parameters else "other dynamics"
+        fix = "draw it with spdelaw.report.plot_operator, or law.sample(...)"
+        raise InputError("law", expected=expected, got=got, fix=fix)
     exact = None if truth is None else _true_spectra(law, truth)
     rows = 1 if exact is None else 2
     with style():

@@ -33,10 +33,9 @@ def is_map(fields: xr.DataArray) -> bool:
     """Whether fields are drawn as maps; False in one dimension, `DataError` in three."""
     names = space_names(fields)
     if len(names) > 2:
-        raise DataError(
-            "fields", expected="one or two spatial dims to draw", got=f"{len(names)}: {names}",
-            fix=f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')",
-        )  # fmt: skip
+        expected = "one or two spatial dims to draw"
+        fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
+        raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
     return len(names) == 2
 
 
@@ -97,10 +96,9 @@ def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
     values = [fields[name].values for name in names]
     wanted = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
     if np.shape(wanted) != (len(names),):
-        raise DataError(
-            "point", expected=f"one number for each of {', '.join(names)}", got=repr(point),
-            fix="leave it out for the middle of the grid",
-        )  # fmt: skip
+        expected = f"one number for each of {', '.join(names)}"
+        fix = "leave it out for the middle of the grid"
+        raise DataError("point", expected=expected, got=repr(point), fix=fix)
     if dims == ("point",):
         gaps = sum((v - w) ** 2 for v, w in zip(values, wanted, strict=True))
         return fields.isel(point=int(np.argmin(gaps)))

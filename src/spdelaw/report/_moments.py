@@ -60,11 +60,10 @@ def compare_moments(fields: xr.DataArray, equation: SpectralSPDE, times: Any) ->
     t, n = c["time"].values, c.sizes["path"]
     mean, variance = equation.mean(t), equation.variance(t)
     if not (np.isfinite(c).all() and (variance > 0).all()):
-        raise DataError(
-            "fields", expected="complete rows at times at which every mode varies",
-            got="missing coefficients" if (variance > 0).all() else f"times {t}",
-            fix="fill the gaps first; leave out the initial time",
-        )  # fmt: skip
+        expected = "complete rows at times at which every mode varies"
+        got = "missing coefficients" if (variance > 0).all() else f"times {t}"
+        fix = "fill the gaps first; leave out the initial time"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
     m, v = c.mean("path"), c.var("path", ddof=1)
     return xr.Dataset(
         {

@@ -23,18 +23,15 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
     space = space_dims(fields) if dims else ()
     labelled = bool(space) and all(d in fields.coords or d == "point" for d in space)
     if "time" not in dims or not labelled:
-        raise DataError(
-            what, expected="a DataArray with dims (path, time, x) and their coordinates",
-            got=f"dims {tuple(fields.dims)}" if dims else type(fields).__name__,
-            fix="pass the result of sl.read, law.reconstruct(...)['mean'] or sl.as_fields",
-        )  # fmt: skip
+        expected = "a DataArray with dims (path, time, x) and their coordinates"
+        got = f"dims {tuple(fields.dims)}" if dims else type(fields).__name__
+        fix = "pass the result of sl.read, law.reconstruct(...)['mean'] or sl.as_fields"
+        raise DataError(what, expected=expected, got=got, fix=fix)
     if "path" not in dims:
         return fields.transpose("time", *space)
     if not 0 <= path < fields.sizes["path"]:
-        raise InputError(
-            "path", expected=f"a position from 0 to {fields.sizes['path'] - 1}", got=str(path),
-            fix="pass path=0",
-        )  # fmt: skip
+        expected = f"a position from 0 to {fields.sizes['path'] - 1}"
+        raise InputError("path", expected=expected, got=str(path), fix="pass path=0")
     chosen = fields.isel(path=path).transpose("time", *space)
     if "path_time" not in chosen.coords:
         return chosen
@@ -47,8 +44,6 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
 def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.DataArray]:
     """Mean and standard deviation (time, x) of one path of a reconstruction or forecast."""
     if not (isinstance(result, xr.Dataset) and {"mean", "std"} <= set(result.data_vars)):
-        raise DataError(
-            what, expected="a Dataset with mean and std", got=type(result).__name__,
-            fix="pass the result of law.reconstruct or law.forecast",
-        )  # fmt: skip
+        got, fix = type(result).__name__, "pass the result of law.reconstruct or law.forecast"
+        raise DataError(what, expected="a Dataset with mean and std", got=got, fix=fix)
     return one_path(what, result["mean"], path), one_path(what, result["std"], path)

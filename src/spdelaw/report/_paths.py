@@ -26,21 +26,17 @@ def as_paths(
         space = ("point",)
     wanted = ("path", "time", *space)
     if not space or set(dims) != set(wanted):
-        raise DataError(
-            "fields", expected=f"a DataArray with dims {wanted if space else '(path, time, x)'}",
-            got=f"dims {dims}" if dims else type(fields).__name__,
-            fix="pass the result of sl.simulate, sl.read or sl.as_fields",
-        )  # fmt: skip
+        expected = f"a DataArray with dims {wanted if space else '(path, time, x)'}"
+        got = f"dims {dims}" if dims else type(fields).__name__
+        fix = "pass the result of sl.simulate, sl.read or sl.as_fields"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
     missing = [d for d in ("time", *names) if d not in fields.coords and d != "point"]
     if missing or "path_time" in fields.coords:
-        raise DataError(
-            "fields", expected="coordinates time and space that all paths share",
-            got=f"no coordinate {missing[0]}" if missing else "times of their own for each path",
-            fix="fields.assign_coords(...)" if missing else "select paths with common times",
-        )  # fmt: skip
+        expected = "coordinates time and space that all paths share"
+        got = f"no coordinate {missing[0]}" if missing else "times of their own for each path"
+        fix = "fields.assign_coords(...)" if missing else "select paths with common times"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
     if fields.sizes["path"] < at_least:
-        raise DataError(
-            "fields", expected=f"at least {at_least} paths", got=str(fields.sizes["path"]),
-            fix="pass more paths; a sample moment needs them",
-        )  # fmt: skip
+        expected, fix = f"at least {at_least} paths", "pass more paths; a sample moment needs them"
+        raise DataError("fields", expected=expected, got=str(fields.sizes["path"]), fix=fix)
     return fields.transpose(*wanted)

@@ -35,16 +35,15 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
         2
     """
     if not 1 <= len(laws) <= len(LOOKS):
-        raise InputError(
-            "laws", expected=f"one to {len(LOOKS)} laws by name", got=str(len(laws)),
-            fix="pass {'exact': law}",
-        )  # fmt: skip
+        expected, got = f"one to {len(LOOKS)} laws by name", str(len(laws))
+        raise InputError("laws", expected=expected, got=got, fix="pass {'exact': law}")
     with style():
         figure = new_figure(1.75 * COLUMN, 0.7 * COLUMN)
         left, right = figure.subplots(1, 2, sharex=True)
         for ax, name, true in (
-            (left, "eigenvalue", truth.eigenvalues), (right, "noise_variance", truth.noise_variance)
-        ):  # fmt: skip
+            (left, "eigenvalue", truth.eigenvalues),
+            (right, "noise_variance", truth.noise_variance),
+        ):
             _draw(ax, laws, name, np.asarray(true))
         left.set_ylabel(r"learned $\lambda_n$ / true")
         right.set_ylabel(r"learned $q_n$ / true")

@@ -44,10 +44,8 @@ def plot_reconstruction(
     seen = one_path("observed", observed, path)
     mean, std = moments_of("reconstruction", reconstruction, path)
     if not np.isfinite(seen).any():
-        raise DataError(
-            "observed", expected="at least one value to draw", got="NaN only",
-            fix="choose another path",
-        )  # fmt: skip
+        expected = "at least one value to draw"
+        raise DataError("observed", expected=expected, got="NaN only", fix="choose another path")
     maps = is_map(seen)
     if maps:
         seen, mean, std = (_at_time(array, time) for array in (seen, mean, std))

@@ -92,10 +92,9 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     kind = path.suffix.lstrip(".").lower()
     known = sorted(figure.canvas.get_supported_filetypes())
     if kind not in known:
-        raise FileError(
-            "figure", expected=f"a name that ends in one of {', '.join(known)}", got=path.name,
-            fix=f"write {path.stem}.png or {path.stem}.pdf",
-        )  # fmt: skip
+        expected = f"a name that ends in one of {', '.join(known)}"
+        fix = f"write {path.stem}.png or {path.stem}.pdf"
+        raise FileError("figure", expected=expected, got=path.name, fix=fix)
     with replace_file(path) as new, style():
         figure.savefig(new, format=kind)
     return path

@@ -211,7 +211,9 @@ def _check_driven(quiet: list[str], fields: tuple[str, ...], terms: tuple[str, .
         own = [t.partition(":")[2] for t in terms if field_of(t) == field]
         if not any(f in text for f in loud for text in own):
             raise InputError(
-                "fixed", expected=f"a term of {' or '.join(loud) or 'a field with noise'} in the "
-                f"equation of {field}, which has no noise of its own", got=f"{own}",
+                "fixed",
+                expected=f"a term of {' or '.join(loud) or 'a field with noise'} in the "
+                f"equation of {field}, which has no noise of its own",
+                got=f"{own}",
                 fix=f"leave the scale of {field} free, or add such a term",
-            )  # fmt: skip
+            )

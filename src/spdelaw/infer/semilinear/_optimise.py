@@ -197,8 +197,9 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
         got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
         raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
     raise ConvergenceError(
-        "fit", expected="a likelihood with a maximum in every direction",
+        "fit",
+        expected="a likelihood with a maximum in every direction",
         got="parameters that these data cannot tell apart",
         fix="use fewer terms (u, u^2 and u^3 are alike inside one well), hold one, or bring more "
         "data; check a noise that is given",
-    )  # fmt: skip
+    )

@@ -21,21 +21,18 @@ def fields_of(data: Any, domain: AbstractDomain) -> xr.DataArray:
     given = data["field"] if isinstance(data, xr.Dataset) and "field" in data else data
     fields = as_fields(given, dims=domain.dims)
     if len(domain.dims) != 1:
-        raise DataError(
-            "domain", expected="one dimension of space, which these systems are for",
-            got=f"{len(domain.dims)}", fix="use sl.fit, which knows other domains",
-        )  # fmt: skip
+        expected = "one dimension of space, which these systems are for"
+        fix = "use sl.fit, which knows other domains"
+        raise DataError("domain", expected=expected, got=f"{len(domain.dims)}", fix=fix)
     if "path_time" in fields.coords or not np.isfinite(fields.values).all():
-        raise DataError(
-            "fields", expected="complete fields on one clock, which these systems need",
-            got="times of each path's own" if "path_time" in fields.coords else "missing values",
-            fix="use sl.fit, which learns through gaps, or leave such paths out",
-        )  # fmt: skip
+        expected = "complete fields on one clock, which these systems need"
+        got = "times of each path's own" if "path_time" in fields.coords else "missing values"
+        fix = "use sl.fit, which learns through gaps, or leave such paths out"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
     if fields.sizes["time"] < 3 or not np.any(fields.values[:, 1:], axis=(1, 2)).all():
-        raise DataError(
-            "fields", expected="at least three times, and no path that is zero throughout",
-            got=f"{fields.sizes['time']} times", fix="leave out such paths: they have no norm",
-        )  # fmt: skip
+        expected = "at least three times, and no path that is zero throughout"
+        fix = "leave out such paths: they have no norm"
+        raise DataError("fields", expected=expected, got=f"{fields.sizes['time']} times", fix=fix)
     return fields
 
 
@@ -63,7 +60,5 @@ def split_off(data: Any, seed: int) -> tuple[Any, Any]:
 
 def labelled(values: np.ndarray, grid: Grid) -> xr.DataArray:
     """Values (path, time, x) on a grid as fields."""
-    coords = {
-        "path": np.arange(len(values)), "time": grid.times, grid.domain.dims[0]: grid.points
-    }  # fmt: skip
+    coords = {"path": np.arange(len(values)), "time": grid.times, grid.domain.dims[0]: grid.points}
     return xr.DataArray(values, dims=tuple(coords), coords=coords)

@@ -77,8 +77,7 @@ def require_modes(what: str, wanted: tuple[int, int], room: tuple[int, int]) -> 
     """Raise `DataError` where a grid has fewer frequencies in x and t than a network asks for."""
     if wanted[0] > room[0] or wanted[1] > room[1]:
         fits = tuple(min(pair) for pair in zip(wanted, room, strict=True))
-        raise DataError(
-            "fields", expected=f"a grid for the {wanted[0]} x {wanted[1]} modes of {what}",
-            got=f"one with room for {room[0]} x {room[1]}",
-            fix=f"pass modes_x={fits[0]}, modes_t={fits[1]} to the system",
-        )  # fmt: skip
+        expected = f"a grid for the {wanted[0]} x {wanted[1]} modes of {what}"
+        got = f"one with room for {room[0]} x {room[1]}"
+        fix = f"pass modes_x={fits[0]}, modes_t={fits[1]} to the system"
+        raise DataError("fields", expected=expected, got=got, fix=fix)

@@ -48,11 +48,13 @@ class Grid(NamedTuple):
             steps = np.diff(values)
             if len(values) < 3 or np.ptp(steps) > EQUAL * abs(steps).max():
                 raise DataError(
-                    what, expected=f"at least three equidistant values, which {system} needs",
+                    what,
+                    expected=f"at least three equidistant values, which {system} needs",
                     got=f"{len(values)} values, steps from {steps.min():g} to {steps.max():g}"
-                    if len(steps) else "a single value",
+                    if len(steps)
+                    else "a single value",
                     fix="interpolate to a regular grid, or use DeepONet or SVNN",
-                )  # fmt: skip
+                )
 
     def without_known_end(self) -> Grid:
         """Grid without its last point where a Dirichlet end makes the field vanish there.

@@ -21,9 +21,8 @@ TIERS = ("hidden", "independent", "observed")
 def check_tier(noise: Any) -> str:
     """One of `TIERS`, or `InputError`."""
     if noise not in TIERS:
-        raise InputError(
-            "noise", expected=f"one of {TIERS}", got=repr(noise), fix="pass noise='hidden'"
-        )
+        expected = f"one of {TIERS}"
+        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='hidden'")
     return noise
 
 
@@ -31,17 +30,17 @@ def noise_variable(data: Any, name: str) -> Array:
     """A variable of the driving noise, or `DataError` where the data have none."""
     if not (isinstance(data, xr.Dataset) and name in data):
         raise DataError(
-            "data", expected=f"a Dataset with 'field' and '{name}' for noise='observed'",
-            got=f"a Dataset with {sorted(map(str, data))}" if isinstance(data, xr.Dataset)
+            "data",
+            expected=f"a Dataset with 'field' and '{name}' for noise='observed'",
+            got=f"a Dataset with {sorted(map(str, data))}"
+            if isinstance(data, xr.Dataset)
             else type(data).__name__,
             fix="pass sl.simulate(..., return_noise=True), or noise='hidden'",
-        )  # fmt: skip
+        )
     values = np.asarray(data[name].transpose("path", "time", ...).values, float)
     if not np.isfinite(values).all():
-        raise DataError(
-            name, expected="finite increments", got="NaN or infinite values",
-            fix="leave out the paths whose noise is not known",
-        )  # fmt: skip
+        fix = "leave out the paths whose noise is not known"
+        raise DataError(name, expected="finite increments", got="NaN or infinite values", fix=fix)
     return values
 
 

@@ -12,6 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from spdelaw.checks import whole
 from spdelaw.data import fingerprint
 from spdelaw.domain import AbstractDomain
 from spdelaw.errors import DataError, DomainError, InputError
@@ -62,18 +63,15 @@ class Predictor(abc.ABC):
         """Check the domain and the sizes."""
         if not isinstance(self.domain, AbstractDomain):
             raise DomainError(
-                "domain", expected="a domain such as sl.Interval(0, np.pi)",
-                got=type(self.domain).__name__, fix="pass equation.domain",
-            )  # fmt: skip
+                "domain",
+                expected="a domain such as sl.Interval(0, np.pi)",
+                got=type(self.domain).__name__,
+                fix="pass equation.domain",
+            )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            least = 0 if field.name == "padding" else 1
-            if isinstance(field.default, int) and not (whole and value >= least):
-                raise InputError(
-                    field.name, expected=f"an integer of at least {least}", got=repr(value),
-                    fix=f"the published one is {field.default}",
-                )  # fmt: skip
+            if isinstance(field.default, int):
+                whole(field.name, value, 0 if field.name == "padding" else 1)
         self._fitted: Fitted | None = None
 
     # -- what a system defines ----------------------------------------------------------
@@ -160,15 +158,14 @@ class Predictor(abc.ABC):
         fitted = self._require_fit()
         if fitted.noise != "independent":
             raise InputError(
-                "sample", expected="a system fitted with noise='independent'",
+                "sample",
+                expected="a system fitted with noise='independent'",
                 got=f"noise={fitted.noise!r}",
-                fix="a hidden input has no distribution" if fitted.noise == "hidden"
+                fix="a hidden input has no distribution"
+                if fitted.noise == "hidden"
                 else "simulate noise with its true law and pass it to predict",
-            )  # fmt: skip
-        if isinstance(n_paths, bool) or not isinstance(n_paths, int) or n_paths < 1:
-            raise InputError(
-                "n_paths", expected="a positive integer", got=repr(n_paths), fix="n_paths=100"
             )
+        whole("n_paths", n_paths, 1)
         grid, kept = fitted.grid, self._kept(fitted.grid)
         start = np.broadcast_to(fitted.initial, (n_paths, grid.shape[1]))
         drive = self.independent_drive(n_paths, kept, stream(seed, SAMPLE_DRIVE))
@@ -209,10 +206,8 @@ class Predictor(abc.ABC):
 
     def _require_fit(self) -> Fitted:
         if self._fitted is None:
-            raise InputError(
-                type(self).__name__, expected="a fitted system", got="one without weights",
-                fix="call fit(data) first",
-            )  # fmt: skip
+            got, fix = "one without weights", "call fit(data) first"
+            raise InputError(type(self).__name__, expected="a fitted system", got=got, fix=fix)
         return self._fitted
 
     def _kept(self, grid: Grid) -> Grid:
@@ -274,7 +269,8 @@ def _tensor(values: Array) -> Tensor:
 
 def _other_grid(what: str, expected: Grid, got: Grid) -> DataError:
     return DataError(
-        what, expected="the {} times and {} points of the training data".format(*expected.shape),
+        what,
+        expected="the {} times and {} points of the training data".format(*expected.shape),
         got="{} times and {} points, or others".format(*got.shape),
         fix="use one grid, or a system that needs none: SVNN",
-    )  # fmt: skip
+    )

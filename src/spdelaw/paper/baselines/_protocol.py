@@ -52,10 +52,8 @@ class Protocol:
         names = [f.name for f in dataclasses.fields(self)]
         unknown = sorted(set(values) - set(names))
         if unknown:
-            raise InputError(
-                "keyword", expected=f"a rule of training ({', '.join(names)})",
-                got=repr(unknown[0]), fix="check the spelling",
-            )  # fmt: skip
+            expected, got = f"a rule of training ({', '.join(names)})", repr(unknown[0])
+            raise InputError("keyword", expected=expected, got=got, fix="check the spelling")
         for name, value in values.items():
             _check(name, value, getattr(self, name))
         return dataclasses.replace(self, **values)
@@ -77,9 +75,8 @@ def _check(name: str, value: Any, default: Any) -> None:
         fine = number and least <= value < math.inf
         expected = "a positive integer" if whole else "a finite number of at least 0"
     if not fine:
-        raise InputError(
-            name, expected=expected, got=repr(value), fix=f"the published one is {default!r}"
-        )
+        got = repr(value)
+        raise InputError(name, expected=expected, got=got, fix=f"the published one is {default!r}")
 
 
 def rate_factor(losses: Sequence[float], protocol: Protocol) -> float:

@@ -25,10 +25,8 @@ DOCUMENT, WEIGHTS = "predictor.json", "weights.safetensors"
 def write_predictor(path: Path, system: Predictor, fitted: Fitted) -> None:
     """Write a fitted system; old or new, never half."""
     if path.exists() and not (path / DOCUMENT).is_file():
-        raise FileError(
-            str(path), expected="a free name, or a predictor to replace", got="something else",
-            fix="choose another name",
-        )  # fmt: skip
+        expected, got = "a free name, or a predictor to replace", "something else"
+        raise FileError(str(path), expected=expected, got=got, fix="choose another name")
     document = {
         "schema": SCHEMA, "version": __version__, "system": system.name,
         "settings": system.settings(), "domain": system.domain.to_dict(), "noise": fitted.noise,
@@ -70,11 +68,10 @@ def load(path: str | Path) -> Predictor:
     except SpdeLawError:
         raise
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        raise FileError(
-            str(path), expected="a directory written by Predictor.save",
-            got=f"{type(error).__name__}: {error}".splitlines()[0],
-            fix="check the name; a damaged system has to be fitted again",
-        ) from error  # fmt: skip
+        expected = "a directory written by Predictor.save"
+        got = f"{type(error).__name__}: {error}".splitlines()[0]
+        fix = "check the name; a damaged system has to be fitted again"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
     initial = np.asarray(document["initial"])
     system._fitted = Fitted(network.eval(), grid, document["noise"], initial, document["info"])
     return system

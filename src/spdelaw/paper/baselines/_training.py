@@ -85,10 +85,8 @@ class PredictorRun(TorchRun):
             self.optimiser.step()
             total += loss.item() * (len(batch) if self.config.loss == "mse" else 1)
         if not math.isfinite(total):
-            raise ConvergenceError(
-                "training", expected="a finite loss", got=f"{total} in epoch {epoch + 1}",
-                fix=f"pass a rate below {self.config.rate:g}",
-            )  # fmt: skip
+            got, fix = f"{total} in epoch {epoch + 1}", f"pass a rate below {self.config.rate:g}"
+            raise ConvergenceError("training", expected="a finite loss", got=got, fix=fix)
         return total / n
 
     @torch.no_grad()

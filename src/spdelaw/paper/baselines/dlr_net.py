@@ -60,10 +60,9 @@ class DLRNet(Predictor):
         """Check the boundary."""
         super().__post_init__()
         if self.boundary not in ("domain", *BOUNDARIES):
-            raise InputError(
-                "boundary", expected=f"'domain' or one of {BOUNDARIES}", got=repr(self.boundary),
-                fix="leave it out: the domain's own boundary fits",
-            )  # fmt: skip
+            expected = f"'domain' or one of {BOUNDARIES}"
+            fix = "leave it out: the domain's own boundary fits"
+            raise InputError("boundary", expected=expected, got=repr(self.boundary), fix=fix)
 
     def network(self, grid: Grid) -> Network:
         """Network with fresh weights."""

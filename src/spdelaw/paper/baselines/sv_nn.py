@@ -64,10 +64,9 @@ class SVNN(Predictor):
         pairs = graded_pairs(self.n_indices - 1)
         n_modes = max((n for _, n in pairs), default=0)
         if increments.shape[-1] < n_modes:
-            raise DataError(
-                "noise_increment", expected=f"at least {n_modes} modes of noise",
-                got=str(increments.shape[-1]), fix="pass a smaller n_indices",
-            )  # fmt: skip
+            expected, got = f"at least {n_modes} modes of noise", str(increments.shape[-1])
+            fix = "pass a smaller n_indices"
+            raise DataError("noise_increment", expected=expected, got=got, fix=fix)
         ages = grid.times - grid.times[0]
         m = CosineBasis(ages[-1]).values(0.5 * (ages[1:] + ages[:-1]), max(1, len(pairs)))
         xi = np.einsum("tk,ptn->pkn", m, increments[:, 1:, :n_modes])

@@ -26,9 +26,11 @@ def answers(found: Tables) -> list[Answer]:
 def _printed_error(found: Tables) -> Answer | None:
     """Does the paper's model reach its printed error?"""
     own = {
-        regime: row for regime, rows in found.items() for row in rows
+        regime: row
+        for regime, rows in found.items()
+        for row in rows
         if row["entry"] == "amortized-paper" and row["task"] == "reconstruct"
-    }  # fmt: skip
+    }
     if not own:
         return None
     reached = {regime: _reaches(row) for regime, row in own.items()}
@@ -69,9 +71,10 @@ def _hidden_noise(found: Tables) -> Answer | None:
     """What do the baselines learn without the noise?"""
     distance = {
         f"{name_of(row)} (Regime {regime.upper()})": _from_mean(row, rows)
-        for regime, rows in found.items() for row in rows
+        for regime, rows in found.items()
+        for row in rows
         if row["kind"] == "predictor" and row["task"] == "predict"
-    }  # fmt: skip
+    }
     distance = {name: d for name, d in distance.items() if np.isfinite(d)}
     if not distance:
         return None
@@ -97,9 +100,11 @@ def _from_mean(row: Row, rows: list[Row]) -> float:
 def _on_same_paths(row: Row, rows: list[Row], limit: str) -> list[float]:
     """A limit on the data sets of a row; none where it was not computed for all of them."""
     known = {
-        seed: error for one in rows if one["system"].startswith(limit)
+        seed: error
+        for one in rows
+        if one["system"].startswith(limit)
         for seed, error in zip(one["seeds"], one["relative_l2"], strict=True)
-    }  # fmt: skip
+    }
     return [known[seed] for seed in row["seeds"]] if set(row["seeds"]) <= set(known) else []
 
 

@@ -89,7 +89,7 @@ def _limits(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict
             "equation_eigenvalues": data.equation.eigenvalues[:N_MODES],
             "equation_noise_variance": data.equation.noise_variance[:N_MODES],
         },
-    }  # fmt: skip
+    }
 
 
 # ------------------------------------------------------------------ predictors
@@ -134,9 +134,10 @@ def _sampled_scores(
     draws = system.predict(starts, seed=seed + 1).values
     scores = gaussian_scores(draws.mean(0), draws.std(0, ddof=1), truth)
     return {
-        "crps": scores["crps"], "coverage": scores["coverage"],
+        "crps": scores["crps"],
+        "coverage": scores["coverage"],
         "energy_score": energy_score(draws, truth),
-    }  # fmt: skip
+    }
 
 
 def _features(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[str, Any]:

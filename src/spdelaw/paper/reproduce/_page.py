@@ -51,8 +51,10 @@ def _table(sheet: Sheet) -> Table:
     lines: list[list[str]] = []
     for heading, own in sheet.groups.items():
         lines += [[f"A system that {heading}"]] if heading else []
-        lines += [[cell.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") for cell in line]
-                  for line in own]  # fmt: skip
+        lines += [
+            [cell.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") for cell in line]
+            for line in own
+        ]
     return Table(sheet.title, sheet.header, lines, note=sheet.note)
 
 

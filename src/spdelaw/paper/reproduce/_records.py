@@ -40,10 +40,9 @@ def read_record(path: Path) -> dict[str, Any]:
         if missing:
             raise ValueError(f"no {', '.join(sorted(missing))}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            str(path), expected="a record of spdelaw reproduce",
-            got=f"{type(error).__name__}: {error}", fix="remove the file and run it again",
-        ) from error  # fmt: skip
+        expected, got = "a record of spdelaw reproduce", f"{type(error).__name__}: {error}"
+        fix = "remove the file and run it again"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
     return record
 
 

@@ -47,9 +47,11 @@ def errors_figure(regime: str, rows: list[Row]) -> Figure:
         bottom = top - LINE * count / height
         last = i == len(tasks) - 1
         axes[f"xaxis{suffix}"] = axis(
-            "relative L2 error" if last else "", anchor=f"y{suffix}", rangemode="tozero",
+            "relative L2 error" if last else "",
+            anchor=f"y{suffix}",
+            rangemode="tozero",
             **({} if i == 0 else {"matches": "x"}),
-        )  # fmt: skip
+        )
         axes[f"yaxis{suffix}"] = axis(
             domain=[max(0.0, bottom), top], anchor=f"x{suffix}", autorange="reversed",
             type="category", tickfont={"size": 12},
@@ -82,7 +84,7 @@ def _errors(rows: list[Row], x: str, y: str, legend: bool) -> Traces:
     traces = [
         {**own, "name": name, "marker": looks[name], **_points(part)}
         for name, part in parts.items()
-    ]  # fmt: skip
+    ]
     printed = [row for row in rows if row["paper_relative_l2"]]
     values = [row["paper_relative_l2"] for row in printed]
     paper = {"color": "@data", "symbol": "diamond-open", "size": 10, "line": {"width": 2}}
@@ -97,10 +99,11 @@ def _errors(rows: list[Row], x: str, y: str, legend: bool) -> Traces:
 def _points(rows: list[Row]) -> dict[str, Any]:
     errors = [row["relative_l2"] for row in rows]
     return {
-        "x": [float(np.mean(e)) for e in errors], "y": [name_of(row) for row in rows],
+        "x": [float(np.mean(e)) for e in errors],
+        "y": [name_of(row) for row in rows],
         "error_x": _bar([float(np.std(e, ddof=1)) if len(e) > 1 else 0.0 for e in errors]),
         "hovertemplate": "%{y}: %{x:.4f}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _bar(std: list[float]) -> dict[str, Any]:
@@ -149,9 +152,7 @@ def _pair(
             axes[f"xaxis{suffix}"] = axis("mode n", dtick=1, **over)
             axes[f"yaxis{suffix}"] = log_axis(shown, anchor=f"x{suffix}")
         traces += own
-    titles = [
-        panel_title(text, x) for (_, text), (x, _) in zip((left, right), SIDES, strict=True)
-    ]  # fmt: skip
+    titles = [panel_title(text, x) for (_, text), (x, _) in zip((left, right), SIDES, strict=True)]
     settings = layout(**axes, annotations=titles, margin={"l": 64, "r": 24, "t": 96, "b": 52})
     settings["legend"] |= {"y": 1.1}
     return Figure(name, caption, traces, settings, 460)
@@ -207,6 +208,8 @@ def _by_mode(records: list[Record], curve: str, where: dict[str, Any]) -> Traces
 
 def _made(name: str, colour: str, dash: str) -> dict[str, Any]:
     return {
-        "name": name, "legendgroup": name, "line": {"color": colour, "width": 1.6, "dash": dash},
+        "name": name,
+        "legendgroup": name,
+        "line": {"color": colour, "width": 1.6, "dash": dash},
         "hovertemplate": f"{name}: %{{y:.4g}}",
-    }  # fmt: skip
+    }

@@ -64,8 +64,10 @@ def _innovations(z: Array, unit: str) -> Figure:
         "innovations",
         "Left: histogram of the innovations' probabilities, with the band that chance allows. "
         f"Right: their correlation in time, one line per {unit}, with its 95 % band.",
-        traces, figure_layout, 360,
-    )  # fmt: skip
+        traces,
+        figure_layout,
+        360,
+    )
 
 
 def _correlations(z: Array, unit: str) -> list[dict]:
@@ -129,8 +131,10 @@ def _tests(material: Material) -> Table:
     rows += [[name, _p(p), *[""] * (len(tests) - 1)] for name, p in check.overall.items()]
     return Table(
         "Tests of the innovations (p-values; judged jointly by Holm's method)",
-        (check.unit, *tests), rows, folded=True,
-    )  # fmt: skip
+        (check.unit, *tests),
+        rows,
+        folded=True,
+    )
 
 
 def _p(value: float) -> str:

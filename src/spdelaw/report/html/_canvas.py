@@ -97,8 +97,10 @@ class Canvas(NamedTuple):
             return [*self._coast(axes), marks]
         x, y = _broken(self.edges[..., 0]), _broken(self.edges[..., 1])
         line = {"color": "@axis", "width": 1}
-        return [{**place, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
-                marks]  # fmt: skip
+        return [
+            {**place, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
+            marks,
+        ]
 
     def _coast(self, axes: str) -> list[dict[str, Any]]:
         """Coastlines as one trace, below the marks and above cells."""
@@ -176,14 +178,18 @@ def _grid(
     cut = [len(coordinates[i]) // 2 for i in rest]
     number = np.moveaxis(number, [*rest, up, right], range(number.ndim))[tuple(cut)]
     shrink = min(1.0, float(np.sqrt(MOST / number.size)))
-    kept = [np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
-            for c in (coordinates[up], coordinates[right])]  # fmt: skip
+    kept = [
+        np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
+        for c in (coordinates[up], coordinates[right])
+    ]
     cells = number[np.ix_(*kept)]
     told = [f"{titles[i]} = {coordinates[i][c]:.4g}" for i, c in zip(rest, cut, strict=True)]
     notes = [f"The maps are the middle slice, {', '.join(told)}."] if told else []
     if cells.size < number.size:
-        notes.append(f"The maps show {cells.shape[1]} x {cells.shape[0]} of "
-                     f"{number.shape[1]} x {number.shape[0]} points.")  # fmt: skip
+        notes.append(
+            f"The maps show {cells.shape[1]} x {cells.shape[0]} of "
+            f"{number.shape[1]} x {number.shape[0]} points."
+        )
     y, x = (c[k] for c, k in zip((coordinates[up], coordinates[right]), kept, strict=True))
     return Canvas(np.nan_to_num(cells, nan=-1.0).astype(int), x, y, ("", ""), " ".join(notes))
 
@@ -197,8 +203,10 @@ def _scattered(
     for i in rest:
         low, high = np.quantile(points[:, i], [0.25, 0.75])
         near &= (points[:, i] >= low) & (points[:, i] <= high)
-        notes.append(f"The maps show the middle half of the points in {titles[i]}, "
-                     f"from {low:.4g} to {high:.4g}.")  # fmt: skip
+        notes.append(
+            f"The maps show the middle half of the points in {titles[i]}, "
+            f"from {low:.4g} to {high:.4g}."
+        )
     at = np.flatnonzero(near) if near.any() else np.arange(len(points))
     kept = at[thinned(len(at), MOST)]
     if len(kept) < len(at):

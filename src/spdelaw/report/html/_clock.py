@@ -57,6 +57,8 @@ def _dates(times: np.ndarray, units: str, calendar: str) -> np.ndarray | None:
 
 def _year(date: Any) -> float:
     """Year with its fraction, in the calendar of the date."""
-    first, then = (date.replace(year=date.year + k, month=1, day=1, hour=0, minute=0, second=0,
-                                microsecond=0) for k in (0, 1))  # fmt: skip
+    first, then = (
+        date.replace(year=date.year + k, month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
+        for k in (0, 1)
+    )
     return float(date.year + (date - first) / (then - first))

@@ -58,8 +58,10 @@ def _figure(material: Material, n: int) -> Figure:
         {**line, "x": past.positions, "y": packed(arrays["observed"][start]), "name": "observed",
          "mode": "lines+markers", "marker": {"size": 3}, "line": {"color": "@data", "width": 1.5}},
     ]  # fmt: skip
-    binds += [Bind(len(traces) - 2, "y", "mean", (place.name,)),
-              Bind(len(traces) - 1, "y", "observed", (place.name,))]  # fmt: skip
+    binds += [
+        Bind(len(traces) - 2, "y", "mean", (place.name,)),
+        Bind(len(traces) - 1, "y", "observed", (place.name,)),
+    ]
     end = material.clock(history["time"].values[-1:]).positions[0]
     return Figure(
         "forecast",
@@ -82,8 +84,10 @@ def _bands(
         edge = {"type": "scatter", "mode": "lines", "x": when, "line": {"width": 0},
                 "hoverinfo": "skip"}  # fmt: skip
         colour = "@lawband" if probability > 0.9 else "@lawcore"
-        binds += [Bind(len(traces), "y", f"low{key}", (dim,)),
-                  Bind(len(traces) + 1, "y", f"high{key}", (dim,))]  # fmt: skip
+        binds += [
+            Bind(len(traces), "y", f"low{key}", (dim,)),
+            Bind(len(traces) + 1, "y", f"high{key}", (dim,)),
+        ]
         traces += [
             {**edge, "y": packed(arrays[f"low{key}"][start]), "showlegend": False},
             {**edge, "y": packed(arrays[f"high{key}"][start]), "fill": "tonexty",

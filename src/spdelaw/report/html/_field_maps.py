@@ -43,8 +43,9 @@ def figure(material: Material, canvas: Canvas, paths: Reconstructed) -> Figure:
     inner, up = _heights(canvas)
     traces, swaps = _map(canvas, fields, start, up)
     binds = [canvas.bind(len(traces) - 1, "map", ("show", "path", "time"))]
-    binds += [Bind(len(traces) + i, "y", name, ("path", place.name))
-              for i, name in enumerate(lines)]  # fmt: skip
+    binds += [
+        Bind(len(traces) + i, "y", name, ("path", place.name)) for i, name in enumerate(lines)
+    ]
     first = 0, place.start
     traces += curve(along.positions, seen[first], mean[first], reach[first])
     binds += [Bind(len(traces), name, name, (place.name,)) for name in "xy"]
@@ -95,9 +96,10 @@ def _map(canvas: Canvas, fields: Array, start: int, up: list[float]) -> tuple[Tr
     first = {**shared, **colour_bar("", RIGHT[1] + 0.01, **size)}
     traces = canvas.draw(fields[0, 0, start], "", **first)
     inside, names = ("", ("zmin", "zmax")) if canvas.is_grid else ("marker.", ("cmin", "cmax"))
-    swaps = [Swap(len(traces) - 1, inside + name, "show", [c[key] for c in colours])
-             for name, key in zip((*names, "colorscale"), ("zmin", "zmax", "colorscale"),
-                                  strict=True)]  # fmt: skip
+    swaps = [
+        Swap(len(traces) - 1, inside + name, "show", [c[key] for c in colours])
+        for name, key in zip((*names, "colorscale"), ("zmin", "zmax", "colorscale"), strict=True)
+    ]
     return traces, swaps
 
 

@@ -69,12 +69,14 @@ def _figure(material: Material, paths: Reconstructed) -> Figure:
         "fields",
         "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
         "band in which 95 % of the observations should lie.",
-        traces, _layout(material, when, _limits(observed, mean, reach)), 620,
+        traces,
+        _layout(material, when, _limits(observed, mean, reach)),
+        620,
         controls=(*paths.choice, Control("time", when.texts, start)),
         binds=tuple(binds if len(labels) > 1 else _without_path(binds)),
         cursors=(Cursor("time", x, ("", "2", "3")),),
         arrays=_arrays(observed, mean, difference, reach, len(labels) > 1),
-    )  # fmt: skip
+    )
 
 
 def _arrays(
@@ -104,10 +106,12 @@ def _layout(material: Material, when: Clock, limits: list[float]) -> dict:
     for i, domain in enumerate(columns):
         n = str(i + 1) if i else ""
         follows = {"matches": "y", "showticklabels": False} if i else {}
-        axes[f"xaxis{n}"] = axis(when.title, domain=domain, anchor=f"y{n}", nticks=4, **when.axis,
-                                 showgrid=False)  # fmt: skip
-        axes[f"yaxis{n}"] = axis("" if i else material.axes[0], domain=top, anchor=f"x{n}",
-                                 showgrid=False, **follows)  # fmt: skip
+        axes[f"xaxis{n}"] = axis(
+            when.title, domain=domain, anchor=f"y{n}", nticks=4, **when.axis, showgrid=False
+        )
+        axes[f"yaxis{n}"] = axis(
+            "" if i else material.axes[0], domain=top, anchor=f"x{n}", showgrid=False, **follows
+        )
     return layout(
         **axes,
         xaxis4=axis(material.axes[0], domain=[0.0, 0.99], anchor="y4"),

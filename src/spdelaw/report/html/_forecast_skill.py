@@ -34,10 +34,9 @@ def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | Non
     if found is None:
         return None
     if not isinstance(found, Mapping) or any(key not in found for key in KEYS):
-        raise InputError(
-            "skill", expected="what sl.skill returned, or its to_dict()", got=type(found).__name__,
-            fix="spdelaw skill data.nc --json > skill.json",
-        )  # fmt: skip
+        expected = "what sl.skill returned, or its to_dict()"
+        fix = "spdelaw skill data.nc --json > skill.json"
+        raise InputError("skill", expected=expected, got=type(found).__name__, fix=fix)
     return dict(found)
 
 
@@ -123,8 +122,6 @@ def read_skill(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(
-            "--skill", expected="the JSON of a skill", got=f"{path}: {error}",
-            fix=f"spdelaw skill data.nc --json > {path.name}",
-        ) from error  # fmt: skip
+        expected, fix = "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"
+        raise InputError("--skill", expected=expected, got=f"{path}: {error}", fix=fix) from error
     return document_of(found) or {}

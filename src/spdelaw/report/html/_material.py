@@ -247,10 +247,12 @@ class OneField(Material):
         own = np.flatnonzero(which == f)
         shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(Material)}
         shared |= {
-            "observed": whole.observed.at_points(which == f), "places": both.domain.places(x[own]),
-            "axes": whole.axes[1:], "names": whole.names[1:],
+            "observed": whole.observed.at_points(which == f),
+            "places": both.domain.places(x[own]),
+            "axes": whole.axes[1:],
+            "names": whole.names[1:],
             "globe": tuple(i - 1 for i in whole.globe),
-        }  # fmt: skip
+        }
         return cls(**shared, whole=whole, own=own, label=both.names[f])
 
     def named(self, figure: Figure) -> Figure:
@@ -318,10 +320,11 @@ def gather(
     judged = used if is_record(used) else some
     own = {name: judged if _alike(law, first) else law.observe(data) for name, law in named.items()}
     cards = {
-        name: evaluate(law, own[name], _comparable(law, truth), tiers=TIERS, max_paths=max_paths,
-                       seed=seed)
+        name: evaluate(
+            law, own[name], _comparable(law, truth), tiers=TIERS, max_paths=max_paths, seed=seed
+        )
         for name, law in named.items()
-    }  # fmt: skip
+    }
     likelihoods = {n: law.log_likelihood(own[n]) for n, law in named.items() if len(named) > 1}
     fields, dims, observed = some.fields, first.domain.dims, undriven(first, some).flat
     names = tuple(_label(fields[d]) for d in dims)
@@ -374,16 +377,12 @@ def _check_laws(laws: dict[str, Law]) -> None:
     if not 1 <= len(laws) <= len(LAW_COLOURS) or not all(
         isinstance(law, Law) for law in laws.values()
     ):
-        raise InputError(
-            "laws", expected=f"one to {len(LAW_COLOURS)} laws", got=f"{len(laws)} entries",
-            fix="pass law, or {'exact': law, 'chaos': other}",
-        )  # fmt: skip
+        got, fix = f"{len(laws)} entries", "pass law, or {'exact': law, 'chaos': other}"
+        raise InputError("laws", expected=f"one to {len(LAW_COLOURS)} laws", got=got, fix=fix)
     domains = {str(law.domain) for law in laws.values()}
     if len(domains) > 1:
-        raise InputError(
-            "laws", expected="laws on one domain", got=" and ".join(sorted(domains)),
-            fix="make one report for each",
-        )  # fmt: skip
+        expected, got = "laws on one domain", " and ".join(sorted(domains))
+        raise InputError("laws", expected=expected, got=got, fix="make one report for each")
 
 
 def _with_unit(name: str, unit: Any) -> str:

@@ -41,8 +41,10 @@ def _figure(material: Material, over_time: Compared | None, energy: Compared) ->
     if over_time is not None:
         when = material.clock(over_time.at)
         traces += _compared(over_time, when.positions, "")
-        axes |= {"xaxis": axis(when.title, domain=[0.0, 0.44], **when.axis),
-                 "yaxis": axis(rangemode="tozero")}  # fmt: skip
+        axes |= {
+            "xaxis": axis(when.title, domain=[0.0, 0.44], **when.axis),
+            "yaxis": axis(rangemode="tozero"),
+        }
         titles.append(panel_title(f"{title} over time", 0.0))
     suffix = "2" if over_time is not None else ""
     traces += _compared(energy, energy.at.tolist(), suffix, legend=over_time is None)
@@ -54,8 +56,10 @@ def _figure(material: Material, over_time: Compared | None, energy: Compared) ->
         "moments",
         f"{title.capitalize()} and energy of the modes: points are the data, the band holds 95 % "
         "of draws from the law.",
-        traces, figure_layout, 390,
-    )  # fmt: skip
+        traces,
+        figure_layout,
+        390,
+    )
 
 
 def _compared(part: Compared, x: list, axes: str, legend: bool = True) -> list[dict]:

@@ -23,9 +23,10 @@ def section(material: Material) -> Section:
         Table("Data", ("", ""), _data(material)),
         *(Table(f"Law: {name}", ("", ""), _law(material, name)) for name in material.laws),
         Table("Software", ("", ""), _software()),
-        Table("Please cite", ("", ""), [["", line] for line in
-                                        material.law.citation().splitlines()]),
-    )  # fmt: skip
+        Table(
+            "Please cite", ("", ""), [["", line] for line in material.law.citation().splitlines()]
+        ),
+    )
     return Section("provenance", "Provenance", lead, parts)
 
 

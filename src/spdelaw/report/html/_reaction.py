@@ -143,8 +143,10 @@ def _plane(material: Material, dynamics: Reacting, names: tuple[str, ...]) -> Fi
         f"Pairs of values of {names[0]} and {names[1]} at one place and time (darker: more), and "
         "the lines on which the reaction leaves either field where it is. Where they cross, both "
         "rest.",
-        traces, layout(xaxis=axis(names[0]), yaxis=axis(names[1])), 430,
-    )  # fmt: skip
+        traces,
+        layout(xaxis=axis(names[0]), yaxis=axis(names[1])),
+        430,
+    )
 
 
 def _terms(law: Law) -> Table:

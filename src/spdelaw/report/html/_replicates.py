@@ -110,8 +110,9 @@ class _Spread:
         total = w.sum(-1)
         share = np.nansum(np.where(w > 0, variance * w, 0.0), axis=-1)
         # Scaled to the whole domain where some points are missing at a time.
-        return np.where(total > 0, share / np.where(total > 0, total, 1.0) * self._weights.sum(),
-                        np.nan)  # fmt: skip
+        return np.where(
+            total > 0, share / np.where(total > 0, total, 1.0) * self._weights.sum(), np.nan
+        )
 
 
 class _Energy:

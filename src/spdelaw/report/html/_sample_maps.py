@@ -28,8 +28,10 @@ def figure(
     at = thinned(len(times), min(TIMES, max(ALL_TIMES // len(seen), 8)))
     when, start = material.clock(times[at]), len(at) // 2
     rows = {"data": [path.values[at] for path in seen], "draw": [path[at] for path in drawn]}
-    arrays = {name: canvas.shown(np.where(material.seen, np.stack(row), np.nan))
-              for name, row in rows.items()}  # fmt: skip
+    arrays = {
+        name: canvas.shown(np.where(material.seen, np.stack(row), np.nan))
+        for name, row in rows.items()
+    }
     panels, inner, maps = _panels(canvas)
     colours = scale(arrays["data"].ravel())
     traces: list[dict[str, Any]] = []

@@ -31,8 +31,10 @@ def _figure(material: Material) -> Figure:
     """Images over time and space, or maps."""
     at = material.shown if material.canvas is None else material.together
     paths = [material.path(i) for i in at]
-    drawn = [material.drawn(i, path["time"].values, 1, material.seed + 1 + i)[0]
-             for i, path in zip(at, paths, strict=True)]  # fmt: skip
+    drawn = [
+        material.drawn(i, path["time"].values, 1, material.seed + 1 + i)[0]
+        for i, path in zip(at, paths, strict=True)
+    ]
     if material.canvas is None:
         return _images(material, paths, drawn)
     return _sample_maps.figure(material, material.canvas, paths, drawn)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spdelaw.checks import optional
+from spdelaw.checks import optional, whole
 from spdelaw.data.atomic import replace_file
 from spdelaw.equation import SpectralSPDE
-from spdelaw.errors import FileError, InputError
+from spdelaw.errors import FileError
 from spdelaw.evaluation import Skill
 from spdelaw.law import Law
 from spdelaw.report.html import (
@@ -96,14 +96,9 @@ def write_report(
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
-        raise FileError(
-            str(path), expected="a name that ends in .html", got=repr(target.suffix),
-            fix=f"write {target.stem or 'report'}.html",
-        )  # fmt: skip
-    if isinstance(max_paths, bool) or not isinstance(max_paths, int) or max_paths < 1:
-        raise InputError(
-            "max_paths", expected="a positive integer", got=repr(max_paths), fix="max_paths=100"
-        )
+        expected, fix = "a name that ends in .html", f"write {target.stem or 'report'}.html"
+        raise FileError(str(path), expected=expected, got=repr(target.suffix), fix=fix)
+    whole("max_paths", max_paths, 1)
     require_report()
     scores = _forecast_skill.document_of(skill)
     material = gather(laws, data, truth, source, max_paths, seed)
