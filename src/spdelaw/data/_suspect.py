@@ -31,6 +31,8 @@ KELVIN = (150.0, 400.0)
 CYCLE, YEAR = 0.3, 365.2425
 #: Points, and values in all, that are looked at for means and cycles.
 SOME_POINTS, SOME_VALUES = 500, 500_000
+#: Values that say how far apart most of them are.
+FEW_VALUES = 20_000
 #: Values a block of a pass: small enough for the processor's cache.
 BLOCK = 2**15
 
@@ -84,17 +86,23 @@ def ends(values: np.ndarray) -> tuple[float, float]:
     return low, high
 
 
-def hints(fields: xr.DataArray, prepared: bool = False, has_mean: bool = False) -> list[str]:
+def hints(
+    fields: xr.DataArray,
+    prepared: bool = False,
+    has_mean: bool = False,
+    reading: Reading | None = None,
+) -> list[str]:
     """Sentences about what looks unintended in canonical fields.
 
     Args:
         fields: in memory.
         prepared: whether means were taken off already.
         has_mean: whether the law has a mean of its own.
+        reading: of the fields, where they were read before.
     """
     far = [] if prepared or has_mean else _far_from_zero(fields)
     about_means = far if prepared else [*far, *_cycles(fields)]
-    return [*about_means, *_outliers(fields), *_radians(fields), *_same_meridian(fields)]
+    return [*about_means, *_outliers(fields, reading), *_radians(fields), *_same_meridian(fields)]
 
 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
@@ -133,16 +141,16 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     ]
 
 
-def _outliers(fields: xr.DataArray) -> list[str]:
+def _outliers(fields: xr.DataArray, reading: Reading | None) -> list[str]:
     """Few values that lie so far from all others that a law would be about them alone."""
     values = np.asarray(fields.values)
-    some = values.reshape(-1)[:: max(1, values.size // SOME_VALUES)]
+    some = values.reshape(-1)[:: max(1, values.size // FEW_VALUES)]
     some = some[np.isfinite(some)]
     if not some.size:
         return []
     low, middle = np.quantile(some, [RARE, 0.5], method="higher")
     high = np.quantile(some, 1.0 - RARE, method="lower")
-    least, most = ends(values)
+    least, most = ends(values) if reading is None else reading[:2]
     far = max(most, least, key=lambda end: abs(end - middle))
     if not abs(far - middle) > OUTLIER * (high - low) > 0:
         return []

@@ -207,7 +207,7 @@ def _said(observed: Observed, has_mean: bool) -> list[str]:
     if observed.is_lazy:
         return known
     affine = prepared is not None and prepared.how.is_affine
-    return [*known, *hints(observed.fields, affine, has_mean)]
+    return [*known, *hints(observed.fields, affine, has_mean, observed.reading)]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
