@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.model._blocks import apply, transpose
+from spdelaw.model._blocks import apply, as_matrix, transpose
 from spdelaw.model._chain import (
     Chain,
     Prior,
@@ -97,6 +97,9 @@ def sample_states(
     start, (n_times, n_modes, n_paths) = prior.n_fixed, vectors.shape
     draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
     draws[:, :start] = state_space.initial.mean[:, None]
+    if inverse.ndim == 4 and inverse.shape[-1] == prior.free.shape[-1] == 1:
+        _draw_shared(inverse[..., 0], vectors, prior, draws[:, start:], generator)
+        return draws + _response(block, state_space)
     if inverse.ndim == 3:
         roots = np.sqrt(inverse)
     else:
@@ -109,6 +112,24 @@ def sample_states(
         if t:
             pull = apply(transpose(prior.coupling_after(t - 1)), draws[:, t + start])
     return draws + _response(block, state_space)
+
+
+def _draw_shared(
+    inverse: Array,
+    vectors: Array,
+    prior: Prior,
+    draws: Array,
+    generator: np.random.Generator | PathNormals,
+) -> None:
+    """The same in place, where all paths share their matrices: the noise of all times at once."""
+    turned = np.moveaxis(as_matrix(prior.coupling), -1, 0).swapaxes(1, 2)
+    z = generator.standard_normal((len(inverse), *draws[:, 0].shape))[::-1]
+    noise = np.linalg.cholesky(inverse)[:, None] @ z
+    pull: Array | float = 0.0
+    for t in range(len(inverse) - 1, -1, -1):
+        draws[:, t] = inverse[t] @ (vectors[t] + pull) + noise[t]
+        if t:
+            pull = turned[prior.free[t - 1, 0]] @ draws[:, t]
 
 
 class OneStep(NamedTuple):
