@@ -115,12 +115,11 @@ def make_engine(engine: str | Engine, options: dict[str, Any]) -> Engine:
             raise _unknown(next(iter(options)), f"options inside {type(engine).__name__}(...)")
         return engine
     found = _find(engine)
-    if isinstance(found, type) and issubclass(found, Engine):
-        _check_options(engine, found, options)
-        return found(**options)
-    _check_function(engine, found)
+    is_class = isinstance(found, type) and issubclass(found, Engine)
+    if not is_class:
+        _check_function(engine, found)
     _check_options(engine, found, options)
-    return FunctionEngine(engine, found, options)
+    return found(**options) if is_class else FunctionEngine(engine, found, options)
 
 
 def _find(name: Any) -> Any:
