@@ -42,12 +42,9 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
     variance = _observation_variance(fit, model)
-    hint = time_unit_hint(
-        operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes)),
-        float(np.median(np.diff(np.unique(observed.times)))),
-        observed.span,
-        bool(report["undetermined"]),
-    )
+    rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
+    dt = float(np.median(np.diff(np.unique(observed.times))))
+    hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
     said = list(filter(None, [*in_words(report), hint]))
     if said:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)

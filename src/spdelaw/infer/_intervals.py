@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate, MeanEstimate
 from spdelaw.infer._held import Held, Point, Target
 from spdelaw.infer._joint_profile import joint_ends
 from spdelaw.infer._mean_interval import mean_interval
 from spdelaw.infer._optimise import SLOW, Counted, balanced
+from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._profile import profile_end
 
 Array = np.ndarray
@@ -163,13 +163,9 @@ class _Around(NamedTuple):
 
     def ends_of_ties(self, numbers: list[Number], z: float) -> dict[str, Array]:
         """Ends of the positive coefficients that tie a law, by label: some may reach to zero."""
-        out: dict[str, Array] = {}
         tied = [x for x in numbers if x.mode is None and x.is_log and x.name != "observation_std"]
-        for number in tied:
-            if self.objective.is_spent:
-                break
-            out[number.label] = self.ends(number, z, np.full(2, np.nan))
-        return out
+        unknown, objective = np.full(2, np.nan), self.objective
+        return {x.label: self.ends(x, z, unknown) for x in tied if not objective.is_spent}
 
     def ends_together(self, numbers: list[Number], z: float) -> dict[str, Array]:
         """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
@@ -205,7 +201,7 @@ class _Around(NamedTuple):
                 value, covariance = mean.at(space)
                 return float(value[mode]), float(covariance[mode, mode]) + other
 
-            noise = _log_of(own.parts["noise"], own.slices["noise"], mode, 1.0)
+            noise = _log_of(own, "noise", mode)
             error = _error(found, Number("", mode, noise, True))
             degrees = 2.0 / max(error, 1e-6) ** 2
             out[mode] = mean_interval(self.held([rate]), given, level, degrees)
@@ -230,35 +226,29 @@ def _root(found: Estimate) -> Array:
 
 def _numbers(found: Estimate, n_modes: int) -> Iterator[Number]:
     """Positive numbers of modes that are apart, observation noise, and what ties a law."""
-    parts, slices = found.parametrisation.parts, found.parametrisation.slices
-
-    def of_part(part: str, mode: int, share: float = 1.0) -> Target:
-        return _log_of(parts[part], slices[part], mode, share)
-
+    own = found.parametrisation
     if found.state_space.linear.is_diagonal:
         for part, name in SPECTRA.items():
-            if part in parts:
-                yield from (Number(name, n, of_part(part, n), True) for n in range(n_modes))
+            if part in own.parts:
+                yield from (Number(name, n, _log_of(own, part, n), True) for n in range(n_modes))
         for n in range(n_modes):
-            yield Number(STATIONARY, n, _ratio(of_part("noise", n), of_part("drift", n)), True)
-    if "observation" in parts:
-        yield Number("observation_std", None, of_part("observation", 0, 0.5), True)
-    is_log = found.parametrisation.is_log
-    for i, name in enumerate(found.parametrisation.names):
-        if not ("[" in name or name == "observation_std" or name.startswith("nuisance")):
-            yield Number(name, None, _coordinate(i), bool(is_log[i]))
+            ratio = _ratio(_log_of(own, "noise", n), _log_of(own, "drift", n))
+            yield Number(STATIONARY, n, ratio, True)
+    for i, name in sorted(enumerate(own.names), key=lambda one: one[1] != "observation_std"):
+        if not ("[" in name or name.startswith("nuisance")):
+            yield Number(name, None, _coordinate(i), bool(own.is_log[i]))
 
 
-def _log_of(part: AbstractCoordinates, where: slice, mode: int, share: float) -> Target:
-    """``share`` of the logarithm of a number of a part."""
+def _log_of(parametrisation: Parametrisation, name: str, mode: int) -> Target:
+    """Logarithm of a number of a part."""
+    part, where = parametrisation.parts[name], parametrisation.slices[name]
 
     def target(full: Array) -> tuple[float, Array]:
-        value = np.atleast_1d(part.values(full[where]))[mode]
-        slope = np.zeros(len(full))
+        value, slope = part.values(full[where])[mode], np.zeros(len(full))
         if value == 0:  # held there
             return -np.inf, slope
-        slope[where] = share * np.atleast_2d(part.jacobian(full[where]))[mode] / value
-        return share * float(np.log(value)), slope
+        slope[where] = part.jacobian(full[where])[mode] / value
+        return float(np.log(value)), slope
 
     return target
 

@@ -158,8 +158,8 @@ class LogPosterior:
         """
         full, own, metric = self.full(x), self.parametrisation, self.metric
         if self.information is None:
-            is_exact = metric is not None and metric.exact and not self.priors
-            if metric is None or not is_exact or set(own.parts) != set(PARTS[:2]):
+            is_alone = not self.priors and set(own.parts) == set(PARTS[:2])
+            if metric is None or not (metric.exact and is_alone):
                 return None
             known, plain = metric.information(own, full), self.columns.argmax(0)
             return np.zeros((len(x),) * 2) if known is None else known[np.ix_(plain, plain)]
