@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
+from tests.infer.objectives import as_posterior
 
 import spdelaw as sl
 from spdelaw.data import observe
@@ -28,8 +29,7 @@ def climb(seconds):
         calls.append(x)
         return banana(x)
 
-    none = np.zeros((0, 0))
-    found = maximise(objective, np.full(80, 0.1), 80, lambda x: none, seconds=seconds, polish=False)
+    found = maximise(as_posterior(objective, np.full(80, 0.1), seconds), polish=False)
     return found, len(calls)
 
 
@@ -43,8 +43,7 @@ def test_a_search_of_slow_evaluations_is_bounded_and_keeps_what_it_found():
 
 
 def test_a_law_that_ends_short_says_what_to_try():
-    none = np.zeros((0, 0))
-    found = maximise(banana, np.full(80, 0.1), 80, lambda x: none, seconds=SEARCH_SECONDS)
+    found = maximise(as_posterior(banana, np.full(80, 0.1), SEARCH_SECONDS))
     assert not found.converged
     assert "the search ended" in found.note
     assert "anomalies" in found.note

@@ -6,8 +6,9 @@ from scipy import optimize, special
 
 import spdelaw as sl
 from spdelaw.errors import InputError
+from spdelaw.infer._held import Held, Point
 from spdelaw.infer._intervals import beside_bound
-from spdelaw.infer._profile import Profile
+from spdelaw.infer._profile import profile_end
 
 Z = special.ndtri(0.975)
 #: Ends are found where ``r`` is this close to the quantile.
@@ -47,14 +48,14 @@ def test_ends_of_a_variance_in_closed_form(n):
         t = s * u[0]
         return -n / 2 * (t + np.exp(-t)), np.array([-n / 2 * s * (1 - np.exp(-t))])
 
-    profile = Profile(objective, [lambda u: (s * u[0], np.array([s]))], 1, True)
+    held = Held(objective, [lambda u: (s * u[0], np.array([s]))], Point.top(1, -n / 2))
 
     def drop(t):
         return n * (t + np.exp(-t)) - n - Z**2
 
     for side, far in ((-1, -30.0), (1, 60.0)):
         wanted = optimize.brentq(drop, side * 1e-9, far)
-        np.testing.assert_allclose(profile.end(side, Z, -n / 2), wanted, rtol=CLOSE)
+        np.testing.assert_allclose(profile_end(held, side, Z, True), wanted, rtol=CLOSE)
 
 
 def test_a_curved_valley_is_followed():
@@ -66,17 +67,19 @@ def test_a_curved_valley_is_followed():
         by_y = -100 * off
         return -(x**2) / 2 - 50 * off**2, np.array([-x + 100 * off * np.cosh(x) + by_y, 0.1 * by_y])
 
-    along = Profile(objective, [lambda u: (u[0], np.array([1.0, 0.0]))], 2, False)
-    across = Profile(objective, [lambda u: (u[0] + 0.1 * u[1], np.array([1.0, 0.1]))], 2, False)
+    top = Point.top(2, 0.0)
+    along = Held(objective, [lambda u: (u[0], np.array([1.0, 0.0]))], top)
+    across = Held(objective, [lambda u: (u[0] + 0.1 * u[1], np.array([1.0, 0.1]))], top)
     for side in (-1, 1):
-        np.testing.assert_allclose(along.end(side, Z, 0.0), side * Z, rtol=CLOSE)
+        np.testing.assert_allclose(profile_end(along, side, Z, False), side * Z, rtol=CLOSE)
 
         def off(x, side=side):
             """``max y`` on the boundary ``x^2 / 2 + 50 (y - sinh x)^2 = z^2 / 2``."""
             return -(np.sinh(x) + np.sqrt(np.maximum(Z**2 - x**2, 0) / 100))
 
         best = optimize.minimize_scalar(off, bounds=(0, Z), method="bounded")
-        np.testing.assert_allclose(across.end(side, Z, 0.0), -side * best.fun, rtol=CLOSE)
+        got = profile_end(across, side, Z, False)
+        np.testing.assert_allclose(got, -side * best.fun, rtol=CLOSE)
 
 
 @pytest.mark.parametrize(("rate", "n_paths"), [(0.02, 1), (0.1, 1), (1.0, 1), (0.02, 5)])

@@ -7,8 +7,9 @@ import pytest
 from scipy import optimize, special
 
 import spdelaw as sl
-from spdelaw.infer._joint_profile import JointProfile
-from spdelaw.infer._profile import Profile
+from spdelaw.infer._held import Held, Point
+from spdelaw.infer._joint_profile import joint_ends
+from spdelaw.infer._profile import profile_end
 
 Z = special.ndtri(0.975)
 #: Ends are found where ``r`` is this close to the quantile.
@@ -39,13 +40,13 @@ def variances(coupling, calls=None):
 def test_numbers_that_are_apart_have_their_closed_form():
     calls = []
     objective, targets = variances(0.0, calls)
-    joint = JointProfile(objective, targets, np.full(5, -0.5), 6)
+    held = Held(objective, targets, Point.top(6, -COUNTS.sum() / 2))
     for side, far in ((-1, -5.0), (1, 5.0)):
         wanted = [
             optimize.brentq(lambda t, n=n: n * (t + np.exp(-t)) - n - Z**2, side * 1e-9, far)
             for n in COUNTS
         ]
-        got = joint.ends(side, Z, -COUNTS.sum() / 2)
+        got = joint_ends(held, np.full(5, -0.5), side, Z)
         np.testing.assert_allclose(got, wanted, atol=(CLOSE * np.sqrt(2 / COUNTS)).min())
     assert len(calls) < 12
 
@@ -64,18 +65,18 @@ def test_numbers_that_share_a_little_have_the_profile_of_each(coupling):
         return value, root.T @ slope
 
     own = [lambda u, t=t: (t(root @ u)[0], root.T @ t(root @ u)[1]) for t in targets]
-    top = around(np.zeros(6))[0]
-    joint = JointProfile(around, own, np.full(5, -0.5), 6)
+    top = Point.top(6, around(np.zeros(6))[0])
     for side in (-1, 1):
-        wanted = [Profile(around, [t], 6, True, -0.5).end(side, Z, top) for t in own]
-        np.testing.assert_allclose(joint.ends(side, Z, top), wanted, rtol=CLOSE)
+        wanted = [profile_end(Held(around, [t], top), side, Z, True, -0.5) for t in own]
+        got = joint_ends(Held(around, own, top), np.full(5, -0.5), side, Z)
+        np.testing.assert_allclose(got, wanted, rtol=CLOSE)
 
 
 def test_numbers_that_share_much_are_left_to_their_own_profiles():
     a = np.random.default_rng(0).normal(size=(4, 4))
     targets = [lambda u, row=row: (float(row @ u), row) for row in np.ones((4, 4)) + 0.1 * a]
-    joint = JointProfile(lambda u: (-u @ u / 2, -u), targets, np.zeros(4), 4)
-    assert np.isnan(joint.ends(1, Z, 0.0)).all()
+    held = Held(lambda u: (-u @ u / 2, -u), targets, Point.top(4, 0.0))
+    assert np.isnan(joint_ends(held, np.zeros(4), 1, Z)).all()
 
 
 def test_a_likelihood_that_the_slopes_do_not_explain_is_left_alone():
@@ -88,8 +89,8 @@ def test_a_likelihood_that_the_slopes_do_not_explain_is_left_alone():
 
     with np.errstate(all="ignore"):
         targets = [lambda u, i=i: (u[i], np.eye(4)[i]) for i in range(4)]
-        joint = JointProfile(objective, targets, np.zeros(4), 4)
-        assert np.isnan(joint.ends(1, Z, 0.0)).all()
+        held = Held(objective, targets, Point.top(4, 0.0))
+        assert np.isnan(joint_ends(held, np.zeros(4), 1, Z)).all()
 
 
 def test_numbers_that_overflow_on_the_way_are_left_alone():
@@ -100,8 +101,9 @@ def test_numbers_that_overflow_on_the_way_are_left_alone():
         value, slope = targets[i](u)
         return (np.inf, slope * np.nan) if abs(u[i]) > 0.5 else (value, slope)
 
-    joint = JointProfile(objective, [lambda u, i=i: over(u, i) for i in range(5)], np.zeros(5), 6)
-    assert np.isnan(joint.ends(1, Z, -COUNTS.sum() / 2)).all()
+    short = [lambda u, i=i: over(u, i) for i in range(5)]
+    held = Held(objective, short, Point.top(6, -COUNTS.sum() / 2))
+    assert np.isnan(joint_ends(held, np.zeros(5), 1, Z)).all()
 
 
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")

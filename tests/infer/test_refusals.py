@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.infer.objectives import as_posterior
 from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
@@ -146,18 +147,19 @@ def test_no_likelihood_is_an_error_with_advice():
         return np.nan, np.full_like(x, np.nan)
 
     with pytest.raises(ConvergenceError) as found:
-        maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
+        maximise(as_posterior(objective, np.ones(2)))
     for word in ("fewer modes", "fix or tie", "prior", "unit of time"):
         assert word in found.value.fix
 
 
-def test_a_likelihood_without_end_is_marked():
+def test_a_likelihood_without_end_is_marked(monkeypatch):
     """Where the search stops there is a law, and what is wrong with it is said."""
 
     def objective(x):
         return np.logaddexp(0.0, x).sum(), 1.0 / (1.0 + np.exp(-x))
 
-    found = maximise(objective, np.ones(2), 2, lambda x: np.zeros((0, 0)), max_iterations=3)
+    monkeypatch.setattr(_optimise, "MOST_ITERATIONS", 3)
+    found = maximise(as_posterior(objective, np.ones(2)))
     assert not found.converged
     assert found.note
 

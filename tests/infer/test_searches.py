@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from tests.infer.objectives import as_posterior
 from tests.infer.recovery import INTERVAL, small
 
 import spdelaw as sl
@@ -23,7 +24,7 @@ HEAT = sl.catalogue.heat(n_modes=3)
 
 
 def search(objective, size):
-    return maximise(objective, np.ones(size), size, lambda x: np.zeros((0, 0)))
+    return maximise(as_posterior(objective, np.ones(size)))
 
 
 def test_a_saddle_is_left_for_the_maximum():
@@ -180,7 +181,7 @@ def test_a_coordinate_known_far_better_than_supposed_hides_no_other():
         return -0.5 * float(x @ information @ x), -information @ x
 
     scale = np.array([1.0, 1.0, 10.0])
-    found = maximise(objective, scale, 3, lambda x: np.zeros((0, 0)))
+    found = maximise(as_posterior(objective, scale))
     np.testing.assert_allclose(found.information, information, atol=1e-6 * 1e6)
     for own in (found, found._replace(bend=None)):
         root = _root_of_inverse(own, scale)
@@ -194,7 +195,7 @@ def test_differences_are_over_standard_errors_not_over_what_was_supposed():
     def objective(x):
         return -float(np.cosh(100.0 * x[0])), -100.0 * np.sinh(100.0 * x)
 
-    found = maximise(objective, np.array([10.0]), 1, lambda x: np.zeros((0, 0)))
+    found = maximise(as_posterior(objective, np.array([10.0])))
     np.testing.assert_allclose(found.information, [[1e4]], rtol=1e-3)
 
 

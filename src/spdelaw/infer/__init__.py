@@ -21,7 +21,6 @@ from spdelaw.infer._model import (
 )
 from spdelaw.infer._nuisance import principal_components
 from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.infer._semilinear_engine import SemilinearEngine
 from spdelaw.infer._update import update
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "LowRank",
     "Model",
     "Normal",
-    "SemilinearEngine",
     "discover",
     "engine_names",
     "fit",

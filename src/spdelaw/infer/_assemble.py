@@ -42,25 +42,21 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     found, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(found, fit.n_modes)
     variance = _observation_variance(fit, model)
-    hint = time_unit_hint(
-        operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes)),
-        float(np.median(np.diff(np.unique(observed.times)))),
-        observed.span,
-        bool(report["undetermined"]),
-    )
-    said = [*in_words(report), *([hint] if hint else [])]
+    rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
+    dt = float(np.median(np.diff(np.unique(observed.times))))
+    hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
+    said = list(filter(None, [*in_words(report), hint]))
     if said:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
-    short = found.optimum.note
-    notes = [*fit.notes, *said, *([short] if short else [])]
+    notes = list(filter(None, [*fit.notes, *said, found.optimum.note]))
     kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
-    ends, profiled, n_for_ends = (
-        likelihood_ends(found, fit.n_modes, level) if profile else ({}, [], 0)
-    )
+    known = likelihood_ends(found, fit.n_modes, level) if profile else ({}, [], 0)
+    ends, profiled, n_for_ends = known
     seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
     said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
     said_of |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     said_of |= _likelihood(fit, observed)
+    tables = found.full, found.covariance, operators_jacobian(found), ends.get(STATIONARY)
     return state_space_law(
         observed,
         fit.n_modes,
@@ -68,13 +64,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         parameters_dataset(quantities(fit, variance, ends), level, kind),
         unresolved_variance=float(fit.outside_variance),
         info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
-        coordinates=coordinates_dataset(
-            found.parametrisation.names,
-            found.full,
-            found.covariance,
-            operators_jacobian(found),
-            ends.get(STATIONARY),
-        ),
+        coordinates=coordinates_dataset(found.parametrisation.names, *tables),
         statistics=fit.statistics,
     )
 

@@ -56,6 +56,10 @@ class AbstractCoordinates(abc.ABC):
         """Whether each coordinate is the logarithm of the number people know; (p,)."""
         return np.ones(len(self.names), bool)
 
+    def numbers(self, phi: Array) -> Array:
+        """The numbers that people know: ``exp(phi)`` of logarithms, else ``phi``; (p,)."""
+        return np.where(self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), phi)
+
 
 @dataclasses.dataclass(frozen=True)
 class Single(AbstractCoordinates):

@@ -36,8 +36,7 @@ class Covariance(AbstractCoordinates):
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """``what[i,j]``, the entries of the factor."""
-        i, j = self._entries
-        return tuple(f"{self.what}[{a + 1},{b + 1}]" for a, b in zip(i, j, strict=True))
+        return entry_names(self.what, self._entries)
 
     @property
     def is_log(self) -> Array:
@@ -48,7 +47,7 @@ class Covariance(AbstractCoordinates):
     def factor(self, phi: Array) -> Array:
         """``L``."""
         out = np.zeros((len(self.scale), len(self.scale)))
-        out[self._entries] = np.where(self.is_log, np.exp(np.where(self.is_log, phi, 0.0)), phi)
+        out[self._entries] = self.numbers(phi)
         return out
 
     def values(self, phi: Array) -> Array:
@@ -58,11 +57,9 @@ class Covariance(AbstractCoordinates):
 
     def jacobian(self, phi: Array) -> Array:
         """``D (dL L' + L dL') D``."""
-        d, root, (i, j) = np.asarray(self.scale), self.factor(phi), self._entries
-        half = np.zeros((*root.shape, len(i)))
-        unit = np.where(self.is_log, root[i, j], 1.0)
-        half[i, :, np.arange(len(i))] = unit[:, None] * root[:, j].T
-        return np.outer(d, d)[..., None] * (half + np.swapaxes(half, 0, 1))
+        d, root = np.asarray(self.scale), self.factor(phi)
+        unit = np.where(self.is_log, root[self._entries], 1.0)
+        return np.outer(d, d)[..., None] * _by_root(root, self._entries, unit)
 
     def pull_back(self, phi: Array, by: Array) -> Array:
         """``(G + G') L`` with ``G = D by D``, times ``L_ii`` on the diagonal."""
@@ -105,8 +102,7 @@ class LowRankCovariance(AbstractCoordinates):
     def names(self) -> tuple[str, ...]:
         """``noise_own[n]`` and ``noise_factor[n,k]``."""
         own = tuple(f"noise_own[{n}]" for n in range(1, len(self.scale) + 1))
-        i, j = self._entries
-        return own + tuple(f"noise_factor[{a + 1},{b + 1}]" for a, b in zip(i, j, strict=True))
+        return own + entry_names("noise_factor", self._entries)
 
     @property
     def is_log(self) -> Array:
@@ -126,13 +122,10 @@ class LowRankCovariance(AbstractCoordinates):
     def jacobian(self, phi: Array) -> Array:
         """Own variances, then ``dU U' + U dU'``."""
         d, u = np.asarray(self.scale), self._factor(phi)
-        n = len(d)
-        own = np.zeros((n, n, n))
-        own[np.arange(n), np.arange(n), np.arange(n)] = np.exp(phi[:n])
-        i, j = self._entries
-        half = np.zeros((n, n, len(i)))
-        half[i, :, np.arange(len(i))] = u[:, j].T
-        shared = half + np.swapaxes(half, 0, 1)
+        n = np.arange(len(d))
+        own = np.zeros((len(d),) * 3)
+        own[n, n, n] = np.exp(phi[: len(d)])
+        shared = _by_root(u, self._entries, np.ones(len(phi) - len(d)))
         return np.outer(d, d)[..., None] * np.concatenate([own, shared], axis=2)
 
     def start(self, operator: Array) -> Array:
@@ -147,6 +140,19 @@ class LowRankCovariance(AbstractCoordinates):
             own = np.maximum(np.diag(q - u @ u.T), OWN_SHARE * np.diag(q))
         turn = np.linalg.qr(u[: self.rank].T)[0]
         return np.concatenate([np.log(own), (u @ turn)[self._entries]])
+
+
+def entry_names(what: str, entries: tuple[Array, Array]) -> tuple[str, ...]:
+    """``what[i,j]`` for entries of a matrix."""
+    return tuple(f"{what}[{a + 1},{b + 1}]" for a, b in zip(*entries, strict=True))
+
+
+def _by_root(root: Array, entries: tuple[Array, Array], unit: Array) -> Array:
+    """``dL L' + L dL'`` where each entry of a root L moves by its unit; (N, N, entries)."""
+    i, j = entries
+    half = np.zeros((len(root), len(root), len(i)))
+    half[i, :, np.arange(len(i))] = unit[:, None] * root[:, j].T
+    return half + np.swapaxes(half, 0, 1)
 
 
 def _factor(matrix: Array) -> Array:

@@ -57,12 +57,13 @@ def _to_both_sides(
     objective: Objective, x: Array, scale: Array, n_plain: int, owners: Array | None
 ) -> Array:
     size = len(x)
+    owners = np.full(size, SHARED) if owners is None else owners
     found, count = np.zeros((size, size)), np.zeros((size, size))
-    for group in _groups(owners, size, n_plain):
+    for group in _groups(owners[:n_plain]):
         step = np.zeros(size)
         step[group] = DIFFERENCE_STEP * scale[group]
         slope = 0.5 * (objective(x - step)[1] - objective(x + step)[1])
-        rows, columns = _meeting(owners, group, size)
+        rows, columns = _meeting(owners, group)
         found[rows, columns] += slope[rows] / step[columns]
         count[rows, columns] += 1.0
     # What was found twice, as row and as column, is averaged.
@@ -93,24 +94,20 @@ def _to_one_side(objective: Objective, x: Array, scale: Array, n_plain: int) -> 
     return information
 
 
-def _groups(owners: Array | None, size: int, n_plain: int) -> Iterator[Array]:
+def _groups(owners: Array) -> Iterator[Array]:
     """Coordinates to move at once: one of each mode, or one that all share."""
-    if owners is None:
-        yield from np.arange(n_plain)[:, None]
-        return
-    plain = np.arange(n_plain)
-    yield from plain[owners[:n_plain] == SHARED][:, None]
-    left = plain[owners[:n_plain] != SHARED]
+    yield from np.flatnonzero(owners == SHARED)[:, None]
+    left = np.flatnonzero(owners != SHARED)
     while left.size:
         _, first = np.unique(owners[left], return_index=True)
         yield left[first]
         left = np.delete(left, first)
 
 
-def _meeting(owners: Array | None, group: Array, size: int) -> tuple[Array, Array]:
+def _meeting(owners: Array, group: Array) -> tuple[Array, Array]:
     """Rows and columns of the information that moving a group tells."""
-    if owners is None or owners[group[0]] == SHARED:
-        return np.arange(size), np.repeat(group, size)
+    if owners[group[0]] == SHARED:
+        return np.arange(len(owners)), np.repeat(group, len(owners))
     column_of = dict(zip(owners[group].tolist(), group.tolist(), strict=True))
     rows = [i for i, owner in enumerate(owners.tolist()) if owner in column_of]
     return np.array(rows), np.array([column_of[int(owners[i])] for i in rows])

@@ -15,7 +15,7 @@ import numpy as np
 
 from spdelaw.equation import operators
 from spdelaw.infer._coordinates import AbstractCoordinates
-from spdelaw.infer._covariance_coordinates import Covariance
+from spdelaw.infer._covariance_coordinates import Covariance, entry_names
 
 Array = np.ndarray
 
@@ -49,23 +49,23 @@ class Rotating(AbstractCoordinates):
         """Frequencies have either sign."""
         return np.arange(len(self.names)) < len(self.groups)
 
-    def values(self, phi: Array) -> Array:
-        """Decay on the diagonal, frequencies beside it."""
-        out = np.zeros((self.n_modes, self.n_modes))
-        for group, rate in zip(self.groups, np.exp(phi[: len(self.groups)]), strict=True):
-            out[group, group] = rate
-        for (a, b), turn in zip(self.pairs, phi[len(self.groups) :], strict=True):
-            out[a, b], out[b, a] = turn, -turn
-        return out
-
-    def jacobian(self, phi: Array) -> Array:
-        """One or two entries per coordinate."""
+    @functools.cached_property
+    def _units(self) -> Array:
+        """One or two entries per coordinate: decay on the diagonal, frequencies beside it."""
         out = np.zeros((self.n_modes, self.n_modes, len(self.names)))
         for i, group in enumerate(self.groups):
-            out[group, group, i] = np.exp(phi[i])
+            out[group, group, i] = 1.0
         for i, (a, b) in enumerate(self.pairs, len(self.groups)):
             out[a, b, i], out[b, a, i] = 1.0, -1.0
         return out
+
+    def values(self, phi: Array) -> Array:
+        """The sum of all entries, times their numbers."""
+        return self._units @ self.numbers(phi)
+
+    def jacobian(self, phi: Array) -> Array:
+        """The entries, times the numbers of logarithms."""
+        return self._units * np.where(self.is_log, self.numbers(phi), 1.0)
 
     def start(self, operator: Array) -> Array:
         """Means over each pair."""
@@ -93,8 +93,7 @@ class Stable(AbstractCoordinates):
     @property
     def names(self) -> tuple[str, ...]:
         """Entries of the factor of M, then those of K."""
-        turn = (f"drift_turn[{a + 1},{b + 1}]" for a, b in zip(*self._below, strict=True))
-        return self._root.names + tuple(turn)
+        return self._root.names + entry_names("drift_turn", self._below)
 
     @property
     def is_log(self) -> Array:

@@ -115,12 +115,11 @@ def make_engine(engine: str | Engine, options: dict[str, Any]) -> Engine:
             raise _unknown(next(iter(options)), f"options inside {type(engine).__name__}(...)")
         return engine
     found = _find(engine)
-    if isinstance(found, type) and issubclass(found, Engine):
-        _check_options(engine, found, options)
-        return found(**options)
-    _check_function(engine, found)
+    is_class = isinstance(found, type) and issubclass(found, Engine)
+    if not is_class:
+        _check_function(engine, found)
     _check_options(engine, found, options)
-    return FunctionEngine(engine, found, options)
+    return found(**options) if is_class else FunctionEngine(engine, found, options)
 
 
 def _find(name: Any) -> Any:
@@ -164,13 +163,10 @@ def _check_function(name: str, function: Any) -> None:
     try:
         inspect.signature(function).bind(*(None,) * 4, **dict.fromkeys(RUN))
     except (TypeError, ValueError) as error:
-        raise InputError(
-            "engine",
-            expected="an Engine, or a function of (observed, domain, n_modes, model, *, level, "
-            "seed, executor, progress)",
-            got=f"{name!r}: {error}",
-            fix="add the arguments after the star; what settings had is in model and in them",
-        ) from error
+        arguments = f"(observed, domain, n_modes, model, *, {', '.join(RUN)})"
+        expected, got = f"an Engine, or a function of {arguments}", f"{name!r}: {error}"
+        fix = "add the arguments after the star; what settings had is in model and in them"
+        raise InputError("engine", expected=expected, got=got, fix=fix) from error
 
 
 def _unknown(word: str, expected: str) -> InputError:
@@ -178,10 +174,5 @@ def _unknown(word: str, expected: str) -> InputError:
     near = difflib.get_close_matches(word, [*FIT, *options], 1)
     advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
     advice = f"check the spelling: {advice}" if near != [word] else f"pass it inside: {word}=..."
-    return InputError(
-        "keyword",
-        expected=f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)}), "
-        f"or {expected}",
-        got=repr(word),
-        fix=advice,
-    )
+    words = f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)})"
+    return InputError("keyword", expected=f"{words}, or {expected}", got=repr(word), fix=advice)

@@ -75,8 +75,8 @@ def fit_many(
     """
     sets = _sets(data, over)
     settings = {"domain": domain, "n_modes": n_modes, **settings}
-    store = _Store.open(directory, settings)
-    found = store.known(sets)
+    store = None if directory is None else _Store.open(Path(directory), settings)
+    found = {} if store is None else store.known(sets)
     todo, failed = [label for label in sets if label not in found], dict[Any, SpdeLawError]()
     batch = whole("batch", batch, 1)
     _tell(progress, len(found), len(sets))
@@ -85,7 +85,8 @@ def fit_many(
         results = over_blocks(_one, [sets[one] for one in labels], settings, executor=executor)
         for label, law in zip(labels, results, strict=True):
             (found if isinstance(law, Law) else failed)[label] = law
-        store.add({one: found[one] for one in labels if one in found}, sets)
+        if store is not None:
+            store.add({one: found[one] for one in labels if one in found}, sets)
         _tell(progress, len(found) + len(failed), len(sets))
     return _answer(sets, found, failed)
 
@@ -133,27 +134,23 @@ def _tell(progress: Any, done: int, total: int) -> None:
 
 
 class _Store(NamedTuple):
-    """Laws in a directory, by label and digest of their data; nothing without a directory."""
+    """Laws in a directory, by label and digest of their data."""
 
-    directory: Path | None
+    directory: Path
     question: str
     entries: dict[str, dict[str, str]]
 
     @classmethod
-    def open(cls, directory: str | Path | None, settings: dict[str, Any]) -> _Store:
+    def open(cls, directory: Path, settings: dict[str, Any]) -> _Store:
         plain = {**settings, "domain": settings["domain"].to_dict()}
         question = _digest(json.dumps(plain, sort_keys=True, default=repr).encode())
-        if directory is None:
-            return cls(None, question, {})
-        folder = Path(directory)
-        entries = _read(folder / MANIFEST, question) if (folder / MANIFEST).exists() else {}
-        folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, question, entries)
+        manifest = directory / MANIFEST
+        entries = _read(manifest, question) if manifest.exists() else {}
+        directory.mkdir(parents=True, exist_ok=True)
+        return cls(directory, question, entries)
 
     def known(self, sets: Mapping) -> dict[Any, Law]:
         """Laws that are there already, of the same data."""
-        if self.directory is None:
-            return {}
         entries = {label: self.entries.get(str(label)) for label in sets}
         return {
             label: load(self.directory / entry["file"])
@@ -163,8 +160,6 @@ class _Store(NamedTuple):
 
     def add(self, laws: dict[Any, Law], sets: Mapping) -> None:
         """Save some laws, then the manifest that names them."""
-        if self.directory is None:
-            return
         for label, law in laws.items():
             name = f"{_digest(str(label).encode())[:16]}.law"
             law.save(self.directory / name)

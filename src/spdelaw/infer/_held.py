@@ -55,10 +55,12 @@ class Held:
     Attributes:
         objective: log-likelihood and gradient.
         targets: the numbers and their gradients.
+        top: where the log-likelihood is highest.
     """
 
     objective: Objective
     targets: Sequence[Target]
+    top: Point
 
     def numbers(self, x: Array) -> tuple[Array, Array]:
         """Numbers and their gradients, (k,) and (k, size)."""

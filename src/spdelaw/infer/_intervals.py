@@ -10,19 +10,18 @@ beyond. Those numbers, and no others, are profiled.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from spdelaw.infer._coordinates import AbstractCoordinates
 from spdelaw.infer._estimate import Estimate, MeanEstimate
-from spdelaw.infer._held import Target
-from spdelaw.infer._joint_profile import JointProfile
+from spdelaw.infer._held import Held, Point, Target
+from spdelaw.infer._joint_profile import joint_ends
 from spdelaw.infer._mean_interval import mean_interval
 from spdelaw.infer._optimise import SLOW, Counted, balanced
-from spdelaw.infer._profile import Profile
+from spdelaw.infer._parametrisation import Parametrisation
+from spdelaw.infer._profile import profile_end
 
 Array = np.ndarray
 
@@ -70,38 +69,34 @@ def likelihood_ends(
     that have the interval of their profile; and how often the likelihood was computed for them.
     Where that would take long the last numbers are left to their standard errors.
     """
-    z, ends = _normal(level), dict[str, Array]()
-    is_maximum, profiled = found.optimum.converged, list[str]()
-    numbers = list(_numbers(found, n_modes))
-    wide = [is_maximum and _error(found, number) > WIDE for number in numbers]
-    root = _root(found) if any(wide) else np.zeros((0, 0))
-    objective = _around_maximum(found, root)
-    columns = found.posterior.columns @ root if any(wide) else root
-    known = _ends_of_ties(found, list(compress(numbers, wide)), objective, columns, z)
+    z, ends, profiled = _normal(level), dict[str, Array](), list[str]()
+    numbers, is_maximum = list(_numbers(found, n_modes)), found.optimum.converged
+    wide = [number for number in numbers if is_maximum and _error(found, number) > WIDE]
+    around = _Around.of(found, is_needed=bool(wide))
+    known = around.ends_of_ties(wide, z)
     if at_bound := {label: own for label, own in known.items() if np.isneginf(own[0])}:
         z, known = beside_bound(level), at_bound
-    others = [number for number in compress(numbers, wide) if number.label not in known]
-    known |= _ends_together(found, others, objective, columns, z)
-    for number, is_wide in zip(numbers, wide, strict=True):
-        value, error = number.target(found.full)[0], _error(found, number)
+    known |= around.ends_together([x for x in wide if x.label not in known], z)
+    for number in numbers:
         own = known.get(number.label, np.full(2, np.nan))
-        if is_wide and not (np.isnan(own).any() and objective.is_spent):
-            own = _ends(found, number, objective, columns, z, own)
+        if number in wide and not (np.isnan(own).any() and around.objective.is_spent):
+            own = around.ends(number, z, own)
             profiled += [number.label] if number.name != STATIONARY else []
         elif number.name == STATIONARY:
-            own = value + z * error * np.array([-1.0, 1.0])
+            error = _error(found, number)
+            own = number.target(found.full)[0] + z * error * np.array([-1.0, 1.0])
         own = np.exp(own) if number.is_log else own
         if number.mode is None:
             ends[number.name] = own
         else:
             ends.setdefault(number.name, np.full((n_modes, 2), np.nan))[number.mode] = own
     if found.mean is not None:
-        rates = [x for x in compress(numbers, wide) if x.name == "eigenvalue"]
-        means = _ends_of_means(found, found.mean, rates, objective, columns, level)
+        rates = [x for x in wide if x.name == "eigenvalue"]
+        means = around.ends_of_means(found.mean, rates, level)
         ends["mean"] = np.full((n_modes, 2), np.nan)
         ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))
         profiled += [f"mean[{mode + 1}]" for mode in means]
-    return ends, profiled, objective.calls
+    return ends, profiled, around.objective.calls
 
 
 def beside_bound(level: float) -> float:
@@ -123,110 +118,99 @@ def _normal(level: float) -> float:
     return float(scipy.special.ndtri(0.5 * (1.0 + level)))
 
 
-def _ends_of_ties(
-    found: Estimate, numbers: list[Number], objective: Counted, columns: Array, z: float
-) -> dict[str, Array]:
-    """Ends of the positive coefficients that tie a law, by label: some may reach down to zero."""
-    unknown, out = np.full(2, np.nan), dict[str, Array]()
-    tied = [x for x in numbers if x.mode is None and x.is_log and x.name != "observation_std"]
-    for number in tied:
-        if objective.is_spent:
-            break
-        out[number.label] = _ends(found, number, objective, columns, z, unknown)
-    return out
+class _Around(NamedTuple):
+    """The likelihood around a maximum, in coordinates of about unit variance along ``columns``."""
 
+    found: Estimate
+    objective: Counted
+    columns: Array
 
-def _ends_of_means(
-    found: Estimate,
-    mean: MeanEstimate,
-    rates: list[Number],
-    objective: Counted,
-    columns: Array,
-    level: float,
-) -> dict[int, tuple[float, float]]:
-    """Ends of the means of modes whose decay rates are not well known, by mode.
+    @classmethod
+    def of(cls, found: Estimate, *, is_needed: bool) -> _Around:
+        """Around an estimate; without coordinates where nobody needs them."""
+        posterior, x = found.posterior, found.optimum.x
+        root = _root(found) if is_needed else np.zeros((len(x), 0))
 
-    What a mean owes to other numbers than such rates is added to its variance.
-    """
-    noise, out = found.parametrisation.slices["noise"], dict[int, tuple[float, float]]()
-    of_noise = found.parametrisation.parts["noise"]
-    along = np.transpose([found.columns.T @ rate.target(found.full)[1] for rate in rates])
-    apart = np.linalg.qr(along)[0] if rates else along
-    for rate in rates:
-        if objective.is_spent or rate.mode is None:
-            break
-        mode = rate.mode
-        own = mean.slopes[mode]
-        other = float(np.sum((own - apart @ (apart.T @ own)) ** 2))
+        def objective(u: Array) -> tuple[float, Array]:
+            value, slope, _ = posterior.at(x + root @ u)
+            return value, root.T @ slope
 
-        def given(u: Array, mode: int = mode, other: float = other) -> tuple[float, float]:
-            space = found.parametrisation.state_space(found.full + columns @ u)
-            value, covariance = mean.at(space)
-            return float(value[mode]), float(covariance[mode, mode]) + other
+        seconds = posterior.seconds
+        most = max(PROFILE_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
+        return cls(found, Counted(objective, most), posterior.columns @ root)
 
-        error = _error(found, Number("", mode, _log_of(of_noise, noise, mode, 1.0), True))
-        profile = Profile(objective, [_target(found, rate, columns)], columns.shape[1], True)
-        degrees = 2.0 / max(error, 1e-6) ** 2
-        out[mode] = mean_interval(profile, given, found.optimum.value, level, degrees)
-    return out
+    def held(self, numbers: list[Number]) -> Held:
+        """The likelihood with these numbers held."""
+        top = Point.top(self.columns.shape[1], self.found.optimum.value)
+        return Held(self.objective, [self._target(number) for number in numbers], top)
 
+    def _target(self, number: Number) -> Target:
+        def target(u: Array) -> tuple[float, Array]:
+            value, slope = number.target(self.found.full + self.columns @ u)
+            return value, self.columns.T @ slope
 
-def _around_maximum(found: Estimate, root: Array) -> Counted:
-    """The likelihood around its maximum, in coordinates of about unit variance."""
+        return target
 
-    def objective(u: Array) -> tuple[float, Array]:
-        value, slope, _ = found.posterior.at(found.optimum.x + root @ u)
-        return value, root.T @ slope
+    def ends(self, number: Number, z: float, known: Array) -> Array:
+        """Lower and upper end of a number, where they are not known."""
+        held, power = self.held([number]), POWERS.get(number.name, 0.0)
+        return np.array(
+            [
+                profile_end(held, side, z, number.is_log, power) if np.isnan(end) else end
+                for side, end in zip((-1, 1), known, strict=True)
+            ]
+        )
 
-    seconds = found.posterior.seconds
-    most = max(PROFILE_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
-    return Counted(objective, most)
+    def ends_of_ties(self, numbers: list[Number], z: float) -> dict[str, Array]:
+        """Ends of the positive coefficients that tie a law, by label: some may reach to zero."""
+        tied = [x for x in numbers if x.mode is None and x.is_log and x.name != "observation_std"]
+        unknown, objective = np.full(2, np.nan), self.objective
+        return {x.label: self.ends(x, z, unknown) for x in tied if not objective.is_spent}
+
+    def ends_together(self, numbers: list[Number], z: float) -> dict[str, Array]:
+        """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
+        out: dict[str, Array] = {}
+        for name in dict.fromkeys(number.name for number in numbers if number.mode is not None):
+            if self.objective.is_spent:
+                break
+            own = [number for number in numbers if number.name == name]
+            held, powers = self.held(own), np.full(len(own), POWERS.get(name, 0.0))
+            ends = np.transpose([joint_ends(held, powers, side, z) for side in (-1, 1)])
+            out |= {number.label: pair for number, pair in zip(own, ends, strict=True)}
+        return out
+
+    def ends_of_means(
+        self, mean: MeanEstimate, rates: list[Number], level: float
+    ) -> dict[int, tuple[float, float]]:
+        """Ends of the means of modes whose decay rates are not well known, by mode.
+
+        What a mean owes to other numbers than such rates is added to its variance.
+        """
+        found, out = self.found, dict[int, tuple[float, float]]()
+        own = found.parametrisation
+        along = np.transpose([found.columns.T @ rate.target(found.full)[1] for rate in rates])
+        apart = np.linalg.qr(along)[0] if rates else along
+        for rate in rates:
+            if self.objective.is_spent or rate.mode is None:
+                break
+            mode, slopes = rate.mode, mean.slopes[rate.mode]
+            other = float(np.sum((slopes - apart @ (apart.T @ slopes)) ** 2))
+
+            def given(u: Array, mode: int = mode, other: float = other) -> tuple[float, float]:
+                space = own.state_space(found.full + self.columns @ u)
+                value, covariance = mean.at(space)
+                return float(value[mode]), float(covariance[mode, mode]) + other
+
+            noise = _log_of(own, "noise", mode)
+            error = _error(found, Number("", mode, noise, True))
+            degrees = 2.0 / max(error, 1e-6) ** 2
+            out[mode] = mean_interval(self.held([rate]), given, level, degrees)
+        return out
 
 
 def _error(found: Estimate, number: Number) -> float:
     """Standard error of a number."""
     return float(np.linalg.norm(found.columns.T @ number.target(found.full)[1]))
-
-
-def _ends_together(
-    found: Estimate, numbers: list[Number], objective: Counted, columns: Array, z: float
-) -> dict[str, Array]:
-    """Ends of numbers of many modes, by label; NaN where each has to be looked at by itself."""
-    out: dict[str, Array] = {}
-    for name in dict.fromkeys(number.name for number in numbers if number.mode is not None):
-        if objective.is_spent:
-            break
-        own = [number for number in numbers if number.name == name]
-        targets = [_target(found, number, columns) for number in own]
-        powers = np.full(len(own), POWERS.get(name, 0.0))
-        profile = JointProfile(objective, targets, powers, columns.shape[1])
-        ends = np.transpose([profile.ends(side, z, found.optimum.value) for side in (-1, 1)])
-        out |= {number.label: pair for number, pair in zip(own, ends, strict=True)}
-    return out
-
-
-def _ends(
-    found: Estimate, number: Number, objective: Counted, columns: Array, z: float, known: Array
-) -> Array:
-    """Lower and upper end of a number, where they are not known."""
-    targets, power = [_target(found, number, columns)], POWERS.get(number.name, 0.0)
-    profile = Profile(objective, targets, columns.shape[1], number.is_log, power)
-    return np.array(
-        [
-            profile.end(side, z, found.optimum.value) if np.isnan(end) else end
-            for side, end in zip((-1, 1), known, strict=True)
-        ]
-    )
-
-
-def _target(found: Estimate, number: Number, columns: Array) -> Target:
-    """A number as a function of coordinates of unit variance, along ``columns``."""
-
-    def target(u: Array) -> tuple[float, Array]:
-        value, slope = number.target(found.full + columns @ u)
-        return value, columns.T @ slope
-
-    return target
 
 
 def _root(found: Estimate) -> Array:
@@ -242,35 +226,29 @@ def _root(found: Estimate) -> Array:
 
 def _numbers(found: Estimate, n_modes: int) -> Iterator[Number]:
     """Positive numbers of modes that are apart, observation noise, and what ties a law."""
-    parts, slices = found.parametrisation.parts, found.parametrisation.slices
-
-    def of_part(part: str, mode: int, share: float = 1.0) -> Target:
-        return _log_of(parts[part], slices[part], mode, share)
-
+    own = found.parametrisation
     if found.state_space.linear.is_diagonal:
         for part, name in SPECTRA.items():
-            if part in parts:
-                yield from (Number(name, n, of_part(part, n), True) for n in range(n_modes))
+            if part in own.parts:
+                yield from (Number(name, n, _log_of(own, part, n), True) for n in range(n_modes))
         for n in range(n_modes):
-            yield Number(STATIONARY, n, _ratio(of_part("noise", n), of_part("drift", n)), True)
-    if "observation" in parts:
-        yield Number("observation_std", None, of_part("observation", 0, 0.5), True)
-    is_log = found.parametrisation.is_log
-    for i, name in enumerate(found.parametrisation.names):
-        if not ("[" in name or name == "observation_std" or name.startswith("nuisance")):
-            yield Number(name, None, _coordinate(i), bool(is_log[i]))
+            ratio = _ratio(_log_of(own, "noise", n), _log_of(own, "drift", n))
+            yield Number(STATIONARY, n, ratio, True)
+    for i, name in sorted(enumerate(own.names), key=lambda one: one[1] != "observation_std"):
+        if not ("[" in name or name.startswith("nuisance")):
+            yield Number(name, None, _coordinate(i), bool(own.is_log[i]))
 
 
-def _log_of(part: AbstractCoordinates, where: slice, mode: int, share: float) -> Target:
-    """``share`` of the logarithm of a number of a part."""
+def _log_of(parametrisation: Parametrisation, name: str, mode: int) -> Target:
+    """Logarithm of a number of a part."""
+    part, where = parametrisation.parts[name], parametrisation.slices[name]
 
     def target(full: Array) -> tuple[float, Array]:
-        value = np.atleast_1d(part.values(full[where]))[mode]
-        slope = np.zeros(len(full))
+        value, slope = part.values(full[where])[mode], np.zeros(len(full))
         if value == 0:  # held there
             return -np.inf, slope
-        slope[where] = share * np.atleast_2d(part.jacobian(full[where]))[mode] / value
-        return share * float(np.log(value)), slope
+        slope[where] = part.jacobian(full[where])[mode] / value
+        return float(np.log(value)), slope
 
     return target
 

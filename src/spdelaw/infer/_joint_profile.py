@@ -15,10 +15,11 @@ it; where they do not, nothing is said, and `spdelaw.infer._profile` looks at ea
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
-from spdelaw.infer._held import INNER_GAIN, Held, Point
+from spdelaw.infer._held import INNER_GAIN, Held
 
 Array = np.ndarray
 
@@ -34,70 +35,57 @@ UNEXPLAINED = 0.02
 LEAST = 0.4
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class JointProfile(Held):
-    """Profiles of k numbers, which are logarithms, with the maximum at zero.
+def joint_ends(held: Held, powers: Array, side: int, z: float) -> Array:
+    """Ends of the intervals of k logarithms on a side, +-1; NaN where not found this way; (k,).
 
-    Attributes:
-        powers: of the numbers in which r is about a straight line, (k,).
-        size: of a vector of coordinates.
+    Args:
+        held: the log-likelihood with the logarithms held.
+        powers: of the numbers behind them in which r is about a straight line, (k,).
+        side: +1 for the upper ends, -1 for the lower.
+        z: normal quantile of the level.
     """
+    normals = held.numbers(held.top.x)[1]
+    covariance, out = normals @ normals.T, np.full(len(powers), np.nan)
+    is_near = 1.0 + side * powers * z * np.sqrt(np.diag(covariance)) > LEAST
+    for group in _groups(covariance, is_near):
+        part = dataclasses.replace(held, targets=[held.targets[i] for i in group])
+        out[group] = _of_group(part, powers[group], side * z, covariance[np.ix_(group, group)])
+    return out
 
-    powers: Array
-    size: int
 
-    def ends(self, side: int, z: float, top: float) -> Array:
-        """Ends of the intervals on a side, +-1; NaN where they are not found this way; (k,)."""
-        centre, normals = self.numbers(np.zeros(self.size))
-        covariance, out = normals @ normals.T, np.full(len(centre), np.nan)
-        for group in _groups(covariance, self._reach(side, z, covariance)):
-            part = dataclasses.replace(
-                self, targets=[self.targets[i] for i in group], powers=self.powers[group]
-            )
-            out[group] = part.of_group(side, z, top, covariance[np.ix_(group, group)])
-        return out
+def _of_group(held: Held, powers: Array, z: float, covariance: Array) -> Array:
+    """Ends of logarithms that are held together, upper ones for a positive z."""
+    centre, error = held.numbers(held.top.x)[0], np.sqrt(np.diag(covariance))
+    other = np.linalg.inv(covariance) - np.diag(1.0 / error**2)
+    end, nothing, point = z * error, np.full(len(error), np.nan), held.top
+    nodes, joint, alone = list[Array](), list[Array](), list[Array]()
 
-    def _reach(self, side: int, z: float, covariance: Array) -> Array:
-        """Whether an end is so near that its power stays well above zero."""
-        return 1.0 + side * self.powers * z * np.sqrt(np.diag(covariance)) > LEAST
+    def logarithms(v: Array) -> Array:
+        """Where powers are ``v`` away from those of the maximum, ``(e^(p x) - 1) / p = v``."""
+        p = np.where(powers == 0.0, 1.0, powers)
+        return centre + np.where(powers == 0.0, v, np.log1p(p * v) / p)
 
-    def of_group(self, side: int, z: float, top: float, covariance: Array) -> Array:
-        """Ends of numbers that are held together."""
-        error = np.sqrt(np.diag(covariance))
-        other = np.linalg.inv(covariance) - np.diag(1.0 / error**2)
-        end, nothing = side * z * error, np.full(len(error), np.nan)
-        point, nodes = Point.top(self.size, top), list[Array]()
-        joint, alone = list[Array](), list[Array]()
-        for attempt in range(ROUNDS):
-            for part in SHARES if attempt == 0 else (1.0,):
-                v = part * end
-                point = self.at(self._logarithm(v), point, INNER_STEPS)
-                if not point.lack < INNER_GAIN:
-                    return nothing
-                slope = point.slopes / (1.0 + self.powers * v)
-                nodes, joint = [*nodes, v], [*joint, slope]
-                alone = [*alone, slope + other @ v]
-            falls = _Fall(np.array(nodes), np.array(joint), error)
-            if not abs(top - point.value - falls(end).sum()) < UNEXPLAINED * len(end):
+    for attempt in range(ROUNDS):
+        for part in SHARES if attempt == 0 else (1.0,):
+            v = part * end
+            point = held.at(logarithms(v), point, INNER_STEPS)
+            if not point.lack < INNER_GAIN:
                 return nothing
-            own = _Fall(np.array(nodes), np.array(alone), error)
-            share = _where(own, end, 0.5 * z**2)
-            share[~(self.powers * share * end > LEAST - 1.0)] = np.nan
-            lost = np.isnan(share)
-            if (lost | (np.abs(share - 1.0) < BEYOND)).all():
-                break
-            end = np.where(lost, 1.0, share) * end
-        share[np.abs(share - 1.0) >= BEYOND] = np.nan
-        return self._logarithm(share * end)
-
-    def _straight(self, v: Array) -> Array:
-        """Logarithms from powers, ``(e^(p x) - 1) / p = v``."""
-        p = np.where(self.powers == 0.0, 1.0, self.powers)
-        return np.where(self.powers == 0.0, v, np.log1p(p * v) / p)
-
-    def _logarithm(self, v: Array) -> Array:
-        """Numbers at which powers are ``v`` away from those of the maximum."""
-        return self.numbers(np.zeros(self.size))[0] + self._straight(v)
+            slope = point.slopes / (1.0 + powers * v)
+            nodes.append(v)
+            joint.append(slope)
+            alone.append(slope + other @ v)
+        falls = _fall(nodes, joint, error)
+        if not abs(held.top.value - point.value - falls(end).sum()) < UNEXPLAINED * len(end):
+            return nothing
+        share = _where(_fall(nodes, alone, error), end, 0.5 * z**2)
+        share[~(powers * share * end > LEAST - 1.0)] = np.nan
+        lost = np.isnan(share)
+        if (lost | (np.abs(share - 1.0) < BEYOND)).all():
+            break
+        end = np.where(lost, 1.0, share) * end
+    share[np.abs(share - 1.0) >= BEYOND] = np.nan
+    return logarithms(share * end)
 
 
 def _groups(covariance: Array, is_near: Array) -> list[Array]:
@@ -114,22 +102,22 @@ def _groups(covariance: Array, is_near: Array) -> list[Array]:
     return [np.array(group) for group in groups if len(group) >= FEWEST]
 
 
-class _Fall:
+def _fall(nodes: list[Array], slopes: list[Array], error: Array) -> Callable[[Array], Array]:
     """How far profiles have fallen: ``int (v / C - polynomial of v times v^2) dv``, by number."""
+    # In units of the error; a number that stays where it was has the same node twice.
+    at = np.transpose(nodes) / error[:, None]
+    beyond = (np.transpose(slopes) * error[:, None] + at) / at**2
+    powers = at[..., None] ** np.arange(len(nodes))
+    terms, degree = (np.linalg.pinv(powers) @ beyond[..., None])[..., 0], 3 + np.arange(len(nodes))
 
-    def __init__(self, nodes: Array, slopes: Array, error: Array) -> None:
-        # In units of the error; a number that stays where it was has the same node twice.
-        at = nodes.T / error[:, None]
-        beyond = (slopes.T * error[:, None] + at) / at**2
-        powers = at[..., None] ** np.arange(len(nodes))
-        self.error, self.terms = error, (np.linalg.pinv(powers) @ beyond[..., None])[..., 0]
+    def fallen(v: Array) -> Array:
+        at = (v / error)[:, None]
+        return 0.5 * at[:, 0] ** 2 - (terms * at**degree / degree).sum(1)
 
-    def __call__(self, v: Array) -> Array:
-        at, degree = (v / self.error)[:, None], 3 + np.arange(self.terms.shape[1])
-        return 0.5 * at[:, 0] ** 2 - (self.terms * at**degree / degree).sum(1)
+    return fallen
 
 
-def _where(fall: _Fall, end: Array, height: float) -> Array:
+def _where(fall: Callable[[Array], Array], end: Array, height: float) -> Array:
     """Shares of the way at which profiles have fallen by ``height``; NaN far from it."""
     low, high = np.full(len(end), 1.0 / LONGEST), np.full(len(end), LONGEST)
     is_between = (fall(low * end) < height) & (fall(high * end) > height)

@@ -19,13 +19,12 @@ followed from its maximum to both sides; below the last point all is a power of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from spdelaw.infer._held import Point
-from spdelaw.infer._profile import Profile
+from spdelaw.infer._held import Held, Point
+from spdelaw.infer._profile import INNER_STEPS
 
 Array = np.ndarray
 #: ``m_hat`` and ``C`` of a mode where a profile is.
@@ -45,53 +44,42 @@ BELOW, FINE = 80.0, 0.04
 ENDLESS = 1e8
 
 
-class Node(NamedTuple):
-    """Where a profile is, its height and slope, and the mean given it."""
-
-    t: float
-    height: float
-    slope: float
-    mean: float
-    std: float
-
-
-def mean_interval(
-    profile: Profile, given: Given, top: float, level: float, degrees: float
-) -> tuple[float, float]:
+def mean_interval(held: Held, given: Given, level: float, degrees: float) -> tuple[float, float]:
     """Ends of the interval of the mean of a mode; NaN where no curve can be followed.
 
     Args:
-        profile: of the logarithm of its decay rate.
+        held: the log-likelihood with the logarithm of its decay rate held.
         given: its mean and the variance of that, given the rest.
-        top: height of the maximum.
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
-    t, normal = profile.targets[0](np.zeros(profile.size))
-    first = Point.top(profile.size, top)
+    t, normal = held.targets[0](held.top.x)
     step = min(FIRST_STEP * float(np.linalg.norm(normal)), FIRST_MOST)
-    low, high = (_side(profile, given, first, t, way * step) for way in (-1, 1))
-    middle = _node(given, first, t)
+    low, high = (_side(held, given, t, way * step) for way in (-1, 1))
+    middle = _node(given, held.top, t)
     if middle is None or not low + high:
         return np.nan, np.nan
     return _ends([*reversed(low), middle, *high], 0.5 * (1.0 - level), degrees)
 
 
-def _node(given: Given, point: Point, t: float) -> Node | None:
-    """A point of the curve; None where there is no mean, because nothing is seen of it."""
+def _node(given: Given, point: Point, t: float) -> Array | None:
+    """A point of the curve: where, height, slope, the mean given it and the deviation of that.
+
+    None where there is no mean, because nothing is seen of it.
+    """
     try:
         mean, variance = given(point.x)
     except np.linalg.LinAlgError:
         return None
-    node = Node(t, point.value, float(point.slopes[0]), mean, float(np.sqrt(variance)))
-    return node if np.isfinite(node).all() and node.std > 0 else None
+    node = np.array([t, point.value, point.slopes[0], mean, np.sqrt(variance)])
+    return node if np.isfinite(node).all() and variance > 0 else None
 
 
-def _side(profile: Profile, given: Given, first: Point, t: float, step: float) -> list[Node]:
+def _side(held: Held, given: Given, t: float, step: float) -> list[Array]:
     """Nodes to one side, as far as they count."""
-    near, nodes = first, list[Node]()
+    near, nodes = held.top, list[Array]()
     for _ in range(POINTS):
-        point = profile.point(t + step, near)
+        point = held.at(np.array([t + step]), near, INNER_STEPS)
         if not point.value > near.value - MOST_FALL and abs(step) > 0.1:
             step = 0.4 * step
             continue
@@ -100,24 +88,24 @@ def _side(profile: Profile, given: Given, first: Point, t: float, step: float) -
             break
         t, near = t + step, point
         nodes.append(node)
-        if _is_settled(nodes[-3:]) or point.value < first.value - FORBIDDEN:
+        if _is_settled(nodes[-3:]) or point.value < held.top.value - FORBIDDEN:
             break
         step = float(np.clip(STEP_GROWTH * step, -LONGEST, LONGEST))
     return nodes
 
 
-def _is_settled(last: list[Node]) -> bool:
+def _is_settled(last: list[Array]) -> bool:
     """Whether a side has become a power of lambda; of fast modes, one on which nothing depends."""
-    if len(last) < 3 or abs(last[2].slope - last[1].slope) > SETTLED:
+    t, _, slope, _, std = np.transpose(last)
+    if len(last) < 3 or abs(slope[2] - slope[1]) > SETTLED:
         return False
-    t, logs = np.array([(node.t, np.log(node.std)) for node in last]).T
-    before, now = np.diff(logs) / np.diff(t)
+    before, now = np.diff(np.log(std)) / np.diff(t)
     return bool(abs(now - before) < SETTLED and (t[2] < t[0] or abs(now) < SETTLED))
 
 
-def _ends(nodes: list[Node], tail: float, degrees: float) -> tuple[float, float]:
+def _ends(nodes: list[Array], tail: float, degrees: float) -> tuple[float, float]:
     """Quantiles of the mixture that the nodes are points of."""
-    t, height, slope, mean, std = np.array(nodes).T
+    t, height, slope, mean, std = np.transpose(nodes)
     weight, centre, spread = _mixture(t, height, slope, mean, np.log(std))
     weight /= weight.sum()
 

@@ -54,18 +54,22 @@ class Metric(NamedTuple):
         return np.concatenate([every[slices[part]] for part in PARTS if part in slices])
 
     def information(self, parametrisation: Parametrisation, full: Array) -> Array | None:
-        """On all coordinates of drift, noise and observation variance; (p, p)."""
+        """On all coordinates of drift, noise and observation variance, (p, p), or None.
+
+        None where it is not finite, or where the law has no tangents.
+        """
         space = parametrisation.state_space(full)
         by_drift, by_noise = (_directions(parametrisation, x, full) for x in PARTS[:2])
         way = tangents(space, by_drift, by_noise, self.dt)
         if way is None:
             return None
         found, n = self.of(space, way), len(by_drift) + len(by_noise)
-        if "observation" not in parametrisation.parts:
-            return found[:n, :n]
-        found[-1, :] *= 2.0  # of the deviation's logarithm
-        found[:, -1] *= 2.0
-        return found
+        if "observation" in parametrisation.parts:
+            found[-1, :] *= 2.0  # of the deviation's logarithm
+            found[:, -1] *= 2.0
+        else:
+            found = found[:n, :n]
+        return found if np.isfinite(found).all() else None
 
 
 def _directions(parametrisation: Parametrisation, part: str, full: Array) -> Array:

@@ -7,7 +7,7 @@ are of natural size and a gradient of 1e-4 means one ten-thousandth of a standar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -16,6 +16,9 @@ from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer._bend import Bend, balanced
 from spdelaw.infer._curvature import Objective, difference_information
 from spdelaw.infer._watch import current_watch
+
+if TYPE_CHECKING:
+    from spdelaw.infer._posterior import LogPosterior
 
 Array = np.ndarray
 #: Information at a point, for coordinates of these rough standard errors.
@@ -30,6 +33,8 @@ UPHILL_TOLERANCE = 0.1
 #: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
 #: from there. How often it may.
 SADDLE_GAIN, ROUNDS = 1.0, 3
+#: Iterations that a quasi-Newton method may take.
+MOST_ITERATIONS = 300
 #: Coordinates from which on a search remembers its last steps in place of a matrix; how many steps.
 MANY, MEMORY = 150, 60
 #: Standard errors, relative to the rough ones, below which those are too large for differences.
@@ -110,48 +115,30 @@ class Optimum(NamedTuple):
 
 
 def maximise(
-    objective: Objective,
-    scale: Array,
-    n_plain: int,
-    known_block: Callable[[Array], Array],
-    *,
-    owners: Array | None = None,
-    exact: Callable[[Array], Array | None] | None = None,
-    expected: Callable[[Array], Array | None] | None = None,
-    seconds: float = 0.0,
-    polish: bool = True,
-    search: bool = True,
-    rough: bool = False,
-    max_iterations: int = 300,
+    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
 ) -> Optimum:
     """Maximum reached from the origin, polished by Newton steps, or where the search ended.
 
     `ConvergenceError` only where there is no likelihood to start from.
 
     Args:
-        objective: value and gradient.
-        scale: rough standard errors, (p,).
-        n_plain: coordinates whose curvature is differenced; that of the others is known.
-        known_block: curvature among the others at a point.
-        owners: see `difference_information`.
-        exact: curvature near a maximum where there is a formula.
-        expected: curvature that the model expects, for where differences take too long.
-        seconds: that one evaluation takes, about.
+        posterior: what to maximise. Its curvature is what a formula says, what the model expects
+            where differences take too long, and differences of the score else.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
         rough: stop where slopes are a fraction of a nat per standard error; never polished.
-        max_iterations: of the quasi-Newton method.
     """
-    is_slow = seconds >= SLOW
-    counted = Counted(objective, max(SEARCH_SECONDS / seconds, ENOUGH) if is_slow else np.inf)
-    differs = 2.0 * n_plain * seconds <= DIFFERENCE_SECONDS
-    way = "none"
+    scale, seconds, n_plain = posterior.scale, posterior.seconds, posterior.n_plain
+    most = max(SEARCH_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
+    counted, owners = Counted(lambda x: posterior.at(x)[:2], most), posterior.owners()
+    is_long = seconds >= SLOW and 2.0 * n_plain * seconds > DIFFERENCE_SECONDS
+    way, known_block = "none", posterior.initial_information
 
     def curvature(x: Array, scale: Array) -> Array:
         nonlocal way
-        found, way = None if exact is None else exact(x), "analytic"
-        if found is None and is_slow and not differs and expected is not None:
-            found, way = expected(x), "expected"
+        found, way = posterior.exact_information(x), "analytic"
+        if found is None and is_long:
+            found, way = posterior.expected_information(x), "expected"
         if found is not None:
             return found
         way = "differenced"
@@ -167,10 +154,10 @@ def maximise(
 
     x = np.zeros(len(scale))
     if rough:
-        x, value = _quasi_newton(counted, x, scale, max_iterations, ROUGH)
+        x, value = _quasi_newton(counted, x, scale, ROUGH)
         polish = False
     elif search:
-        x, value, scale = _search(counted, x, scale, curvature, max_iterations)
+        x, value, scale = _search(counted, x, scale, curvature)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, flat, counted.calls, np.nan)
@@ -185,7 +172,7 @@ def maximise(
             if beside is None:
                 break
             x = beside
-        x, value, _ = _search(counted, x, scale, curvature, max_iterations)
+        x, value, _ = _search(counted, x, scale, curvature)
     uphill = bend.uphill(gradient)
     return Optimum(x, value, information, counted.calls, float(decrement), uphill, bend, way)
 
@@ -201,11 +188,6 @@ class Counted:
         self.most = most
         if self.watch is not None:
             self.watch.search()
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether work is bounded."""
-        return self.most < np.inf
 
     @property
     def is_spent(self) -> bool:
@@ -228,17 +210,13 @@ class Counted:
 
 
 def _search(
-    objective: Counted, x: Array, scale: Array, curvature: Curvature, max_iterations: int
+    objective: Counted, x: Array, scale: Array, curvature: Curvature
 ) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
-    x, value = _quasi_newton(objective, x, scale, max_iterations)
+    x, value = _quasi_newton(objective, x, scale)
     if not abs(value) < NOWHERE:
-        raise ConvergenceError(
-            "fit",
-            expected="a likelihood to start from",
-            got="none that is finite",
-            fix=ADVICE,
-        )
+        expected, got = "a likelihood to start from", "none that is finite"
+        raise ConvergenceError("fit", expected=expected, got=got, fix=ADVICE)
     for _ in range(3):
         # Where the data say less than the scale supposes, the method stops short of the
         # maximum; it goes on in the scale of the curvature found there.
@@ -246,12 +224,12 @@ def _search(
             break
         information = curvature(x, scale)
         scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
-        x, value = _quasi_newton(objective, x, scale, max_iterations)
+        x, value = _quasi_newton(objective, x, scale)
     return x, value, scale
 
 
 def _quasi_newton(
-    objective: Counted, start: Array, scale: Array, max_iterations: int, slope: float = STEEP
+    objective: Counted, start: Array, scale: Array, slope: float = STEEP
 ) -> tuple[Array, float]:
     best: tuple[float, Array] = (NOWHERE, start)
 
@@ -274,14 +252,13 @@ def _quasi_newton(
 
     if not len(start):  # everything is held
         return start, objective(start)[0]
-    options, method = {"gtol": slope, "maxiter": max_iterations}, "BFGS"
+    options, method = {"gtol": slope, "maxiter": MOST_ITERATIONS}, "BFGS"
     if len(start) > MANY:  # a matrix of that size costs more to update than the likelihood
         method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
-    origin = np.zeros(len(start))
+    callback = bounded if objective.most < np.inf else None
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
-        how = {"callback": bounded} if objective.is_bounded else {}
         found = scipy.optimize.minimize(
-            negative, origin, jac=True, method=method, options=options, **how
+            negative, np.zeros(len(start)), (), method, True, callback=callback, options=options
         )
     if found.fun < NOWHERE:
         return start + scale * found.x, -float(found.fun)

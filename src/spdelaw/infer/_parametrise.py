@@ -108,15 +108,9 @@ def parametrise(
         parts["initial_variance"] = _initial_coordinates(model, n, moments.n_paths)
     if known_mean is None and kind != "stationary":
         parts["initial_mean"] = Single("initial_mean", n, power=0)
-    return Parametrisation(
-        parts,
-        kind,
-        np.zeros(n) if known_mean is None else known_mean,
-        known_variance or 0.0,
-        model.season,
-        model.forcing,
-        origin,
-    )
+    mean = np.zeros(n) if known_mean is None else known_mean
+    known = (known_variance or 0.0, model.season, model.forcing, origin)
+    return Parametrisation(parts, kind, mean, *known)
 
 
 def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordinates:

@@ -119,12 +119,12 @@ class LogPosterior:
 
     def measured(self) -> LogPosterior:
         """The same in coordinates of unit expected information, where the metric has any."""
-        metric, own, n = self.metric, self.parametrisation, self.n_plain
-        found = None if metric is None else metric.information(own, self.base)
-        if metric is None or found is None or not np.isfinite(found).all():
+        own, n = self.parametrisation, self.n_plain
+        found = None if self.metric is None else self.metric.information(own, self.base)
+        if found is None:
             return self
         plain = self.columns[:, :n].argmax(0)
-        whole, at = np.zeros((len(self.base),) * 2), metric.positions(own)
+        whole, at = np.zeros((len(self.base),) * 2), Metric.positions(own)
         whole[plain, plain] = 1.0 / self.scale[:n] ** 2
         whole[np.ix_(at, at)] = found
         whole[np.diag_indices(len(whole))] += LEAST_KNOWN
@@ -134,16 +134,10 @@ class LogPosterior:
 
     def from_estimate(self, estimate: Estimate, share: float) -> LogPosterior:
         """Start at an estimate from a ``share`` of the data, in the metric of its covariance."""
-        columns = estimate.columns * np.sqrt(share)
+        base, columns = estimate.full, estimate.columns * np.sqrt(share)
+        own, n_plain = dataclasses.replace(self, metric=None), estimate.posterior.n_plain
         scale = np.ones(columns.shape[1])
-        return dataclasses.replace(
-            self,
-            base=estimate.full,
-            columns=columns,
-            scale=scale,
-            n_plain=estimate.posterior.n_plain,
-            metric=None,
-        )
+        return dataclasses.replace(own, base=base, columns=columns, scale=scale, n_plain=n_plain)
 
     def initial_information(self, x: Array) -> Array:
         """Curvature in the initial mean: exact, so that it needs no differences."""
@@ -164,12 +158,8 @@ class LogPosterior:
         """
         full, own, metric = self.full(x), self.parametrisation, self.metric
         if self.information is None:
-            if (
-                metric is None
-                or not metric.exact
-                or self.priors
-                or set(own.parts) != set(PARTS[:2])
-            ):
+            is_alone = not self.priors and set(own.parts) == set(PARTS[:2])
+            if metric is None or not (metric.exact and is_alone):
                 return None
             known, plain = metric.information(own, full), self.columns.argmax(0)
             return np.zeros((len(x),) * 2) if known is None else known[np.ix_(plain, plain)]
@@ -194,11 +184,11 @@ class LogPosterior:
         A coordinate that it says nothing about keeps its rough standard error; the initial mean has
         its own.
         """
-        metric, own = self.expects, self.parametrisation
-        found = None if metric is None else metric.information(own, self.full(x))
-        if metric is None or found is None or not np.isfinite(found).all():
+        own, n = self.parametrisation, self.n_plain
+        found = None if self.expects is None else self.expects.information(own, self.full(x))
+        if found is None:
             return None
-        at, n = self.columns[metric.positions(own)], self.n_plain
+        at = self.columns[Metric.positions(own)]
         out = at.T @ found @ at
         plain = np.arange(n)
         out[plain, plain] += np.where(np.abs(at[:, :n]).sum(0) > 0, 0.0, self.scale[:n] ** -2.0)
@@ -230,9 +220,7 @@ def log_posterior(
     *,
     separable: bool = False,
     metric: Metric | None = None,
-    information: Information | None = None,
-    is_rough: bool = False,
-    seconds: float = 0.0,
+    **how: Any,
 ) -> LogPosterior:
     """Log-posterior around moment estimates; the initial mean takes one Newton step.
 
@@ -244,9 +232,7 @@ def log_posterior(
         start: full vector to start from instead.
         separable: whether the data leave modes apart that the law leaves apart.
         metric: expected information, where modes are coupled.
-        information: observed information, where modes are single.
-        is_rough: whether that is of data less a rough mean.
-        seconds: that one evaluation takes, about.
+        how: ``information``, ``is_rough`` and ``seconds`` of a `LogPosterior`.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -266,8 +252,7 @@ def log_posterior(
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
     known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
-    how = (separable, metric, information, metric, seconds, is_rough)
-    return LogPosterior(*known, np.zeros(len(base)), *how)
+    return LogPosterior(*known, np.zeros(len(base)), separable, metric, expects=metric, **how)
 
 
 def _initial_directions(
@@ -312,7 +297,7 @@ def estimate(
     if posterior.metric is not None and search:
         posterior, optimum = _by_metric(posterior, polish)
     else:
-        optimum = _maximum(posterior, polish=polish, search=search, rough=rough)
+        optimum = maximise(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
         root = _root_of_inverse(optimum, posterior.scale)
@@ -344,32 +329,18 @@ def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Opt
         is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < THERE)
     if not is_there:
         fast = posterior.measured()
-        near = _maximum(fast, polish=False)
+        near = maximise(fast, polish=False)
         if not polish:
             return fast, near
         posterior = dataclasses.replace(posterior, base=fast.full(near.x))
         n_evaluations += near.n_evaluations
-    optimum = _maximum(posterior, search=False)
+    optimum = maximise(posterior, search=False)
     n_evaluations += optimum.n_evaluations
     if not (optimum.converged and optimum.decrement < NEAR):
         posterior = posterior.moved(optimum.x)
-        optimum = _maximum(posterior)
+        optimum = maximise(posterior)
         n_evaluations += optimum.n_evaluations
     return posterior, optimum._replace(n_evaluations=n_evaluations)
-
-
-def _maximum(posterior: LogPosterior, **how: bool) -> Optimum:
-    return maximise(
-        lambda x: posterior.at(x)[:2],
-        posterior.scale,
-        posterior.n_plain,
-        posterior.initial_information,
-        owners=posterior.owners(),
-        exact=posterior.exact_information,
-        expected=posterior.expected_information,
-        seconds=posterior.seconds,
-        **how,
-    )
 
 
 def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:

@@ -13,11 +13,9 @@ which is nearly a straight line, find the end.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
-from spdelaw.infer._held import Held, Point
+from spdelaw.infer._held import Held
 
 #: Steps to a point of the curve.
 INNER_STEPS = 40
@@ -33,57 +31,41 @@ FIRST_STEP, GROWTH, ENDLESS = 2.0, 2.5, 23.0
 ENDLESS_ERRORS = 1e3
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Profile(Held):
-    """Profile of the one number that is held, with the maximum at zero.
+def profile_end(held: Held, side: int, z: float, is_log: bool, power: float = 0.0) -> float:
+    """End of the interval of one number on a side; infinite where nothing forbids more.
 
-    Attributes:
-        size: of a vector of coordinates.
+    Args:
+        held: the log-likelihood with the number held.
+        side: +1 for the upper end, -1 for the lower.
+        z: normal quantile of the level.
         is_log: whether the number is a logarithm.
         power: of the number behind a logarithm, in which r is about a straight line; 0 for the
             logarithm itself. The search starts where that line ends.
     """
-
-    size: int
-    is_log: bool
-    power: float = 0.0
-
-    def end(self, side: int, z: float, top: float) -> float:
-        """End of the interval on a side, +-1; infinite where the likelihood never forbids more.
-
-        Args:
-            side: +1 for the upper end.
-            z: normal quantile of the level.
-            top: log-likelihood at the maximum.
-        """
-        centre, normal = self.targets[0](np.zeros(self.size))
-        error = float(np.linalg.norm(normal))
-        limit = ENDLESS if self.is_log else ENDLESS_ERRORS * error
-        reach = _straight(z * error, side * self.power) if self.is_log else z * error
-        near, inside, outside = Point.top(self.size, top), 0.0, np.inf
-        for _ in range(END_POINTS):
-            point = self.point(centre + side * reach, near)
-            top = max(top, point.value)
-            r = float(np.sqrt(2.0 * (top - point.value)))
-            step = _newton(r, z, -side * float(point.slopes[0]))
-            # On a plateau near z a small distance of r is none of c: the search goes on.
-            if abs(r - z) < END_TOLERANCE and abs(step) < END_TOLERANCE * reach:
-                return centre + side * (reach + step)
-            if r < z:
-                inside, near = reach, point
-                if reach >= limit:
-                    return side * np.inf
-                if outside < CLIFF * inside and r < z - 2.0 * END_TOLERANCE:
-                    # No likelihood falls off a cliff: the point beyond was no maximum.
-                    outside, near = np.inf, point._replace(metric=np.eye(self.size))
-            else:
-                outside = reach
-            reach = min(_reach(reach + step, inside, outside), limit)
-        return centre + side * (inside if np.isinf(outside) else outside)
-
-    def point(self, number: float, near: Point) -> Point:
-        """Maximum where the number has this value, starting from a point nearby."""
-        return self.at(np.array([number]), near, INNER_STEPS)
+    near, top, inside, outside = held.top, held.top.value, 0.0, np.inf
+    centre, normal = held.targets[0](near.x)
+    error = float(np.linalg.norm(normal))
+    limit = ENDLESS if is_log else ENDLESS_ERRORS * error
+    reach = _straight(z * error, side * power) if is_log else z * error
+    for _ in range(END_POINTS):
+        point = held.at(np.array([centre + side * reach]), near, INNER_STEPS)
+        top = max(top, point.value)
+        r = float(np.sqrt(2.0 * (top - point.value)))
+        step = _newton(r, z, -side * float(point.slopes[0]))
+        # On a plateau near z a small distance of r is none of c: the search goes on.
+        if abs(r - z) < END_TOLERANCE and abs(step) < END_TOLERANCE * reach:
+            return centre + side * (reach + step)
+        if r < z:
+            inside, near = reach, point
+            if reach >= limit:
+                return side * np.inf
+            if outside < CLIFF * inside and r < z - 2.0 * END_TOLERANCE:
+                # No likelihood falls off a cliff: the point beyond was no maximum.
+                outside, near = np.inf, point._replace(metric=np.eye(len(point.x)))
+        else:
+            outside = reach
+        reach = min(_reach(reach + step, inside, outside), limit)
+    return centre + side * (inside if np.isinf(outside) else outside)
 
 
 def _straight(reach: float, power: float) -> float:

@@ -36,9 +36,7 @@ def quantities(
     coupled = not found.state_space.linear.is_diagonal
     values = found.parametrisation.values(found.full)
     parts = [part for part in NAMES if part in values]
-    out = {NAMES[part][coupled]: _operator(found, part, values[part], n) for part in parts}
-    if coupled:
-        out = {name: _as_matrices(name, quantity) for name, quantity in out.items()}
+    out = {NAMES[part][coupled]: _operator(found, part, n, coupled) for part in parts}
     if "season" in values:
         out["season"] = Quantity(values["season"], _norm(found.roots("season")), True)
     out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], _start(found, n), False)
@@ -53,15 +51,14 @@ def quantities(
     return {name: own._replace(ends=ends.get(name)) for name, own in out.items()}
 
 
-def _operator(found: Estimate, part: str, values: Array, n: int) -> Quantity:
-    error = _norm(found.roots(part))
-    return Quantity(operators.leading(values, n), operators.leading(error, n), True)
-
-
-def _as_matrices(name: str, quantity: Quantity) -> Quantity:
-    """Operator as a matrix; only variances are positive, so not the entries of a drift."""
-    value, error = map(operators.as_matrix, quantity[:2])
-    return Quantity(value, error, np.eye(len(value), dtype=bool) & (name != "drift"))
+def _operator(found: Estimate, part: str, n: int, coupled: bool) -> Quantity:
+    """Operator of n modes; of matrices only variances are positive, no entries of a drift."""
+    both = found.parametrisation.values(found.full)[part], _norm(found.roots(part))
+    value, error = (operators.leading(x, n) for x in both)
+    if not coupled:
+        return Quantity(value, error, True)
+    is_positive = np.eye(n, dtype=bool) & (part != "drift")
+    return Quantity(operators.as_matrix(value), operators.as_matrix(error), is_positive)
 
 
 def _norm(roots: Array) -> Array:
