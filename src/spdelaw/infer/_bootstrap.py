@@ -87,9 +87,8 @@ def _intervals(law: Law, tables: list[xr.Dataset], level: float) -> xr.Dataset:
         signed = name in ("initial_mean", "mean")
         positive = not signed and (np.asarray(x) > 0).all() and (low > 0).all()
         ends = (x**2 / high, x**2 / low) if positive else (2 * x - high, 2 * x - low)
-        for statistic, value in zip(
-            ("stderr", "lower", "upper"), (draws.std(0, ddof=1), *ends), strict=True
-        ):
+        found = {"stderr": draws.std(0, ddof=1), "lower": ends[0], "upper": ends[1]}
+        for statistic, value in found.items():
             out[name].loc[{"statistic": statistic}] = value
     out.attrs["intervals"] = f"parametric bootstrap, {len(tables)} replicates"
     return out

@@ -111,11 +111,6 @@ def of_components(values: Array, times: Array) -> tuple[float, float]:
     return float(np.median(lam)), float(q.max() / values.shape[-1])
 
 
-def gram_diagonal(block: Block) -> Array:
-    """Diagonal of the Gram matrix of each row; (T, N, B) or (T, N, 1)."""
-    return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
-
-
 def sum_of_rows(block: Block) -> tuple[Array, int]:
     """Estimates of rows that determine all modes, summed, (N,), and how many rows."""
     good = determined_rows(block)
@@ -135,7 +130,7 @@ def energy_of(block: Block) -> float:
 
 def determined_rows(block: Block) -> Array:
     """Rows that determine every mode about as well as most rows of their path do; (T, B)."""
-    gram = gram_diagonal(block)
+    gram = block.diagonal
     shape = block.estimate[:, 0].shape
     if not (gram > 0).any():
         return np.zeros(shape, bool)
@@ -156,7 +151,7 @@ def mean_gram(collapsed: Collapsed) -> Array:
 
 def _gram_sum(block: Block) -> tuple[Array, int]:
     """Diagonals of G summed over the rows of all paths, and how many rows."""
-    gram = gram_diagonal(block)
+    gram = block.diagonal
     times = len(block.paths) if gram.shape[2] == 1 else 1
     return gram.sum((0, 2)) * times, gram.shape[0] * len(block.paths)
 

@@ -71,38 +71,6 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     return Decision(total - n_modes, compared)
 
 
-#: Principal components with less than this share of the first one's variance are dropped.
-COMPONENT_TOLERANCE = 1e-6
-#: Working noise variance of the components, relative to their least increment.
-COMPONENT_NOISE = 1e-5
-
-
-def principal_components(values: Array) -> tuple[Array, float] | None:
-    """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
-
-    None where the spectrum has no gap to rounding, that is, where there is noise.
-    """
-    step = every_row(*values.shape[:2])
-    rows = values.reshape(-1, values.shape[-1])[::step]
-    return components_of(np.asarray(rows), values[:SAMPLE])
-
-
-def every_row(n_paths: int, n_times: int) -> int:
-    """Every how many-th row the principal components are found from."""
-    return max(1, n_paths * n_times // 4000)
-
-
-def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
-    """The same from some rows (R, M) and from the first paths (P, T, M)."""
-    _, s, directions = np.linalg.svd(rows, full_matrices=False)
-    share = (s / s[0]) ** 2
-    if share[int(0.7 * len(share))] > 1e-10:
-        return None
-    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(np.asarray(first @ keep), axis=1).var((0, 1))
-    return keep, float(COMPONENT_NOISE * increments.min())
-
-
 def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int:
     """Integer in [least, most] with the largest score, by a ladder and then by bisection.
 

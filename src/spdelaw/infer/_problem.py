@@ -95,10 +95,9 @@ class Problem(Posed):
     def head(self) -> Problem:
         """The same of the first paths, and of a long record its first times."""
         n, n_times = self.collapsed.n_paths, self.observed.times.shape[-1]
-        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.paths(slice(WARM_PATHS))
-        if n_times > 2 * WARM_TIMES:
-            design = design.first_times(WARM_TIMES)
-            part = design.collapsed()
+        is_long = n_times > 2 * WARM_TIMES
+        design = self.design.paths(slice(WARM_PATHS), WARM_TIMES if is_long else None)
+        part = design.collapsed() if is_long else first_paths(self.collapsed, WARM_PATHS)
         count = self.count * part.n_paths / n * design.observed.times.shape[-1] / n_times
         return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
@@ -177,12 +176,6 @@ class Problem(Posed):
         inside = sum(self.collapsed.over(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
-    @property
-    def size(self) -> tuple[float, int, int]:
-        """Duration and steps of a path, and number of paths."""
-        own = self.observed
-        return own.span, own.times.shape[-1] - 1, self.collapsed.n_paths
-
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients of well observed rows; (N,) each."""
@@ -195,20 +188,18 @@ class Problem(Posed):
 
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
-        by = np.pad(by, (0, self.collapsed.n_modes - len(by)))  # nuisance modes have none
         around = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, around)
         moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
         own = self.observed._replace(values=self.observed.values - self.design.basis @ by)
-        centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
         return dataclasses.replace(
             self,
             design=self.design._replace(observed=own),
             collapsed=data,
             moments=moments._replace(n_values=self.count),
-            centre=centre,
+            centre=self.centre + by,
             has_mean=has_mean,
             polish=False,
         )
@@ -272,7 +263,7 @@ class Problem(Posed):
             space, floor = space.with_noise(0.0), max(float(variance), self.working)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
-            own = space.linear.with_mean(self.off_centre(found.mean.value))
+            own = space.linear.with_mean(found.mean.value - self.centre)
             data = data.changed(without_response, own)
             space = space._replace(dynamics=own.undriven)
         return log_density(data, n_paths, space, unresolved, floor)
