@@ -43,10 +43,9 @@ def bootstrap(
         fix = "the law is too weakly determined; tie or fix parameters"
         raise ConvergenceError("bootstrap", expected=expected, got=f"{len(tables)} of {n}", fix=fix)
     table = _intervals(law, tables, run["level"])
-    counted = law.with_info(
-        bootstrap={"replicates": n, "used": len(tables)}, standard_errors="bootstrap"
-    )
-    return dataclasses.replace(counted, parameters=table)
+    used = {"replicates": n, "used": len(tables)}
+    law = law.with_info(bootstrap=used, standard_errors="bootstrap")
+    return dataclasses.replace(law, parameters=table)
 
 
 def _refit(

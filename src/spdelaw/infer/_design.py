@@ -142,10 +142,8 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
     """Principal components of complete, noise-free fields, with the modes behind them."""
     if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
         return None
-    reduction = principal_components(observed)
-    if reduction is None:
-        return None
-    if model.nuisance == "auto" and modes_suffice(observed, observed.basis(n_modes)):
+    reduction, is_open = principal_components(observed), model.nuisance == "auto"
+    if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
     seen = observed._replace(values=projected(observed, keep), place=Here(), survey=None)

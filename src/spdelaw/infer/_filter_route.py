@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any
 
 import numpy as np
 
@@ -121,8 +120,9 @@ def pose(
             noise = np.minimum(noise, ALIKE * last_spread(collapsed))
         kind = initial_state(model, own.spread, noise, collapsed.n_paths)
         held = None if known is None else known or working
-        how: dict[str, Any] = {"known_variance": held, "origin": observed.origin}
-        parametrisation = parametrise(model, observed.domain, n_modes, kind, own, **how)
+        parametrisation = parametrise(
+            model, observed.domain, n_modes, kind, own, known_variance=held, origin=observed.origin
+        )
         return Problem(
             design=design,
             collapsed=collapsed,
@@ -151,17 +151,16 @@ def pose(
 
 def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool) -> Problem:
     """The problem with as much observation noise as the data show."""
+    outside = candidate(None).collapsed.misfit / spare
 
     def inside(known: float | None) -> Problem:
-        return dataclasses.replace(candidate(known), use_misfit=False, count=OWN_SHARE * states)
+        return dataclasses.replace(candidate(known), outside=outside, count=OWN_SHARE * states)
 
-    outside = inside(None).collapsed.misfit / spare
     noise = noise_of(inside, outside, is_open)
     if noise.answer == ALL:
         problem = dataclasses.replace(candidate(None), count=spare)
     else:
-        quiet = noise.answer == NONE
-        problem = dataclasses.replace(inside(0.0 if quiet else None), outside=outside)
+        problem = inside(0.0 if noise.answer == NONE else None)
     return problem.decided(observation_noise=noise)
 
 

@@ -9,6 +9,7 @@ as it is known.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 
 from spdelaw.equation import distinct_steps, operators
 from spdelaw.infer._moment_estimates import MomentEstimates, determined_rows
@@ -112,14 +113,12 @@ def _from_products(
         drift = _drift(_positive(before), cross, dt, moments.span)
     if drift is None:
         return moments
-    from scipy import linalg
-
     a = operators.as_matrix(drift)
-    f = linalg.expm(-dt * a)
+    f = scipy.linalg.expm(-dt * a)
     carried = f @ cross
     omega = after - carried - carried.T + f @ before @ f.T
     # Q that gives this covariance of a step: the stationary P = F P F' + Omega.
-    p = linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
+    p = scipy.linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
     q = a @ p
     return moments._replace(drift=drift, noise=_positive(q + q.T, moments.noise))
 

@@ -84,7 +84,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     squares, rows, increments = (sum(part[i] for part in parts) for i in range(3))
     span, n_times = (max(part[i] for part in parts) for i in (3, 4))
     rho0 = variance / mean_gram(collapsed)
-    q, rho = _line(_means(increments), rho0, span)
+    q, rho = _line(increments, rho0)
     mean = squares / max(rows, 1)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
@@ -144,8 +144,7 @@ def determined_rows(block: Block) -> Array:
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
-    parts = collapsed.over(_gram_sum)
-    total, rows = (sum(part[i] for part in parts) for i in range(2))
+    total, rows = (sum(part) for part in zip(*collapsed.over(_gram_sum), strict=True))
     return np.maximum(total / max(rows, 1), 1e-300)
 
 
@@ -191,17 +190,13 @@ def _increments(c: Array, t: Array) -> Array:
     return out
 
 
-def _means(sums: Array) -> Array:
-    """(lag time, mean squared increment, number) of the lags that occur; (N, lags, 3)."""
-    kept = sums[:, sums[0, :, 2] > 0]
-    return np.concatenate([kept[..., :2] / kept[..., 2:], kept[..., 2:]], axis=-1)
-
-
-def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
+def _line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     """Weighted line ``q h + 2 rho`` through squared increments, with positive q and rho."""
-    if not pairs.shape[1]:
-        pairs = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
-    (h, _, w), s = pairs[0].T, pairs[..., 1].T  # all modes are seen at the same times
+    sums = sums[:, sums[0, :, 2] > 0]  # lags that occur
+    if not sums.shape[1]:
+        sums = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
+    w = sums[0, :, 2]  # all modes are seen at the same times
+    h, s = sums[0, :, 0] / w, sums[..., 1].T / w[:, None]
     design, root = np.stack([h, np.full_like(h, 2.0)], axis=1), np.sqrt(w)[:, None]
     slope, level = np.linalg.lstsq(design * root, s * root, rcond=None)[0]
     least = 0.05 * np.average(s, axis=0, weights=w) / max(h.mean(), 1e-300)
@@ -300,7 +295,7 @@ def pooled_states(
 
     is the variance of noise where paths are alike, and larger where they are not.
     """
-    gram, vector, squares, ranks = (sum(part[i] for part in parts) for i in range(4))
+    gram, vector, squares, ranks = (sum(part) for part in zip(*parts, strict=True))
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
     left = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
     return mean, left * n_paths / np.maximum(np.diag(gram), 1e-300)
@@ -313,12 +308,8 @@ def _sums_of_row(block: Block, row: int) -> tuple[Array, Array, float, int]:
         gram = gram[:, None] * np.eye(len(gram))[..., None]
     gram = np.broadcast_to(gram, (*gram.shape[:2], len(block.paths)))
     ranks = np.linalg.matrix_rank(np.moveaxis(gram, -1, 0), hermitian=True)
-    return (
-        gram.sum(-1),
-        vector.sum(-1),
-        float(np.vdot(vector, block.estimate[row])),
-        int(ranks.sum()),
-    )
+    square = float(np.vdot(vector, block.estimate[row]))
+    return gram.sum(-1), vector.sum(-1), square, int(ranks.sum())
 
 
 def _first_estimates(block: Block) -> Array:

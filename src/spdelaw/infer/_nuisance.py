@@ -52,15 +52,12 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     def left_by(total: int) -> tuple[Array, float]:
         return _residual(sample, t, observed.basis(total), observed.products(total))
 
-    def holds(total: int) -> bool:
-        return left_by(total)[1] <= NEGLIGIBLE * energy
-
     total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
     few = max(min(most, MOST_OWN), n_modes)
     for total in [*_ladder(n_modes, max(most, n_modes)), few]:
         residual, left = left_by(total)
         if left <= NEGLIGIBLE * energy:
-            between = (n for n in range(below, total) if holds(n))
+            between = (n for n in range(below, total) if left_by(n)[1] <= NEGLIGIBLE * energy)
             total, correlation = next(between, total), 0.0
             break
         correlation, below = _lag_one(residual), total + 1
@@ -98,7 +95,11 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
 def _sample(observed: Observed) -> tuple[Array, Array]:
     """Values of some paths, and their times."""
     of_one = int(np.prod(observed.values.shape[1:]))
-    n_paths = min(SAMPLE, max(FEW, MANY_VALUES // of_one))
+    return first_paths(observed, min(SAMPLE, max(FEW, MANY_VALUES // of_one)))
+
+
+def first_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
+    """Values of the first paths that are looked at here, and their times."""
     values, times = observed.first(n_paths), observed.times
     times = times if times.ndim == 1 else times[:n_paths]
     return values, times[..., : values.shape[1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -91,6 +91,11 @@ class Posed(abc.ABC):
     def decided(self, **decisions: Decision) -> Self:
         """The same with further decisions, by what they are about."""
         return dataclasses.replace(self, decisions={**self.decisions, **decisions})
+
+    def less(self, by: Array, has_mean: bool, **data: Any) -> Self:
+        """The same without standard errors, its data less ``by``."""
+        centre = self.centre + by
+        return dataclasses.replace(self, centre=centre, has_mean=has_mean, polish=False, **data)
 
     def finished(self, found: Estimate) -> Estimate:
         """The estimate with its mean, where the law has one."""

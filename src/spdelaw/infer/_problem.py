@@ -61,9 +61,8 @@ class Problem(Posed):
         design: what is observed of which modes.
         collapsed: the same on the modes.
         threads: of the likelihood.
-        use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
-        outside: mean square outside the modes where it is not part, else None.
+        outside: mean square outside the modes where it is no part of the likelihood, else None.
         working: observation variance that stands for none; zero where rows determine the modes.
         notes: reasons in words.
     """
@@ -71,7 +70,6 @@ class Problem(Posed):
     design: Design
     collapsed: Collapsed
     threads: int = 1
-    use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
     working: float = 0.0
@@ -105,13 +103,11 @@ class Problem(Posed):
         """Log-posterior of the paths, around a full vector where one is given."""
         data = self.data
 
-        def evaluate(p: StateSpace) -> Evaluation:
-            return self.likelihood(data, p)
-
         def information(p: StateSpace) -> Array | None:
             return observed_information(data, self._floored(p), self.use_misfit)
 
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
+        evaluate = functools.partial(self.likelihood, data)
         how = (self.parametrisation, evaluate, own, self.model)
         return log_posterior(
             *how,
@@ -145,6 +141,11 @@ class Problem(Posed):
         return own * (WITH_MEAN if self.has_mean else 1.0)
 
     @property
+    def use_misfit(self) -> bool:
+        """Whether what lies outside the modes is part of the likelihood."""
+        return self.outside is None
+
+    @property
     def observed(self) -> Observed:
         """The data."""
         return self.design.observed
@@ -154,9 +155,8 @@ class Problem(Posed):
         """Of coupled modes whose noise has no seasons."""
         if not self.model.couples or self.model.season is not None:
             return None
-        return metric_of_rows(
-            self.collapsed, self.observed.step, self.count if self.use_misfit else 0.0
-        )
+        spare = self.count if self.use_misfit else 0.0
+        return metric_of_rows(self.collapsed, self.observed.step, spare)
 
     @functools.cached_property
     def data(self) -> Collapsed:
@@ -194,24 +194,15 @@ class Problem(Posed):
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
         own = self.observed._replace(values=self.observed.values - self.design.basis @ by)
-        return dataclasses.replace(
-            self,
-            design=self.design._replace(observed=own),
-            collapsed=data,
-            moments=moments._replace(n_values=self.count),
-            centre=self.centre + by,
-            has_mean=has_mean,
-            polish=False,
-        )
+        design, moments = self.design._replace(observed=own), moments._replace(n_values=self.count)
+        return self.less(by, has_mean, design=design, collapsed=data, moments=moments)
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        misfit, threads, state_space = self.use_misfit, self.threads, self._floored(state_space)
-        if not self.has_mean:
-            return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
-        return evaluate_restricted(
-            collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
-        )
+        space, evaluate = self._floored(state_space), evaluate_likelihood
+        if self.has_mean:
+            evaluate = functools.partial(evaluate_restricted, anchored=self.anchored)
+        return evaluate(collapsed, space, use_misfit=self.use_misfit, threads=self.threads)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -220,9 +211,8 @@ class Problem(Posed):
     def _floored(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:
             return state_space
-        return state_space.with_noise(
-            float(state_space.observation_variance) + FLOOR * self.working
-        )
+        variance = float(state_space.observation_variance)
+        return state_space.with_noise(variance + FLOOR * self.working)
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -240,17 +230,10 @@ class Problem(Posed):
                 f"variance outside the modes is {self.outside:.3g}, noise inside them "
                 f"{inside:.3g}: the rest is left out of the likelihood as unresolved",
             )
-        return Fit(
-            found,
-            self.parametrisation.n_modes - self.design.n_nuisance,
-            "filter",
-            self.collapsed.n_values,
-            unresolved,
-            self._density(found, unresolved),
-            notes=notes,
-            decisions=self.decisions,
-            seconds=seconds,
-        )
+        n_modes = self.parametrisation.n_modes - self.design.n_nuisance
+        density = self._density(found, unresolved)
+        known = (found, n_modes, "filter", self.collapsed.n_values, unresolved, density)
+        return Fit(*known, notes=notes, decisions=self.decisions, seconds=seconds)
 
     def _density(self, found: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of what has one where they have none."""

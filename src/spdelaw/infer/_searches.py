@@ -173,10 +173,9 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     parts = problem.parametrisation.parts
     simple: dict[str, AbstractCoordinates] = {}
     for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
-        own, free = parts[name], Single(what, n - extra)
-        simple[name] = (
-            WithNuisance(free, own.nuisance, n - extra) if isinstance(own, WithNuisance) else free
-        )
+        own, simple[name] = parts[name], Single(what, n - extra)
+        if isinstance(own, WithNuisance):
+            simple[name] = WithNuisance(simple[name], own.nuisance, n - extra)
     yield from _from_simpler(problem, **simple)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -76,15 +75,9 @@ class StatisticsProblem(Posed):
         if parametrisation.initial_kind == "deterministic":
             start = parametrisation.initial_mean - by
             parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
-        return dataclasses.replace(
-            self,
-            statistics=s,
-            parametrisation=parametrisation,
-            moments=_moments(s, self.model, has_mean),
-            centre=self.centre + by,
-            has_mean=has_mean,
-            polish=False,
-        )
+        moments = _moments(s, self.model, has_mean)
+        own = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
+        return self.less(by, has_mean, **own)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -107,8 +100,9 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
         kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
     known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     start, origin = known.get(str(kind.answer)), float(s.times[0])
-    how: dict[str, Any] = {"known_variance": 0.0, "known_mean": start, "origin": origin}
-    parametrisation = parametrise(model, domain, s.n_modes, kind, moments, **how)
+    parametrisation = parametrise(
+        model, domain, s.n_modes, kind, moments, known_variance=0.0, known_mean=start, origin=origin
+    )
     return StatisticsProblem(
         statistics=s,
         parametrisation=parametrisation,

@@ -54,7 +54,7 @@ def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None
         energy = float(np.nanmean(observed.values**2))
         if spare <= 0 or collapsed.misfit <= NO_MISFIT * spare * energy:
             return None
-        whole = dataclasses.replace(problem, use_misfit=True, count=spare, outside=None)
+        whole = dataclasses.replace(problem, count=spare, outside=None)
         return float(whole.run().log_likelihood)
     except ConvergenceError:
         return None
