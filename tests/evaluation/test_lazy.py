@@ -131,8 +131,8 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, rows, monkeyp
     # What may be in memory however short the record is.
     monkeypatch.setattr("spdelaw.data._sweep.BLOCK_BYTES", 1)
     monkeypatch.setattr("spdelaw.evaluation._points.MOST_ROWS", 10)
-    monkeypatch.setattr("spdelaw.infer._nuisance.every_row", lambda *_: 20)
     data, words = CASES[case]()
+    monkeypatch.setattr("spdelaw.infer._passes.ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
     equation = sl.catalogue.heat(n_modes=2, initial="stationary")
     lazy, seen = in_memory_at_once(data, rows)

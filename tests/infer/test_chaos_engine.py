@@ -90,8 +90,9 @@ def test_dropped_tail_suppresses_high_modes():
     basis = heat.domain.eigenfunctions(fields["x"].values, 8)
     collapsed = collapse(fields.values, fields["time"].values, basis)
     observed = observe(fields, heat.domain)
-    posed = truncated._posed(collapsed, observed, sl.Model(), model, None)
-    posterior = posed(lambda p: evaluate_chaos(collapsed, p, model, density="coefficients"), None)
+    maximum = truncated._maximiser(collapsed, observed, sl.Model(), model, None)
+    cut = functools.partial(evaluate_chaos, collapsed, model=model, density="coefficients")
+    posterior = maximum(cut, polish=False).posterior
     base = posterior.base.copy()
     base[:16] = np.log(np.concatenate([heat.eigenvalues, heat.noise_variance]))
     found = estimate(dataclasses.replace(posterior, base=base), polish=False).state_space
@@ -263,9 +264,9 @@ def test_a_likelihood_that_cannot_be_computed_is_reported():
     basis = heat.domain.eigenfunctions(observed.points, 2)
     collapsed = collapse(fields.values, observed.times, basis)
     model = ChaosModel(4, 1.0, "dropped")
-    posed = truncated._posed(collapsed, observed, sl.Model(), model, None)
+    maximum = truncated._maximiser(collapsed, observed, sl.Model(), model, None)
     with pytest.raises(ConvergenceError, match="raise n_time"):
-        truncated._maximum(posed, lambda p: evaluate_chaos(collapsed, p, model), np.inf)
+        maximum(lambda p: evaluate_chaos(collapsed, p, model), np.inf)
 
 
 def test_a_linear_law_has_no_chaos_beyond_the_first_order():

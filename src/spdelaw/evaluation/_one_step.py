@@ -114,7 +114,7 @@ def _errors(law: Law, own: Observed, space: StateSpace) -> tuple[OneStep, str]:
     if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
         if space.n_modes == law.n_modes:
             return _transition_errors(space, own, basis), "mode"
-        reduction = principal_components(own.values)
+        reduction = principal_components(own)
         if reduction is not None:
             return _component_errors(space, own, basis, *reduction), "component"
     parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)

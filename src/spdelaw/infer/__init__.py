@@ -19,7 +19,7 @@ from spdelaw.infer._model import (
     LowRank,
     Model,
 )
-from spdelaw.infer._nuisance import principal_components
+from spdelaw.infer._passes import principal_components
 from spdelaw.infer._priors import LogNormal, Normal
 from spdelaw.infer._update import update
 

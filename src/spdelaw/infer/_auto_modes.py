@@ -15,7 +15,7 @@ from spdelaw.errors import ConvergenceError
 from spdelaw.infer._estimate import Decision
 from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import from_coefficients
-from spdelaw.infer._nuisance import likeliest_total
+from spdelaw.infer._nuisance import first_paths, likeliest_total
 from spdelaw.infer._parametrisation import Parametrisation
 from spdelaw.infer._parametrise import parametrise, starting_vector
 from spdelaw.infer._posterior import estimate, log_posterior
@@ -45,11 +45,10 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
         couples: whether the modes will be coupled. They are judged as single ones all the same, but
             are no more than the data can tell the couplings of.
     """
-    values = observed.first(PATHS)
+    values, times = first_paths(observed, PATHS)
     is_gappy = bool(np.isnan(values).any())
-    values = values[:, :TIMES_GAPPY] if is_gappy else values
-    times = observed.times[..., : values.shape[1]]
-    times = times if times.ndim == 1 else times[:PATHS]
+    if is_gappy:
+        values, times = values[:, :TIMES_GAPPY], times[..., :TIMES_GAPPY]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))

@@ -43,10 +43,9 @@ def bootstrap(
         fix = "the law is too weakly determined; tie or fix parameters"
         raise ConvergenceError("bootstrap", expected=expected, got=f"{len(tables)} of {n}", fix=fix)
     table = _intervals(law, tables, run["level"])
-    counted = law.with_info(
-        bootstrap={"replicates": n, "used": len(tables)}, standard_errors="bootstrap"
-    )
-    return dataclasses.replace(counted, parameters=table)
+    used = {"replicates": n, "used": len(tables)}
+    law = law.with_info(bootstrap=used, standard_errors="bootstrap")
+    return dataclasses.replace(law, parameters=table)
 
 
 def _refit(
@@ -87,9 +86,8 @@ def _intervals(law: Law, tables: list[xr.Dataset], level: float) -> xr.Dataset:
         signed = name in ("initial_mean", "mean")
         positive = not signed and (np.asarray(x) > 0).all() and (low > 0).all()
         ends = (x**2 / high, x**2 / low) if positive else (2 * x - high, 2 * x - low)
-        for statistic, value in zip(
-            ("stderr", "lower", "upper"), (draws.std(0, ddof=1), *ends), strict=True
-        ):
+        found = {"stderr": draws.std(0, ddof=1), "lower": ends[0], "upper": ends[1]}
+        for statistic, value in found.items():
             out[name].loc[{"statistic": statistic}] = value
     out.attrs["intervals"] = f"parametric bootstrap, {len(tables)} replicates"
     return out

@@ -24,15 +24,20 @@ from spdelaw.domain import AbstractDomain
 from spdelaw.equation import operators
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer._assemble import assemble
-from spdelaw.infer._design import point_weights
+from spdelaw.infer._design import known_noise
 from spdelaw.infer._engine import Engine
 from spdelaw.infer._estimate import Estimate, Fit
 from spdelaw.infer._exact import maximum_likelihood
-from spdelaw.infer._filter_route import n_states
 from spdelaw.infer._model import WORDS, Model
-from spdelaw.infer._moment_estimates import APART, from_coefficients, initial_state, mean_gram
+from spdelaw.infer._moment_estimates import (
+    APART,
+    energy_of,
+    from_coefficients,
+    initial_state,
+    mean_gram,
+)
 from spdelaw.infer._parametrise import parametrise
-from spdelaw.infer._posterior import Evaluate, LogPosterior, estimate, log_posterior
+from spdelaw.infer._posterior import Evaluate, estimate, log_posterior
 from spdelaw.infer._statistics_route import fit_statistics, statistics_of
 from spdelaw.law import N_TIME, Law
 from spdelaw.model import (
@@ -49,8 +54,6 @@ from spdelaw.model import (
 
 TAILS = ("modelled", "dropped")
 Array = np.ndarray
-#: Log-posterior of a likelihood, with another starting observation variance where one is given.
-Posed = Callable[[Evaluate, float | None], LogPosterior]
 #: Mean square outside the modes, relative to the field's, below which there is no noise.
 NOISE_FREE = 1e-12
 #: Paths whose projection gives the first guess of the observation variance.
@@ -155,21 +158,18 @@ def fit_truncated(
 ) -> tuple[Fit, dict[str, Any]]:
     """Estimate, and the log-likelihood per path that the truncation costs."""
     clock = time.perf_counter()
-    known, weights = model.known_variance, None
-    if isinstance(known, np.ndarray):
-        weights, known = point_weights(known, len(observed.points)), 1.0
+    known, weights = known_noise(model, len(observed.points))
     collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
-    posed = _posed(collapsed, observed, model, chaos, known)
-    found = _maximum(posed, lambda p: evaluate_chaos(collapsed, p, chaos))
+    maximum = _maximiser(collapsed, observed, model, chaos, known)
+    found = maximum(lambda p: evaluate_chaos(collapsed, p, chaos))
     seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
     notes = (BIASED.format(chaos.n_time),)
     fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
     gain: float | None
-    outside = _outside_variance(collapsed)
-    energy = sum(float(np.vdot(b.vector, b.estimate)) for b in collapsed.blocks)
+    outside, energy = _outside_variance(collapsed), sum(collapsed.over(energy_of))
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
-        exact = _maximum(posed, lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
+        exact = maximum(lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
         of, gain = "fields", exact.log_likelihood - found.log_likelihood
     else:
         of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
@@ -177,9 +177,9 @@ def fit_truncated(
     return fit, {"truncation_loss": loss, "truncation_loss_of": of}
 
 
-def _posed(
+def _maximiser(
     collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
-) -> Posed:
+) -> Callable[..., Estimate]:
     """Maximisation of a likelihood of the modes, from moments and a projection."""
     outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
     moments = from_coefficients(collapsed, outside)
@@ -188,17 +188,24 @@ def _posed(
     kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
     parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
 
-    def posed(evaluate: Evaluate, first: float | None) -> LogPosterior:
+    def maximum(evaluate: Evaluate, first: float = 0.0, *, polish: bool = True) -> Estimate:
+        """From another observation variance than that of the projection, where one is given."""
         variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
         own = moments._replace(observation_variance=variance)
-        return log_posterior(parametrisation, _guarded(evaluate), own, model)
+        try:
+            posterior = log_posterior(parametrisation, _guarded(evaluate), own, model)
+            return estimate(posterior, polish=polish)
+        except FloatingPointError as error:
+            expected = "a maximum of the truncated likelihood"
+            fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
+            raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
 
-    return posed
+    return maximum
 
 
 def _outside_variance(collapsed: Collapsed) -> float:
     """Mean square of what the modes leave over in each row."""
-    spare = collapsed.n_values - n_states(collapsed)
+    spare = collapsed.n_values - collapsed.n_states
     return collapsed.misfit / spare if spare > 0 else 0.0
 
 
@@ -209,8 +216,7 @@ def _projection_variance(collapsed: Collapsed, eigenvalues: Array, chaos: ChaosM
     part = Collapsed((sample,), len(sample.paths), collapsed.n_modes)
     found = project_on_decoder(part, eigenvalues, chaos.n_time, chaos.horizon)
     total = part.misfit + sum(float(p.residual.sum()) for p in found)
-    energy = float(np.vdot(sample.vector, sample.estimate))
-    return max(total, 1e-12 * energy) / max(part.n_values, 1.0)
+    return max(total, 1e-12 * energy_of(sample)) / max(part.n_values, 1.0)
 
 
 def _guarded(evaluate: Evaluate) -> Evaluate:
@@ -230,17 +236,6 @@ def _guarded(evaluate: Evaluate) -> Evaluate:
     return guarded
 
 
-def _maximum(
-    posed: Posed, evaluate: Evaluate, first: float | None = None, *, polish: bool = True
-) -> Estimate:
-    try:
-        return estimate(posed(evaluate, first), polish=polish)
-    except FloatingPointError as error:
-        expected = "a maximum of the truncated likelihood"
-        fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
-        raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
-
-
 def _gain_of_coefficients(
     fit: Fit, collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel
 ) -> float | None:
@@ -249,12 +244,8 @@ def _gain_of_coefficients(
     if statistics is None:
         return None
     found = fit.estimate.state_space
-    same = dataclasses.replace(
-        model,
-        initial=found.initial.kind,
-        fixed=_of_operators(model.fixed),
-        priors=_of_operators(model.priors),
-    )
+    fixed, priors = _of_operators(model.fixed), _of_operators(model.priors)
+    same = dataclasses.replace(model, initial=found.initial.kind, fixed=fixed, priors=priors)
     whole = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
     cut = evaluate_chaos(collapsed, found, chaos, density="coefficients").log_likelihood
     return whole - float(cut.sum())

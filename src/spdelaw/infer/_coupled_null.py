@@ -13,7 +13,8 @@ well (Kilian 1998).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
 
 import numpy as np
 import scipy
@@ -34,29 +35,6 @@ AT_ONCE = 4e6
 SEED = 20
 
 
-class Autoregression(NamedTuple):
-    """``c' = F c + N(0, Omega)`` over some steps, from first states of their own law.
-
-    Attributes:
-        factor: F, (N, N).
-        root: of Omega, (N, N).
-        start: mean of the first states, (N,).
-        spread: root of their covariance, (N, N).
-        free: entries of F that are estimated, (N, N).
-        correlated: whether the noise is.
-        n_paths, n_steps: of one draw.
-    """
-
-    factor: Array
-    root: Array
-    start: Array
-    spread: Array
-    free: Array
-    correlated: bool
-    n_paths: int
-    n_steps: int
-
-
 def coupled_upper_point(
     space: StateSpace, span: float, n_steps: int, n_paths: int, level: float
 ) -> float:
@@ -65,51 +43,55 @@ def coupled_upper_point(
     paths, steps = min(n_paths, MOST_PATHS), min(n_steps, STEPS * n)
     if steps * paths < FEWEST_STEPS * n:
         return _wilks(n, n_steps * n_paths, level)
-    drift, noise = operators.as_matrix(linear.drift), linear.noise
     one = linear.over(np.array([span / steps]), np.zeros(1))
-    law = Autoregression(
-        operators.as_matrix(one.factor[0]),
-        operators.root(operators.as_matrix(one.covariance[0])),
-        initial.mean,
-        operators.root(operators.as_matrix(initial.covariance)),
-        (drift != 0) | np.eye(n, dtype=bool),
-        noise.ndim == 2,
-        paths,
-        steps,
+    factor, *covariances = map(
+        operators.as_matrix, (one.factor[0], initial.covariance, one.covariance[0])
     )
+    first = functools.partial(_paths, initial.mean, *map(operators.root, covariances))
+    free = (operators.as_matrix(linear.drift) != 0) | np.eye(n, dtype=bool)
+    how = (first, (steps, paths), free, linear.noise.ndim == 2)
     more = _wilks(n, n_steps * n_paths, level) / _wilks(n, steps * paths, level)
-    gains, found = draws(law)
-    slower = law._replace(factor=_unbiased(law.factor, found))
-    return more * max(_upper(gains, level), _upper(draws(slower)[0], level))
+    gains, found = _draws(factor, *how)
+    slower, _ = _draws(_unbiased(factor, found), *how)
+    return more * max(_upper(gains, level), _upper(slower, level))
 
 
-def draws(law: Autoregression) -> tuple[Array, Array]:
-    """Draws of D, and the mean of the estimates of F."""
-    n, size = len(law.start), law.n_paths * law.n_steps
+def _draws(
+    factor: Array, paths: Callable, shape: tuple[int, int], free: Array, correlated: bool
+) -> tuple[Array, Array]:
+    """Draws of D, and the mean of the estimates of F.
+
+    Args:
+        factor: F of the law that is drawn from, (N, N).
+        paths: draws them.
+        shape: steps and paths of a draw.
+        free: entries of F that are estimated, (N, N).
+        correlated: whether the noise is.
+    """
+    n, size = len(factor), shape[0] * shape[1]
     total = int(np.clip(WORK / (size * n**2), FEWEST, DRAWS))
     some = int(np.clip(AT_ONCE / (size * n), 1, total))
     generator, gains, factors = np.random.default_rng(SEED), [], np.zeros((n, n))
     for first in range(0, total, some):
-        c = _paths(law, min(some, total - first), generator)
+        noise = generator.standard_normal((min(some, total - first), shape[0] + 1, shape[1], n))
+        c = paths(factor, noise)
         x, y = (part.reshape(len(c), -1, n) for part in (c[:, :-1], c[:, 1:]))
         xx, xy, yy = _sums(x, y, c[:, 0], c[:, -1])
-        by_zero, factor = _residuals(xx, xy, yy, law.free)
+        by_zero, found = _residuals(xx, xy, yy, free)
         x, y = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
         less = [size * np.swapaxes(a, 1, 2) @ b for a, b in ((x, x), (x, y), (y, y))]
-        by_mean = _residuals(xx - less[0], xy - less[1], yy - less[2], law.free)[0]
-        gains.append(size * (_log_size(by_zero, law) - _log_size(by_mean, law)))
-        factors += factor.sum(0) / total
+        by_mean = _residuals(xx - less[0], xy - less[1], yy - less[2], free)[0]
+        gains.append(size * (_log_size(by_zero, correlated) - _log_size(by_mean, correlated)))
+        factors += found.sum(0) / total
     return np.concatenate(gains), factors
 
 
-def _paths(law: Autoregression, n_draws: int, generator: np.random.Generator) -> Array:
-    """States (draw, step, path, mode)."""
-    shape = (n_draws, law.n_steps + 1, law.n_paths, len(law.start))
-    c = generator.standard_normal(shape)
-    c[:, 0] = law.start + c[:, 0] @ law.spread.T
-    c[:, 1:] = c[:, 1:] @ law.root.T
-    for t in range(law.n_steps):
-        c[:, t + 1] += c[:, t] @ law.factor.T
+def _paths(start: Array, spread: Array, root: Array, factor: Array, c: Array) -> Array:
+    """States (draw, step, path, mode) of ``c' = F c + root e``, from numbers of unit variance."""
+    c[:, 0] = start + c[:, 0] @ spread.T
+    c[:, 1:] = c[:, 1:] @ root.T
+    for t in range(c.shape[1] - 1):
+        c[:, t + 1] += c[:, t] @ factor.T
     return c
 
 
@@ -138,8 +120,8 @@ def _residuals(xx: Array, xy: Array, yy: Array, free: Array) -> tuple[Array, Arr
     return left, turned
 
 
-def _log_size(products: Array, law: Autoregression) -> Array:
-    if law.correlated:
+def _log_size(products: Array, correlated: bool) -> Array:
+    if correlated:
         return np.asarray(np.linalg.slogdet(products)[1])
     return np.asarray(np.log(np.einsum("dii->di", products)).sum(1))
 

@@ -16,9 +16,9 @@ from spdelaw.infer._model import Model
 from spdelaw.infer._moment_estimates import MomentEstimates, of_components
 from spdelaw.infer._nuisance import MOST_SHARED, likeliest_total, needed_nuisance
 from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._passes import collapsed_pieces, components, modes_suffice, projected
+from spdelaw.infer._passes import modes_suffice, principal_components, projected
 from spdelaw.infer._posterior import estimate, log_posterior
-from spdelaw.model import Collapsed, collapse, evaluate_likelihood
+from spdelaw.model import Collapsed, collapse, collapse_pieces, evaluate_likelihood
 
 Array = np.ndarray
 
@@ -61,10 +61,13 @@ class Design(NamedTuple):
 
     def collapsed(self) -> Collapsed:
         """The data on the modes."""
-        own = self.observed
-        if own.in_pieces:
-            return collapsed_pieces(own, self.basis, self.weights, self.products)
-        return collapse(own.values, own.times, self.basis, self.weights, self.products)
+        own, how = self.observed, (self.weights, self.products)
+        if not own.in_pieces:
+            return collapse(own.values, own.times, self.basis, *how)
+        survey = own.surveyed().survey
+        has_gaps = survey is not None and survey.has_partial_rows
+        pieces, place = own.pieces(), own.place
+        return collapse_pieces(pieces, own.times, self.basis, place, *how, with_gaps=has_gaps)
 
     @property
     def rows_determine(self) -> bool:
@@ -82,25 +85,21 @@ class Design(NamedTuple):
         """Whether some row observes fewer points than there are modes."""
         return self.observed.least_seen < self.basis.shape[1]
 
-    def paths(self, which: slice | Array) -> Design:
-        """Some paths alone."""
-        own = self.weights
-        weights = own[which] if own is not None and own.ndim > 1 else own
-        some = self.observed.paths(which)._replace(survey=self.observed.survey)  # of all rows
+    def paths(self, which: slice | Array, n_times: int | None = None) -> Design:
+        """Some paths alone, of a long record its first times."""
+        some, weights = self.observed.paths(which), self.weights
+        if n_times is None:
+            some = some._replace(survey=self.observed.survey)  # of all rows
+        else:
+            some = some.at_times(slice(n_times))
+        if weights is not None and weights.ndim > 1:
+            weights = weights[which, :n_times]
         return self._replace(observed=some, weights=weights)
-
-    def first_times(self, n_times: int) -> Design:
-        """The first times of every path."""
-        own = self.weights
-        weights = own[:, :n_times] if own is not None and own.ndim > 1 else own
-        return self._replace(observed=self.observed.at_times(slice(n_times)), weights=weights)
 
 
 def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
     """Decide what the filter sees; reasons go to ``notes``."""
-    known, weights = model.known_variance, None
-    if isinstance(known, np.ndarray):
-        weights, known = point_weights(known, len(observed.points)), 1.0
+    known, weights = known_noise(model, len(observed.points))
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
     partial = observed.least_seen < len(observed.points)
     if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
@@ -152,10 +151,8 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
     """Principal components of complete, noise-free fields, with the modes behind them."""
     if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
         return None
-    reduction = components(observed)
-    if reduction is None:
-        return None
-    if model.nuisance == "auto" and modes_suffice(observed, observed.basis(n_modes)):
+    reduction, is_open = principal_components(observed), model.nuisance == "auto"
+    if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
     seen = observed._replace(values=projected(observed, keep), place=Here(), survey=None)
@@ -217,15 +214,18 @@ def _tied(
     return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
 
 
-def point_weights(variance: Array, n_points: int) -> Array:
-    """Relative precision of each point, or of each value, from known variances.
+def known_noise(model: Model, n_points: int) -> tuple[float | None, Array | None]:
+    """Observation variance where it is known, and the relative precision of points or values.
 
     Where a value is missing so is its variance, and any precision does.
     """
+    variance = model.known_variance
+    if not isinstance(variance, np.ndarray):
+        return variance, None
     if variance.ndim > 1:
-        return np.nan_to_num(1.0 / variance, nan=1.0)
+        return 1.0, np.nan_to_num(1.0 / variance, nan=1.0)
     if len(variance) != n_points:
         expected = f"one standard deviation per point ({n_points})"
         fix = "pass one number, or one per point of the grid"
         raise DataError("observation_noise", expected=expected, got=str(len(variance)), fix=fix)
-    return 1.0 / variance
+    return 1.0, 1.0 / variance

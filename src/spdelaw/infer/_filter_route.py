@@ -21,7 +21,6 @@ from spdelaw.infer._moment_estimates import (
     MomentEstimates,
     energy_of,
     from_coefficients,
-    gram_diagonal,
     initial_state,
     last_spread,
     mean_gram,
@@ -29,7 +28,7 @@ from spdelaw.infer._moment_estimates import (
 from spdelaw.infer._noise_decision import ALL, NONE, Candidate, noise_of
 from spdelaw.infer._parametrise import parametrise
 from spdelaw.infer._problem import Problem
-from spdelaw.model import Block, Collapsed, without_response
+from spdelaw.model import Collapsed, without_response
 
 #: Misfit per value, relative to the energy, that is rounding and not noise.
 NO_MISFIT = 1e-20
@@ -105,9 +104,10 @@ def pose(
     observed.check_change()
     design = make_design(observed, n_modes, model, notes)
     collapsed = design.collapsed()
+    centre = np.pad(centre, (0, collapsed.n_modes - len(centre)))  # nuisance modes have none
     if collapsed.decoupled:
         notes.append(DECOUPLED)
-    states = n_states(collapsed)
+    states = collapsed.n_states
     spare = collapsed.n_values - states
     moments, energy = _moments(collapsed, spare, design, model)
     working = WORKING_VARIANCE * energy * (FEW_POINTS if design.has_few_points else 1.0)
@@ -119,14 +119,9 @@ def pose(
         if model.initial == "auto" and spare <= 0 and collapsed.n_paths > 1:
             noise = np.minimum(noise, ALIKE * last_spread(collapsed))
         kind = initial_state(model, own.spread, noise, collapsed.n_paths)
+        held = None if known is None else known or working
         parametrisation = parametrise(
-            model,
-            observed.domain,
-            n_modes,
-            kind,
-            own,
-            known_variance=None if known is None else known or working,
-            origin=observed.origin,
+            model, observed.domain, n_modes, kind, own, known_variance=held, origin=observed.origin
         )
         return Problem(
             design=design,
@@ -156,29 +151,17 @@ def pose(
 
 def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool) -> Problem:
     """The problem with as much observation noise as the data show."""
+    outside = candidate(None).collapsed.misfit / spare
 
     def inside(known: float | None) -> Problem:
-        return dataclasses.replace(candidate(known), use_misfit=False, count=OWN_SHARE * states)
+        return dataclasses.replace(candidate(known), outside=outside, count=OWN_SHARE * states)
 
-    outside = inside(None).collapsed.misfit / spare
     noise = noise_of(inside, outside, is_open)
     if noise.answer == ALL:
         problem = dataclasses.replace(candidate(None), count=spare)
     else:
-        quiet = noise.answer == NONE
-        problem = dataclasses.replace(inside(0.0 if quiet else None), outside=outside)
-    decisions = {**problem.decisions, "observation_noise": noise}
-    return dataclasses.replace(problem, decisions=decisions)
-
-
-def n_states(collapsed: Collapsed) -> float:
-    """Coefficients that the rows determine, over all paths and times."""
-    return float(sum(collapsed.over(_states_of)))
-
-
-def _states_of(block: Block) -> float:
-    n = (gram_diagonal(block) > 0).sum((0, 1)).astype(float)
-    return float(n.sum() * (len(block.paths) if n.shape[0] == 1 else 1))
+        problem = inside(0.0 if noise.answer == NONE else None)
+    return problem.decided(observation_noise=noise)
 
 
 def _moments(

@@ -150,14 +150,14 @@ def _beside(
 
 def _check_value_noise(engine: Engine, bootstrap: int) -> None:
     """Refuse what has no place for standard deviations of single values."""
-    wrong = {
-        f"engine {engine.name!r}": (engine.name != "exact", "pass engine='exact'"),
-        "bootstrap=": (bool(bootstrap), "use the intervals of the likelihood"),
-    }
-    for got, (is_wrong, fix) in wrong.items():
-        if is_wrong:
-            expected = "the exact engine alone, where each value has its own standard deviation"
-            raise InputError("observation_noise", expected=expected, got=got, fix=fix)
+    if engine.name != "exact":
+        got, fix = f"engine {engine.name!r}", "pass engine='exact'"
+    elif bootstrap:
+        got, fix = "bootstrap=", "use the intervals of the likelihood"
+    else:
+        return
+    expected = "the exact engine alone, where each value has its own standard deviation"
+    raise InputError("observation_noise", expected=expected, got=got, fix=fix)
 
 
 def check_domain(domain: Any) -> None:

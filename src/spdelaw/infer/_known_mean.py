@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data import Observed, as_fields, checksum
-from spdelaw.domain import AbstractDomain
 from spdelaw.equation import Linear
 from spdelaw.errors import DataError
 from spdelaw.infer._model import Model
@@ -35,7 +34,8 @@ def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model,
     """
     if model.known_mean is None:
         return model, None
-    mean, seen = _at_points(model.known_mean, observed), observed.seen_points()
+    given, seen = model.known_mean, observed.seen_points()
+    mean = (_labelled if isinstance(given, xr.DataArray) else _bare)(given, observed)
     left = dataclasses.replace(model, mean="zero" if honoured else "auto")
     if (np.isnan(mean) & seen).any():
         raise _wrong("a mean at every point that is seen", "missing values", "fill them")
@@ -55,20 +55,15 @@ def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
         return dataclasses.replace(law, offset=mean)
     phi = law.domain.eigenfunctions(law.points, law.dynamics.n_modes)
     m = np.asarray(np.linalg.lstsq(phi, mean, rcond=None)[0])
-    table = law.parameters
     rows = interval_table(Quantity(m[: law.n_modes], np.zeros(law.n_modes), False), 0.95)
-    table = table.assign(mean=(("mode", "statistic"), rows))
+    table = law.parameters.assign(mean=(("mode", "statistic"), rows))
     dynamics = law.dynamics.with_mean(m)
     return dataclasses.replace(law, parameters=table, dynamics=dynamics, offset=mean - phi @ m)
 
 
-def _at_points(given: Any, observed: Observed) -> Array:
-    """The mean at the points of the data."""
-    return _labelled(given, observed) if isinstance(given, xr.DataArray) else _bare(given, observed)
-
-
 def _labelled(given: xr.DataArray, observed: Observed) -> Array:
-    domain: AbstractDomain = observed.domain
+    """A labelled mean at the points of the data."""
+    domain = observed.domain
     for dim in ("time", "path"):
         if dim in given.dims:
             fix = f"mean.mean({dim!r}); for a mean that changes see sl.Preparation"
@@ -84,6 +79,7 @@ def _labelled(given: xr.DataArray, observed: Observed) -> Array:
 
 
 def _bare(given: Any, observed: Observed) -> Array:
+    """The same of a mean without labels."""
     n, shape = len(observed.points), "no array of numbers"
     try:
         mean = np.asarray(given, dtype=float)

@@ -9,6 +9,7 @@ as it is known.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 
 from spdelaw.equation import distinct_steps, operators
 from spdelaw.infer._moment_estimates import MomentEstimates, determined_rows
@@ -48,10 +49,9 @@ def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) 
     if sums is None:
         return moments
     u = int(sums.n_steps.argmax())
-    sums_of = (sums.before[u], sums.cross[u], sums.after[u])
-    products = tuple(m / sums.n_steps[u] for m in sums_of)
+    products = tuple(m[u] / sums.n_steps[u] for m in (sums.before, sums.cross, sums.after))
     moments = moments._replace(spread=sums.first / s.n_paths)
-    return _from_products(moments, products, sums.lengths[u], float(np.ptp(s.times)), drift)
+    return _from_products(moments, products, sums.lengths[u], drift)
 
 
 def from_coefficient_pairs(
@@ -74,9 +74,9 @@ def from_coefficient_pairs(
     error = np.diag(np.minimum(moments.error, 0.8 * np.diag(before) / count))
     products = (before / count - error, cross / count, after / count - error)
     if not apart:
-        return _from_products(moments, products, common, moments.span, drift)
+        return _from_products(moments, products, common, drift)
     alone = tuple(np.diag(np.diag(m)) for m in products)
-    found = _from_products(moments, alone, common, moments.span, drift)
+    found = _from_products(moments, alone, common, drift)
     rates, noise = operators.diagonal(found.drift), operators.diagonal(found.noise)
     return found._replace(drift=rates, noise=noise)
 
@@ -104,23 +104,21 @@ def _pairs(block: Block) -> tuple[Array, Array, Array]:
 
 
 def _from_products(
-    moments: MomentEstimates, products: tuple[Array, ...], dt: float, span: float, ask_drift: bool
+    moments: MomentEstimates, products: tuple[Array, ...], dt: float, ask_drift: bool
 ) -> MomentEstimates:
     """From means of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
     before, cross, after = products
     drift: Array | None = moments.drift
     if ask_drift:
-        drift = _drift(_positive(before), cross, dt, span)
+        drift = _drift(_positive(before), cross, dt, moments.span)
     if drift is None:
         return moments
-    from scipy import linalg
-
     a = operators.as_matrix(drift)
-    f = linalg.expm(-dt * a)
+    f = scipy.linalg.expm(-dt * a)
     carried = f @ cross
     omega = after - carried - carried.T + f @ before @ f.T
     # Q that gives this covariance of a step: the stationary P = F P F' + Omega.
-    p = linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
+    p = scipy.linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
     q = a @ p
     return moments._replace(drift=drift, noise=_positive(q + q.T, moments.noise))
 

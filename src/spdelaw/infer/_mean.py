@@ -72,12 +72,11 @@ def around_mean(found: Estimate, problem: Posed) -> Estimate:
     if problem.polish:
         slopes = _slopes(found, problem, value, given)
     plain = float(problem.at_mean(space).log_likelihood.sum())
-    centre = np.pad(problem.centre, (0, len(value) - len(problem.centre)))
-    total = value + centre
+    total = value + problem.centre
 
     def at(space: StateSpace) -> tuple[Array, Array]:
         mean, covariance = problem.mean_given(space)
-        return mean + centre, covariance
+        return mean + problem.centre, covariance
 
     own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood, at)
     space = space._replace(dynamics=space.linear.with_mean(total))

@@ -60,7 +60,7 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
     """
     if model.mean == "zero" or (model.mean == "auto" and _knows_start(model)):
         problem = pose(dataclasses.replace(model, mean="zero"))
-        return _said(problem, Decision("zero", {})), problem.run()
+        return problem.decided(mean=Decision("zero", {})), problem.run()
     around = dataclasses.replace(model, mean="constant")
     if model.mean == "constant":
         return _around_mean(pose, around, Decision("constant", {}))
@@ -84,9 +84,8 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
         if better.optimum.converged or not found.optimum.converged:
             return other, better
         # Modes that the points cannot tell apart have no mean each, and no maximum with one.
-        compared = {**decision.compared, "converged_with_mean": 0.0}
-        decision = Decision("zero", compared)
-    return _said(problem, decision), found
+        decision = Decision("zero", {**decision.compared, "converged_with_mean": 0.0})
+    return problem.decided(mean=decision), found
 
 
 def _knows_start(model: Model) -> bool:
@@ -111,13 +110,14 @@ def _from_zero(problem: Posed, found: Estimate) -> Decision:
         if 2.0 * (height - found.log_likelihood) < NEARLY * _least(found):
             return _decision(height, found, problem.size)
     for full in (near.full, around.start) if around.seconds >= SLOW else ():
-        decision = _decision(_height_at(around, near._replace(full=full)), found, problem.size)
+        height = _height_around(around, near._replace(full=full), search=False)
+        decision = _decision(height, found, problem.size)
         if decision.answer == "constant":
             return decision
     height = _height_around(around, near)
     decision = _decision(height, found, problem.size)
     if is_far and not (decision.answer == "constant" and around.seconds >= SLOW):
-        height = max(height, _height_around(around, None))
+        height = max(height, _height_around(around))
         decision = _decision(height, found, problem.size)
     return decision
 
@@ -128,21 +128,10 @@ def _height_by_a_step(problem: Posed, near: Estimate) -> float:
         with np.errstate(all="ignore"):
             posterior = problem.posterior(near.full).from_estimate(near, 1.0)
             slope = posterior.at(np.zeros(len(posterior.scale)))[1]
-            at = _height_at(problem, near) + 0.5 * slope @ slope
+            at = _height_around(problem, near, search=False) + 0.5 * slope @ slope
             return float(np.nan_to_num(at, nan=np.inf))
     except FAILURES:
         return np.inf
-
-
-def _height_at(problem: Posed, near: Estimate) -> float:
-    """Likelihood around a mean at the full vector of an estimate; none where it has none."""
-    try:
-        with np.errstate(all="ignore"):
-            space = problem.parametrisation.state_space(near.full)
-            height = problem.finished(near._replace(state_space=space)).log_likelihood
-            return float(np.nan_to_num(height, nan=-np.inf, posinf=-np.inf))
-    except FAILURES:
-        return -np.inf
 
 
 def _least(found: Estimate) -> float:
@@ -152,7 +141,7 @@ def _least(found: Estimate) -> float:
 
 def _from_mean(problem: Posed) -> Decision:
     """The same, from a problem with a mean."""
-    height = _height_around(dataclasses.replace(problem, polish=False), None)
+    height = _height_around(dataclasses.replace(problem, polish=False))
     try:
         with np.errstate(all="ignore"):
             zero = problem.shifted(-problem.centre, has_mean=False).run()
@@ -172,18 +161,25 @@ def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> De
     return Decision("constant" if 2.0 * gain > needed else "zero", compared)
 
 
-def _height_around(problem: Posed, near: Estimate | None) -> float:
-    """Likelihood around a mean, from an estimate or from the data; none where the search fails."""
+def _height_around(problem: Posed, near: Estimate | None = None, *, search: bool = True) -> float:
+    """Likelihood around a mean, from the data, from an estimate, or right there; none if it fails.
+
+    A search ends where there is a likelihood; a full vector may have none.
+    """
     try:
         with np.errstate(all="ignore"):
             if near is None:
                 found = problem.run()
-            else:
+            elif search:
                 start = problem.posterior(near.full).from_estimate(near, 1.0)
                 found = estimate(start, polish=False)
-            return float(problem.finished(found).log_likelihood)
+            else:
+                space = problem.parametrisation.state_space(near.full)
+                found = near._replace(state_space=space)
+            height = float(problem.finished(found).log_likelihood)
     except FAILURES:
         return -np.inf
+    return height if search or height < np.inf else -np.inf
 
 
 def _moved(found: Estimate, by: Array) -> Array:
@@ -200,7 +196,7 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     kind = problem.decisions["initial_state"]
     few = kind.answer == "deterministic" and problem.size[2] == 1
     if model.initial != "auto" or model.season is not None or not few:
-        return _said(problem, decision), problem.finished(problem.run())
+        return problem.decided(mean=decision), problem.finished(problem.run())
     given = dataclasses.replace(problem, polish=False).run()
     stationary = pose(dataclasses.replace(model, initial="stationary"))
     try:
@@ -213,10 +209,10 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     most = LOSS * n + DEVIATIONS * np.sqrt(LOSS_VARIANCE * n)
     compared = {**kind.compared, "loss_of_a_stationary_start": 0.5 * lost, "loss_allowed": most / 2}
     if lost < most:
-        chosen = _said(stationary, decision, Decision("stationary", compared))
-        return chosen, chosen.finished(found)
-    chosen = _said(problem, decision, kind._replace(compared=compared))
-    return chosen, chosen.finished(_beside(problem, given))
+        problem, kind = stationary, Decision("stationary", compared)
+    else:
+        found, kind = _beside(problem, given), kind._replace(compared=compared)
+    return problem.decided(mean=decision, initial_state=kind), problem.finished(found)
 
 
 def _beside(problem: Posed, known: Estimate) -> Estimate:
@@ -240,10 +236,3 @@ def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
     """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
     posterior = problem.posterior(_taken_over(given.full, given.parametrisation, found))
     return float(posterior.start_value() - posterior.log_prior(posterior.base)[0])
-
-
-def _said(problem: P, decision: Decision, start: Decision | None = None) -> P:
-    decisions = {**problem.decisions, "mean": decision}
-    if start is not None:
-        decisions["initial_state"] = start
-    return dataclasses.replace(problem, decisions=decisions)

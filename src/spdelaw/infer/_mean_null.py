@@ -13,11 +13,9 @@ what the data leave open, where chance gains more. Coupled modes have a null of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from spdelaw.equation import operators
+from spdelaw.equation import Linear, operators
 from spdelaw.infer._coupled_null import coupled_upper_point
 from spdelaw.model import StateSpace
 
@@ -38,44 +36,30 @@ def upper_point(space: StateSpace, span: float, n_steps: int, n_paths: int, leve
         n_paths: number of paths.
         level: the rate.
     """
-    how = (space, span, n_steps, n_paths)
-    if space.linear.drift.ndim == 2 or space.linear.noise.ndim == 2:
-        return coupled_upper_point(*how, level)
-    return max(float(np.quantile(draws, 1.0 - level)) for draws in null_gains(*how))
-
-
-def null_gains(space: StateSpace, span: float, n_steps: int, n_paths: int) -> list[Array]:
-    """Draws of D summed over modes, (DRAWS,): at the decay rates of a law, and at slower ones."""
-    rates, q = space.linear.drift, operators.diagonal(space.linear.noise)
-    start = space.initial.mean
-    spread = np.sqrt(np.maximum(operators.diagonal(space.initial.covariance), 0.0))
-    paths, steps = min(n_paths, MOST_PATHS), min(n_steps, MOST_STEPS)
-    total = span * n_paths
+    if not space.linear.is_diagonal:
+        return coupled_upper_point(space, span, n_steps, n_paths, level)
+    rates, total = space.linear.drift, span * n_paths
     slower = np.maximum(rates - 2.0 / total - np.sqrt(2.0 * rates / total), 0.0)
-    return [_sum(lam, q, start, spread, span / steps, steps, paths) for lam in (rates, slower)]
+    size = min(n_steps, MOST_STEPS), min(n_paths, MOST_PATHS)
+    draws = [_gains(space, lam, span, *size) for lam in (rates, slower)]
+    return float(np.quantile(draws, 1.0 - level, axis=1).max())
 
 
-def _sum(
-    rates: Array, q: Array, start: Array, spread: Array, dt: float, n_steps: int, n_paths: int
-) -> Array:
-    f, slow = np.exp(-rates * dt), rates * dt < 1e-12
-    omega = q * np.where(slow, dt, -np.expm1(-2.0 * rates * dt) / np.where(slow, 1.0, 2.0 * rates))
+def _gains(space: StateSpace, rates: Array, span: float, n_steps: int, n_paths: int) -> Array:
+    """Draws of D summed over modes, at these decay rates; (DRAWS,)."""
+    step = Linear(rates, space.linear.noise).over(np.array([span / n_steps]))
+    factor, deviation = step.factor[0], np.sqrt(step.covariance[0])
+    spread = np.sqrt(np.maximum(operators.diagonal(space.initial.covariance), 0.0))
     total = np.zeros(DRAWS)
     for n in range(len(rates)):
-        draw = np.random.default_rng([SEED, n]).standard_normal
-        first = start[n] + spread[n] * draw((n_paths, DRAWS))
-        total += _gains(first, float(f[n]), float(np.sqrt(omega[n])), n_steps, draw)
+        draw, sums = np.random.default_rng([SEED, n]).standard_normal, np.zeros((5, DRAWS))
+        now = space.initial.mean[n] + spread[n] * draw((n_paths, DRAWS))
+        for _ in range(n_steps):
+            then = factor[n] * now + deviation[n] * draw(now.shape)
+            sums += [part.sum(0) for part in (now, then, now * now, now * then, then * then)]
+            now = then
+        total += _statistic(sums, n_steps * n_paths)
     return total
-
-
-def _gains(now: Array, f: float, deviation: float, n_steps: int, draw: Any) -> Array:
-    """D of simulated paths of one mode, from their first states (paths, DRAWS); (DRAWS,)."""
-    n_paths, sums = len(now), np.zeros((5, DRAWS))
-    for _ in range(n_steps):
-        then = f * now + deviation * draw(now.shape)
-        sums += [part.sum(0) for part in (now, then, now * now, now * then, then * then)]
-        now = then
-    return _statistic(sums, n_steps * n_paths)
 
 
 def _statistic(sums: Array, n: int) -> Array:

@@ -116,7 +116,6 @@ def metric_of_rows(collapsed: Collapsed, dt: float, spare: float) -> Metric:
 def _gram_sum(block: Block) -> tuple[Array, float]:
     """Gram matrices summed over rows that see anything, and how many; (N, N)."""
     gram = block.gram
-    diagonal = gram if block.is_diagonal else np.einsum("tiib->tib", gram)
     count = len(block.paths) if gram.shape[-1] == 1 else 1
     total = np.diag(gram.sum((0, 2))) if block.is_diagonal else gram.sum((0, 3))
-    return count * total, float(count * (diagonal > 0).any(1).sum())
+    return count * total, float(count * (block.diagonal > 0).any(1).sum())

@@ -84,7 +84,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     squares, rows, increments = (sum(part[i] for part in parts) for i in range(3))
     span, n_times = (max(part[i] for part in parts) for i in (3, 4))
     rho0 = variance / mean_gram(collapsed)
-    q, rho = _line(_means(increments), rho0, span)
+    q, rho = _line(increments, rho0)
     mean = squares / max(rows, 1)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
@@ -111,11 +111,6 @@ def of_components(values: Array, times: Array) -> tuple[float, float]:
     return float(np.median(lam)), float(q.max() / values.shape[-1])
 
 
-def gram_diagonal(block: Block) -> Array:
-    """Diagonal of the Gram matrix of each row; (T, N, B) or (T, N, 1)."""
-    return block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
-
-
 def sum_of_rows(block: Block) -> tuple[Array, int]:
     """Estimates of rows that determine all modes, summed, (N,), and how many rows."""
     good = determined_rows(block)
@@ -135,7 +130,7 @@ def energy_of(block: Block) -> float:
 
 def determined_rows(block: Block) -> Array:
     """Rows that determine every mode about as well as most rows of their path do; (T, B)."""
-    gram = gram_diagonal(block)
+    gram = block.diagonal
     shape = block.estimate[:, 0].shape
     if not (gram > 0).any():
         return np.zeros(shape, bool)
@@ -149,14 +144,13 @@ def determined_rows(block: Block) -> Array:
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
-    parts = collapsed.over(_gram_sum)
-    total, rows = (sum(part[i] for part in parts) for i in range(2))
+    total, rows = (sum(part) for part in zip(*collapsed.over(_gram_sum), strict=True))
     return np.maximum(total / max(rows, 1), 1e-300)
 
 
 def _gram_sum(block: Block) -> tuple[Array, int]:
     """Diagonals of G summed over the rows of all paths, and how many rows."""
-    gram = gram_diagonal(block)
+    gram = block.diagonal
     times = len(block.paths) if gram.shape[2] == 1 else 1
     return gram.sum((0, 2)) * times, gram.shape[0] * len(block.paths)
 
@@ -196,17 +190,13 @@ def _increments(c: Array, t: Array) -> Array:
     return out
 
 
-def _means(sums: Array) -> Array:
-    """(lag time, mean squared increment, number) of the lags that occur; (N, lags, 3)."""
-    kept = sums[:, sums[0, :, 2] > 0]
-    return np.concatenate([kept[..., :2] / kept[..., 2:], kept[..., 2:]], axis=-1)
-
-
-def _line(pairs: Array, rho0: Array, span: float) -> tuple[Array, Array]:
+def _line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     """Weighted line ``q h + 2 rho`` through squared increments, with positive q and rho."""
-    if not pairs.shape[1]:
-        pairs = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
-    (h, _, w), s = pairs[0].T, pairs[..., 1].T  # all modes are seen at the same times
+    sums = sums[:, sums[0, :, 2] > 0]  # lags that occur
+    if not sums.shape[1]:
+        sums = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
+    w = sums[0, :, 2]  # all modes are seen at the same times
+    h, s = sums[0, :, 0] / w, sums[..., 1].T / w[:, None]
     design, root = np.stack([h, np.full_like(h, 2.0)], axis=1), np.sqrt(w)[:, None]
     slope, level = np.linalg.lstsq(design * root, s * root, rcond=None)[0]
     least = 0.05 * np.average(s, axis=0, weights=w) / max(h.mean(), 1e-300)
@@ -305,7 +295,7 @@ def pooled_states(
 
     is the variance of noise where paths are alike, and larger where they are not.
     """
-    gram, vector, squares, ranks = (sum(part[i] for part in parts) for i in range(4))
+    gram, vector, squares, ranks = (sum(part) for part in zip(*parts, strict=True))
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
     left = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
     return mean, left * n_paths / np.maximum(np.diag(gram), 1e-300)
@@ -318,12 +308,8 @@ def _sums_of_row(block: Block, row: int) -> tuple[Array, Array, float, int]:
         gram = gram[:, None] * np.eye(len(gram))[..., None]
     gram = np.broadcast_to(gram, (*gram.shape[:2], len(block.paths)))
     ranks = np.linalg.matrix_rank(np.moveaxis(gram, -1, 0), hermitian=True)
-    return (
-        gram.sum(-1),
-        vector.sum(-1),
-        float(np.vdot(vector, block.estimate[row])),
-        int(ranks.sum()),
-    )
+    square = float(np.vdot(vector, block.estimate[row]))
+    return gram.sum(-1), vector.sum(-1), square, int(ranks.sum())
 
 
 def _first_estimates(block: Block) -> Array:

@@ -52,15 +52,12 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     def left_by(total: int) -> tuple[Array, float]:
         return _residual(sample, t, observed.basis(total), observed.products(total))
 
-    def holds(total: int) -> bool:
-        return left_by(total)[1] <= NEGLIGIBLE * energy
-
     total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
     few = max(min(most, MOST_OWN), n_modes)
     for total in [*_ladder(n_modes, max(most, n_modes)), few]:
         residual, left = left_by(total)
         if left <= NEGLIGIBLE * energy:
-            between = (n for n in range(below, total) if holds(n))
+            between = (n for n in range(below, total) if left_by(n)[1] <= NEGLIGIBLE * energy)
             total, correlation = next(between, total), 0.0
             break
         correlation, below = _lag_one(residual), total + 1
@@ -71,38 +68,6 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     if correlation > WHITE:
         compared["residual_mean"] = _steady(residual)
     return Decision(total - n_modes, compared)
-
-
-#: Principal components with less than this share of the first one's variance are dropped.
-COMPONENT_TOLERANCE = 1e-6
-#: Working noise variance of the components, relative to their least increment.
-COMPONENT_NOISE = 1e-5
-
-
-def principal_components(values: Array) -> tuple[Array, float] | None:
-    """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
-
-    None where the spectrum has no gap to rounding, that is, where there is noise.
-    """
-    step = every_row(*values.shape[:2])
-    rows = values.reshape(-1, values.shape[-1])[::step]
-    return components_of(np.asarray(rows), values[:SAMPLE])
-
-
-def every_row(n_paths: int, n_times: int) -> int:
-    """Every how many-th row the principal components are found from."""
-    return max(1, n_paths * n_times // 4000)
-
-
-def components_of(rows: Array, first: Array) -> tuple[Array, float] | None:
-    """The same from some rows (R, M) and from the first paths (P, T, M)."""
-    _, s, directions = np.linalg.svd(rows, full_matrices=False)
-    share = (s / s[0]) ** 2
-    if share[int(0.7 * len(share))] > 1e-10:
-        return None
-    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(np.asarray(first @ keep), axis=1).var((0, 1))
-    return keep, float(COMPONENT_NOISE * increments.min())
 
 
 def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int:
@@ -132,7 +97,11 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
 def _sample(observed: Observed) -> tuple[Array, Array]:
     """Values of some paths, and their times."""
     of_one = int(np.prod(observed.values.shape[1:]))
-    n_paths = min(SAMPLE, max(FEW, MANY_VALUES // of_one))
+    return first_paths(observed, min(SAMPLE, max(FEW, MANY_VALUES // of_one)))
+
+
+def first_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
+    """Values of the first paths that are looked at here, and their times."""
     values, times = observed.first(n_paths), observed.times
     times = times if times.ndim == 1 else times[:n_paths]
     return values, times[..., : values.shape[1]]

@@ -9,43 +9,40 @@ from __future__ import annotations
 import numpy as np
 
 from spdelaw.data import Observed
-from spdelaw.domain import Products
-from spdelaw.infer._nuisance import SAMPLE, components_of, every_row
-from spdelaw.model import Collapsed, collapse_pieces
+from spdelaw.infer._nuisance import SAMPLE
 
 Array = np.ndarray
 
+#: Rows that the principal components are found from, about.
+ROWS = 4000
+#: Principal components with less than this share of the first one's variance are dropped.
+COMPONENT_TOLERANCE = 1e-6
+#: Working noise variance of the components, relative to their least increment.
+COMPONENT_NOISE = 1e-5
 #: Energy outside the modes, relative to that of the fields, that is rounding.
 ROUNDING = 1e-20
 
 
-def collapsed_pieces(
-    observed: Observed, basis: Array, weights: Array | None, products: Products | None
-) -> Collapsed:
-    """The data on the modes, kept where they were collapsed."""
-    own = observed.surveyed()
-    return collapse_pieces(
-        own.pieces(),
-        own.times,
-        basis,
-        own.place,
-        weights,
-        products,
-        with_gaps=own.survey is not None and own.survey.has_partial_rows,
-    )
+def principal_components(observed: Observed) -> tuple[Array, float] | None:
+    """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
 
-
-def components(observed: Observed) -> tuple[Array, float] | None:
-    """`principal_components` of complete fields."""
+    None where the spectrum has no gap to rounding, that is, where there is noise.
+    """
     pieces, shape = observed.pieces(), observed.values.shape
-    step = every_row(*shape[:2])
+    step = max(1, shape[0] * shape[1] // ROWS)
     blocks = [
         [piece, path.start, time.start]
         for block, path in zip(pieces.blocks, pieces.paths, strict=True)
         for piece, time in zip(block, pieces.times, strict=True)
     ]
     rows = np.concatenate(observed.place.over(_some_rows, blocks, shape[1], step))
-    return components_of(rows, observed.first(SAMPLE))
+    _, s, directions = np.linalg.svd(rows, full_matrices=False)
+    share = (s / s[0]) ** 2
+    if share[int(0.7 * len(share))] > 1e-10:
+        return None
+    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
+    increments = np.diff(np.asarray(observed.first(SAMPLE) @ keep), axis=1).var((0, 1))
+    return keep, float(COMPONENT_NOISE * increments.min())
 
 
 def _some_rows(part: list, n_times: int, step: int) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,19 +29,19 @@ class Posed(abc.ABC):
         parametrisation: what is estimated.
         moments: estimates to start from.
         model: what is assumed.
+        centre: what was taken off the coefficients, (N,).
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
-        centre: what was taken off the coefficients of the first modes, (n,).
     """
 
     parametrisation: Parametrisation
     moments: MomentEstimates
     model: Model
+    centre: Array
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     polish: bool = True
     has_mean: bool = False
-    centre: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
 
     @abc.abstractmethod
     def run(self) -> Estimate:
@@ -64,13 +65,13 @@ class Posed(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def size(self) -> tuple[float, int, int]:
-        """Duration and steps of a path, and number of paths."""
-
-    @property
-    @abc.abstractmethod
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
+
+    @property
+    def size(self) -> tuple[float, int, int]:
+        """Duration and steps of a path, and number of paths."""
+        return self.moments.span, self.moments.n_steps, self.moments.n_paths
 
     @property
     def seconds(self) -> float:
@@ -87,9 +88,14 @@ class Posed(abc.ABC):
         """Whether the initial mean is that of the state, and not of its deviation from a mean."""
         return self.has_mean and self.parametrisation.initial_kind != "stationary"
 
-    def off_centre(self, mean: Array) -> Array:
-        """A mean of all modes, less what was taken off the data."""
-        return mean - np.pad(self.centre, (0, len(mean) - len(self.centre)))
+    def decided(self, **decisions: Decision) -> Self:
+        """The same with further decisions, by what they are about."""
+        return dataclasses.replace(self, decisions={**self.decisions, **decisions})
+
+    def less(self, by: Array, has_mean: bool, **data: Any) -> Self:
+        """The same without standard errors, its data less ``by``."""
+        centre = self.centre + by
+        return dataclasses.replace(self, centre=centre, has_mean=has_mean, polish=False, **data)
 
     def finished(self, found: Estimate) -> Estimate:
         """The estimate with its mean, where the law has one."""

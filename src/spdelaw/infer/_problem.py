@@ -61,9 +61,8 @@ class Problem(Posed):
         design: what is observed of which modes.
         collapsed: the same on the modes.
         threads: of the likelihood.
-        use_misfit: whether what lies outside the modes is part of the likelihood.
         count: values that speak about the observation noise.
-        outside: mean square outside the modes where it is not part, else None.
+        outside: mean square outside the modes where it is no part of the likelihood, else None.
         working: observation variance that stands for none; zero where rows determine the modes.
         notes: reasons in words.
     """
@@ -71,7 +70,6 @@ class Problem(Posed):
     design: Design
     collapsed: Collapsed
     threads: int = 1
-    use_misfit: bool = True
     count: float = 1.0
     outside: float | None = None
     working: float = 0.0
@@ -95,10 +93,9 @@ class Problem(Posed):
     def head(self) -> Problem:
         """The same of the first paths, and of a long record its first times."""
         n, n_times = self.collapsed.n_paths, self.observed.times.shape[-1]
-        part, design = first_paths(self.collapsed, WARM_PATHS), self.design.paths(slice(WARM_PATHS))
-        if n_times > 2 * WARM_TIMES:
-            design = design.first_times(WARM_TIMES)
-            part = design.collapsed()
+        is_long = n_times > 2 * WARM_TIMES
+        design = self.design.paths(slice(WARM_PATHS), WARM_TIMES if is_long else None)
+        part = design.collapsed() if is_long else first_paths(self.collapsed, WARM_PATHS)
         count = self.count * part.n_paths / n * design.observed.times.shape[-1] / n_times
         return dataclasses.replace(self, design=design, collapsed=part, count=count)
 
@@ -106,13 +103,11 @@ class Problem(Posed):
         """Log-posterior of the paths, around a full vector where one is given."""
         data = self.data
 
-        def evaluate(p: StateSpace) -> Evaluation:
-            return self.likelihood(data, p)
-
         def information(p: StateSpace) -> Array | None:
             return observed_information(data, self._floored(p), self.use_misfit)
 
         own = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
+        evaluate = functools.partial(self.likelihood, data)
         how = (self.parametrisation, evaluate, own, self.model)
         return log_posterior(
             *how,
@@ -146,6 +141,11 @@ class Problem(Posed):
         return own * (WITH_MEAN if self.has_mean else 1.0)
 
     @property
+    def use_misfit(self) -> bool:
+        """Whether what lies outside the modes is part of the likelihood."""
+        return self.outside is None
+
+    @property
     def observed(self) -> Observed:
         """The data."""
         return self.design.observed
@@ -155,9 +155,8 @@ class Problem(Posed):
         """Of coupled modes whose noise has no seasons."""
         if not self.model.couples or self.model.season is not None:
             return None
-        return metric_of_rows(
-            self.collapsed, self.observed.step, self.count if self.use_misfit else 0.0
-        )
+        spare = self.count if self.use_misfit else 0.0
+        return metric_of_rows(self.collapsed, self.observed.step, spare)
 
     @functools.cached_property
     def data(self) -> Collapsed:
@@ -177,12 +176,6 @@ class Problem(Posed):
         inside = sum(self.collapsed.over(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
-    @property
-    def size(self) -> tuple[float, int, int]:
-        """Duration and steps of a path, and number of paths."""
-        own = self.observed
-        return own.span, own.times.shape[-1] - 1, self.collapsed.n_paths
-
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients of well observed rows; (N,) each."""
@@ -195,32 +188,21 @@ class Problem(Posed):
 
     def shifted(self, by: Array, *, has_mean: bool) -> Problem:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
-        by = np.pad(by, (0, self.collapsed.n_modes - len(by)))  # nuisance modes have none
         around = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, around)
         moments = from_coefficients(data, self.moments.observation_variance)
         if self.model.couples:
             moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
         own = self.observed._replace(values=self.observed.values - self.design.basis @ by)
-        centre = np.pad(self.centre, (0, len(by) - len(self.centre))) + by
-        return dataclasses.replace(
-            self,
-            design=self.design._replace(observed=own),
-            collapsed=data,
-            moments=moments._replace(n_values=self.count),
-            centre=centre,
-            has_mean=has_mean,
-            polish=False,
-        )
+        design, moments = self.design._replace(observed=own), moments._replace(n_values=self.count)
+        return self.less(by, has_mean, design=design, collapsed=data, moments=moments)
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        misfit, threads, state_space = self.use_misfit, self.threads, self._floored(state_space)
-        if not self.has_mean:
-            return evaluate_likelihood(collapsed, state_space, use_misfit=misfit, threads=threads)
-        return evaluate_restricted(
-            collapsed, state_space, anchored=self.anchored, use_misfit=misfit, threads=threads
-        )
+        space, evaluate = self._floored(state_space), evaluate_likelihood
+        if self.has_mean:
+            evaluate = functools.partial(evaluate_restricted, anchored=self.anchored)
+        return evaluate(collapsed, space, use_misfit=self.use_misfit, threads=self.threads)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -229,9 +211,8 @@ class Problem(Posed):
     def _floored(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:
             return state_space
-        return state_space.with_noise(
-            float(state_space.observation_variance) + FLOOR * self.working
-        )
+        variance = float(state_space.observation_variance)
+        return state_space.with_noise(variance + FLOOR * self.working)
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -249,17 +230,10 @@ class Problem(Posed):
                 f"variance outside the modes is {self.outside:.3g}, noise inside them "
                 f"{inside:.3g}: the rest is left out of the likelihood as unresolved",
             )
-        return Fit(
-            found,
-            self.parametrisation.n_modes - self.design.n_nuisance,
-            "filter",
-            self.collapsed.n_values,
-            unresolved,
-            self._density(found, unresolved),
-            notes=notes,
-            decisions=self.decisions,
-            seconds=seconds,
-        )
+        n_modes = self.parametrisation.n_modes - self.design.n_nuisance
+        density = self._density(found, unresolved)
+        known = (found, n_modes, "filter", self.collapsed.n_values, unresolved, density)
+        return Fit(*known, notes=notes, decisions=self.decisions, seconds=seconds)
 
     def _density(self, found: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of what has one where they have none."""
@@ -272,7 +246,7 @@ class Problem(Posed):
             space, floor = space.with_noise(0.0), max(float(variance), self.working)
         data, n_paths = self.collapsed, self.collapsed.n_paths
         if found.mean is not None:
-            own = space.linear.with_mean(self.off_centre(found.mean.value))
+            own = space.linear.with_mean(found.mean.value - self.centre)
             data = data.changed(without_response, own)
             space = space._replace(dynamics=own.undriven)
         return log_density(data, n_paths, space, unresolved, floor)

@@ -13,7 +13,6 @@ towards that of all points, by the share of their spread that sampling explains.
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -31,17 +30,6 @@ MEMORIES = np.concatenate([[1e-3], np.linspace(0.02, 0.98, 97), [0.99, 0.995, 0.
 #: False alarms of "auto" where the rest is white, and the least correlation of neighbours that is
 #: worth it: below, errors of one step fall by less than half a percent.
 FALSE_ALARM, LEAST = 1e-4, 0.1
-
-
-class Lags(NamedTuple):
-    """Products of residuals by rows apart: sums and numbers (1 + LAGS, M), ``decayed`` likewise.
-
-    ``decayed`` (LAGS, M, A) is the mean of ``exp(-a dt)`` over the pairs for each tried decay.
-    """
-
-    products: Array
-    pairs: Array
-    decayed: Array
 
 
 def with_rest(law: Law, observed: Observed, model: Model) -> Law:
@@ -85,19 +73,23 @@ def learn_rest(residuals: Array, times: Array, known_noise: float | Array | None
     """Decay, variance and white variance per point; the latter fixed where the noise is known."""
     step = float(np.median(np.diff(times, axis=-1)))
     decays = -np.log(MEMORIES) / step
-    lags = _lags(residuals, times, decays)
-    pooled = _pooled(lags)
-    total, neighbours = _shrunk(lags, pooled)
+    products, pairs, decayed = _lags(residuals, times, decays)
+    pooled = _pooled(products, pairs)
+    total, neighbours = _shrunk(products, pairs, pooled)
     share: float | Array
     if known_noise is None:
-        share = _share(lags, pooled)
+        share = _share(pairs, decayed, pooled)
     else:
         share = 1.0 - np.clip(known_noise / np.where(total > 0, total, 1.0), 0.0, 1.0)
-    best = _memory(neighbours, lags, share)
+    best = _memory(neighbours, decayed[0], share)
     return Rest(decays[best], share * total, (1.0 - share) * total)
 
 
-def _lags(residuals: Array, times: Array, decays: Array) -> Lags:
+def _lags(residuals: Array, times: Array, decays: Array) -> tuple[Array, Array, Array]:
+    """Products of residuals by rows apart: their sums and numbers, (1 + LAGS, M) each.
+
+    Last, (LAGS, M, A), the mean of ``exp(-a dt)`` over the pairs for each tried decay.
+    """
     clock = np.broadcast_to(times, residuals.shape[:2])
     products, pairs, decayed = [], [], []
     for k in range(min(LAGS + 1, residuals.shape[1])):
@@ -108,35 +100,33 @@ def _lags(residuals: Array, times: Array, decays: Array) -> Lags:
         if k:
             apart = (clock[:, k:] - clock[:, :-k]).ravel()
             kept = seen.reshape(len(apart), -1).astype(float)
-            sums = kept.T @ np.exp(-apart[:, None] * decays)
-            everywhere = np.exp(-apart[:, None] * decays).mean(0)
-            count = pairs[-1][:, None]
-            decayed.append(np.where(count > 0, sums / np.maximum(count, 1), everywhere))
-    return Lags(np.array(products), np.array(pairs, float), np.array(decayed))
+            left, count = np.exp(-apart[:, None] * decays), pairs[-1][:, None]
+            mean = kept.T @ left / np.maximum(count, 1)
+            decayed.append(np.where(count > 0, mean, left.mean(0)))
+    return np.array(products), np.array(pairs, float), np.array(decayed)
 
 
-def _pooled(lags: Lags) -> Array:
+def _pooled(products: Array, pairs: Array) -> Array:
     """Correlation at each lag over all points, each with its own variance; (1 + LAGS,)."""
-    variance = lags.products[0] / np.maximum(lags.pairs[0], 1)
+    variance = products[0] / np.maximum(pairs[0], 1)
     known = variance > 0
-    weight = lags.pairs[:, known]
-    ratio = lags.products[:, known] / variance[known]
-    return ratio.sum(1) / np.maximum(weight.sum(1), 1)
+    ratio = products[:, known] / variance[known]
+    return ratio.sum(1) / np.maximum(pairs[:, known].sum(1), 1)
 
 
-def _shrunk(lags: Lags, pooled: Array) -> tuple[Array, Array]:
+def _shrunk(products: Array, pairs: Array, pooled: Array) -> tuple[Array, Array]:
     """Variance and correlation of neighbours per point, both drawn to those of all points."""
-    n = np.maximum(lags.pairs, 1e-9)
-    mean = lags.products / n
+    n = np.maximum(pairs, 1e-9)
+    mean = products / n
     rho = np.clip(pooled[1], -0.99, 0.99) if len(pooled) > 1 else 0.0
     independent = n[0] * (1.0 - rho**2) / (1.0 + rho**2)
     log_total = np.log(np.maximum(mean[0], 1e-300))
-    counted = lags.pairs[0] > 1
+    counted = pairs[0] > 1
     middle = float(np.average(log_total[counted], weights=n[0][counted])) if counted.any() else 0.0
     keep = _kept(log_total - middle, 2.0 / independent, counted)
     total = np.exp(middle + keep * np.where(counted, log_total - middle, 0.0))
     own = mean[1] / np.where(mean[0] > 0, mean[0], 1.0) - pooled[1]
-    counted = lags.pairs[1] > 1
+    counted = pairs[1] > 1
     keep = _kept(own, (1.0 - rho**2) / n[1], counted)
     return total, pooled[1] + keep * np.where(counted, own, 0.0)
 
@@ -151,21 +141,21 @@ def _kept(deviation: Array, sampling: Array, counted: Array) -> Array:
     return np.where(counted, real / (real + sampling), 0.0)
 
 
-def _share(lags: Lags, pooled: Array) -> float:
+def _share(pairs: Array, decayed: Array, pooled: Array) -> float:
     """Part of the variance that has memory, by least squares of ``share exp(-a dt)`` on all points.
 
     One number for all: two lags of a single point tell too little. Climatology and modes take
     slow parts out of the residuals, which makes later lags too small: such rests have share 1.
     """
-    weight = lags.pairs[1:].sum(1, keepdims=True)
-    curve = (lags.pairs[1:, :, None] * lags.decayed).sum(1) / np.maximum(weight, 1.0)
+    weight = pairs[1:].sum(1, keepdims=True)
+    curve = (pairs[1:, :, None] * decayed).sum(1) / np.maximum(weight, 1.0)
     seen = pooled[1:, None]
     share = np.clip((weight * seen * curve).sum(0) / (weight * curve**2).sum(0), 0.0, 1.0)
     loss = (weight * (seen - share * curve) ** 2).sum(0)
     return float(share[loss.argmin()])
 
 
-def _memory(neighbours: Array, lags: Lags, share: float | Array) -> Array:
+def _memory(neighbours: Array, decayed: Array, share: float | Array) -> Array:
     """Index of the decay that gives neighbours in time the correlation they have; (M,)."""
     part = np.broadcast_to(share, neighbours.shape)[:, None]
-    return np.abs(neighbours[:, None] - part * lags.decayed[0]).argmin(-1)
+    return np.abs(neighbours[:, None] - part * decayed).argmin(-1)

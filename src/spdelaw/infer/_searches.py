@@ -173,10 +173,9 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     parts = problem.parametrisation.parts
     simple: dict[str, AbstractCoordinates] = {}
     for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
-        own, free = parts[name], Single(what, n - extra)
-        simple[name] = (
-            WithNuisance(free, own.nuisance, n - extra) if isinstance(own, WithNuisance) else free
-        )
+        own, simple[name] = parts[name], Single(what, n - extra)
+        if isinstance(own, WithNuisance):
+            simple[name] = WithNuisance(simple[name], own.nuisance, n - extra)
     yield from _from_simpler(problem, **simple)
 
 
@@ -214,19 +213,15 @@ def _drawn(problem: Problem, start: LogPosterior) -> list[LogPosterior]:
     generator, found = np.random.default_rng(DRAWN_SEED), [start]
     try:
         for _ in range(DRAWN_ROUNDS):
-            space = problem.parametrisation.state_space(found[-1].base)
-            found.append(problem.posterior(_redrawn(problem, space, found[-1].base, generator)))
+            full = found[-1].base
+            space, seed = problem.parametrisation.state_space(full), generator.integers(2**31)
+            data = problem.collapsed.changed(_with_draw, space, int(seed))
+            plain = from_coefficients(data, 0.0)
+            full = _with_pairs(problem, data, plain, full, ("drift", "noise"))
+            found.append(problem.posterior(full))
     except NOWHERE:
         pass
     return found[1:]
-
-
-def _redrawn(
-    problem: Problem, space: StateSpace, full: Array, generator: np.random.Generator
-) -> Array:
-    """Full vector with drift and noise of drawn states, all else as it was."""
-    data = problem.collapsed.changed(_with_draw, space, int(generator.integers(2**31)))
-    return _with_pairs(problem, data, from_coefficients(data, 0.0), full, ("drift", "noise"))
 
 
 def _with_pairs(

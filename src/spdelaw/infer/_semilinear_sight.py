@@ -25,10 +25,9 @@ from spdelaw.data import Observed, check_change
 from spdelaw.domain import Fields
 from spdelaw.equation import MOST_DENSE, Closure, decay_mean
 from spdelaw.errors import ConvergenceError, DataError
-from spdelaw.infer._design import point_weights
-from spdelaw.infer._filter_route import n_states
+from spdelaw.infer._design import known_noise
 from spdelaw.infer._model import Model
-from spdelaw.infer._moment_estimates import gram_diagonal, mean_gram
+from spdelaw.infer._moment_estimates import mean_gram
 from spdelaw.infer._nuisance import residual_correlation
 from spdelaw.infer._statistics_route import statistics_of
 from spdelaw.infer.semilinear import (
@@ -287,10 +286,8 @@ def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array)
 
 
 def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
-    values, known = np.asarray(observed.values), model.known_variance
-    weights, variance = None, None
-    if isinstance(known, np.ndarray):
-        variance, weights, known = known, point_weights(known, len(observed.points)), 1.0
+    values, (known, weights) = np.asarray(observed.values), known_noise(model, len(observed.points))
+    variance = None if weights is None else np.asarray(model.known_variance)
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
     if collapsed.decoupled:
@@ -301,7 +298,7 @@ def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
     energy = float(np.nanmean(values**2))
     if known == 0.0:
         return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
-    spare = collapsed.n_values - n_states(collapsed)
+    spare = collapsed.n_values - collapsed.n_states
     if known is not None or spare <= 0:
         return Behind(observed, collapsed, known, variance)
     if model.noise_word == "auto" and collapsed.misfit <= ROUNDING * energy * collapsed.n_values:
@@ -317,7 +314,6 @@ def _inside(collapsed: Collapsed) -> Collapsed:
     """The same without what the modes leave over: only numbers that tell of the states."""
     blocks = []
     for block in collapsed.blocks:
-        n = np.broadcast_to((gram_diagonal(block) > 0).sum((0, 1)), len(block.paths))
         none = np.zeros(len(block.paths))
-        blocks.append(block._replace(misfit=none, n_values=n.astype(float)))
+        blocks.append(block._replace(misfit=none, n_values=block.n_states))
     return collapsed._replace(blocks=tuple(blocks))

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from spdelaw.domain import AbstractDomain
-from spdelaw.equation import Linear
+from spdelaw.equation import Linear, operators
 from spdelaw.infer._estimate import Decision, Estimate
 from spdelaw.infer._lag_covariances import MANY_PATHS, from_pair_sums
 from spdelaw.infer._metric import Metric, metric_of_sums
@@ -57,12 +57,6 @@ class StatisticsProblem(Posed):
         metric = metric_of_sums(self.statistics)
         return metric._replace(exact=metric.exact and free and given)
 
-    @property
-    def size(self) -> tuple[float, int, int]:
-        """Duration and steps of a path, and number of paths."""
-        times = self.statistics.times
-        return float(np.ptp(times)), len(times) - 1, self.statistics.n_paths
-
     def likelihood(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score; restricted, where the law has a mean."""
         if not self.has_mean:
@@ -81,15 +75,9 @@ class StatisticsProblem(Posed):
         if parametrisation.initial_kind == "deterministic":
             start = parametrisation.initial_mean - by
             parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
-        return dataclasses.replace(
-            self,
-            statistics=s,
-            parametrisation=parametrisation,
-            moments=_moments(s, self.model, has_mean),
-            centre=by if not len(self.centre) else self.centre + by,
-            has_mean=has_mean,
-            polish=False,
-        )
+        moments = _moments(s, self.model, has_mean)
+        own = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
+        return self.less(by, has_mean, **own)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -102,25 +90,18 @@ class StatisticsProblem(Posed):
 
 def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> StatisticsProblem:
     """Decide where paths start, and where to start; the mean is zero or constant."""
-    centre, has_mean = np.zeros(0), model.mean == "constant"
-    if has_mean:
-        centre = mean_of(s)
-        s = centred(s, centre)
+    has_mean = model.mean == "constant"
+    centre = mean_of(s) if has_mean else np.zeros(s.n_modes)
+    s = centred(s, centre) if has_mean else s
     moments = _moments(s, model, has_mean)
-    diagonal = np.diagonal(moments.spread) if moments.spread.ndim == 2 else moments.spread
+    diagonal = operators.diagonal(moments.spread)
     kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
     if kind.answer == "gaussian" and _starts_alike(model, diagonal, moments.energy):
         kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
     known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
+    start, origin = known.get(str(kind.answer)), float(s.times[0])
     parametrisation = parametrise(
-        model,
-        domain,
-        s.n_modes,
-        kind,
-        moments,
-        known_variance=0.0,
-        known_mean=known.get(str(kind.answer)),
-        origin=float(s.times[0]),
+        model, domain, s.n_modes, kind, moments, known_variance=0.0, known_mean=start, origin=origin
     )
     return StatisticsProblem(
         statistics=s,

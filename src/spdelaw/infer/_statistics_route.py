@@ -64,7 +64,8 @@ def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit |
             return None, False
     read = time.perf_counter() - clock
     found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
-    noise = noise_by_score(s, found, phi.T @ phi)
+    z = white_noise_z(s, found.estimate.state_space, phi.T @ phi)  # a score test
+    noise = Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
     may_be_noise = model.noise_word == "auto" and (
         noise.answer != "none" or (has_more and _may_be_noise(observed, s, phi))
     )
@@ -84,25 +85,13 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     return residual_correlation(observed, phi)[0] < CORRELATED
 
 
-def noise_by_score(s: Statistics, found: Fit, gram: Array) -> Decision:
-    """Whether a score test at a noise-free estimate shows observation noise."""
-    z = white_noise_z(s, found.estimate.state_space, gram)
-    return Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
-
-
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
     problem, found = solve(lambda own: pose_statistics(s, domain, own), model, distance(s))
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
-    return Fit(
-        found,
-        s.n_modes,
-        "statistics",
-        s.n_values,
-        s.outside / degrees if has_more else 0.0,
-        statistics=s,
-        decisions=problem.decisions,
-        seconds={"maximise": time.perf_counter() - clock},
-    )
+    outside = s.outside / degrees if has_more else 0.0
+    seconds = {"maximise": time.perf_counter() - clock}
+    known = (found, s.n_modes, "statistics", s.n_values, outside)
+    return Fit(*known, statistics=s, decisions=problem.decisions, seconds=seconds)

@@ -55,6 +55,17 @@ class Block(NamedTuple):
         return self.gram.ndim == 3
 
     @property
+    def diagonal(self) -> Array:
+        """Diagonal of ``G``, (T, N, B)."""
+        return self.gram if self.is_diagonal else np.einsum("tiib->tib", self.gram)
+
+    @property
+    def n_states(self) -> Array:
+        """Coefficients that the rows of each path see, over all times; (P,)."""
+        seen = (self.diagonal > 0).sum((0, 1)).astype(float)
+        return np.broadcast_to(seen, len(self.paths))
+
+    @property
     def matrices(self) -> Array:
         """``G`` in full, the batch before the modes; (T, B, N, N)."""
         return np.ascontiguousarray(np.moveaxis(in_full(self.gram), -1, 1))
@@ -96,6 +107,11 @@ class Collapsed(NamedTuple):
     def misfit(self) -> float:
         """Residual sum of squares in all."""
         return float(sum(block.misfit.sum() for block in self.facts))
+
+    @property
+    def n_states(self) -> float:
+        """Coefficients that the rows see, over all paths and times."""
+        return float(sum(states.sum() for states in self.over(_states)))
 
     @property
     def is_diagonal(self) -> bool:
@@ -148,9 +164,11 @@ class Collapsed(NamedTuple):
 
 
 def _diagonals(block: Block) -> Block:
-    if block.is_diagonal:
-        return block
-    return block._replace(gram=np.einsum("tiib->tib", block.gram).copy())
+    return block if block.is_diagonal else block._replace(gram=block.diagonal.copy())
+
+
+def _states(block: Block) -> Array:
+    return block.n_states
 
 
 def without_rows(block: Block) -> Block:

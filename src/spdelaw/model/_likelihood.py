@@ -168,9 +168,7 @@ def density(block: Block, use_misfit: bool) -> tuple[Array, Array, Array]:
     """
     if use_misfit:
         return block.misfit, block.n_values, block.log_weight
-    seen = block.gram if block.is_diagonal else np.einsum("tiib->tib", block.gram)
-    count = np.broadcast_to((seen > 0).sum((0, 1)), len(block.paths)).astype(float)
-    return np.zeros(len(block.paths)), count, block.log_gram
+    return np.zeros(len(block.paths)), block.n_states, block.log_gram
 
 
 def _prior_energy(mean: Array, prior: Prior) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from spdelaw.data import Observed
 from spdelaw.equation import InitialState
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer._filter_route import NO_MISFIT, n_states, pose
+from spdelaw.infer._filter_route import NO_MISFIT, pose
 from spdelaw.infer._model import Model
 from spdelaw.model import ChaosModel, StateSpace, collapse, evaluate_chaos
 
@@ -50,11 +50,11 @@ def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None
     try:
         problem = pose(observed, n_modes, model, polish=False)
         collapsed = problem.collapsed
-        spare = collapsed.n_values - n_states(collapsed)
+        spare = collapsed.n_values - collapsed.n_states
         energy = float(np.nanmean(observed.values**2))
         if spare <= 0 or collapsed.misfit <= NO_MISFIT * spare * energy:
             return None
-        whole = dataclasses.replace(problem, use_misfit=True, count=spare, outside=None)
+        whole = dataclasses.replace(problem, count=spare, outside=None)
         return float(whole.run().log_likelihood)
     except ConvergenceError:
         return None
