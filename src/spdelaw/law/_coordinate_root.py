@@ -6,9 +6,12 @@ import numpy as np
 
 Array = np.ndarray
 
+#: Standard errors of coordinates lie far apart from this ratio on.
+FAR_APART = 1e6
+
 
 def coordinate_root(covariance: Array) -> Array:
-    """Columns R with ``R R'`` the covariance, by way of the correlations.
+    """Columns R with ``R R'`` the covariance, by way of correlations where units lie far apart.
 
     Eigenvectors of the covariance itself lose logarithms of rates beside initial means of 1e12.
 
@@ -21,6 +24,8 @@ def coordinate_root(covariance: Array) -> Array:
         True
     """
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    unit = np.where(scale > 0, scale, 1.0)
+    known = scale[scale > 0]
+    is_far = known.max(initial=0.0) > FAR_APART * known.min(initial=np.inf)
+    unit = np.where(scale > 0, scale, 1.0) if is_far else np.ones(len(scale))
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
-    return np.asarray(scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
