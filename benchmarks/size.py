@@ -1,161 +1,332 @@
-"""How much code there is, for which ability, and how many types carry one array from data to law.
+"""How large the package is, how it is spread over files, and what a fit walks through.
 
-    python -m benchmarks.size
+    python -m benchmarks.size                 # tables in Markdown
+    python -m benchmarks.size --json FILE     # and as JSON
+    python -m benchmarks.size --write         # and into benchmarks/results/size.json
 
-Code lines are lines that are neither empty, comment nor docstring. `ABILITIES` names the modules of
-the core that serve what version 0.1 could not do; the rest of the core, and the training loop that
-was part of it then, is what compares with 0.1. The types are the classes of the package of which a
-fit of one small gappy data set makes instances, with and without those abilities.
+Folders are discovered, so that the tables stay valid where code moves. Code lines are lines that
+are neither empty, comment nor docstring. ``results/size.json`` holds the last run under "now" and
+the first one ever recorded under "before". Which functions count as maximisations is said in
+`benchmarks._walks.OPTIMISERS`.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
+import json
+import re
+import statistics
+import subprocess
 import sys
 import tokenize
+from collections import Counter
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
+from benchmarks._walks import FITS, SOURCE, WALKS, trace_apart
 
-import spdelaw as sl
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "size.json"
+#: Local variables whose names do not say what they hold.
+VAGUE = ("found", "own", "known", "seen", "told", "wanted", "asked")
+#: The other words that the design note avoids.
+AVOIDED = ("door", "room", "place", "said", "sight", "bend", "height", "quiet", "beside",
+           "entered", "undriven", "rest")  # fmt: skip
+#: Tokens that make no line of code.
+SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+          tokenize.ENDMARKER}  # fmt: skip
+Table = list[dict[str, Any]]
 
-ROOMS = ("domain", "equation", "simulation", "simulate", "data", "chaos", "model", "law", "train",
-         "infer", "evaluation", "evaluate", "report", "paper", "baselines", "cli")  # fmt: skip
-CORE = ("equation", "simulation", "simulate", "model", "law", "infer")
-SOURCE = Path(sl.__file__).parent
-#: Code lines of the core of version 0.1, and types of the same fit.
-BEFORE, TYPES_BEFORE = 9690, 30
-#: Modules by what they add to version 0.1, as patterns below the package; the first that fits.
-ABILITIES = {
-    "several fields in one law": (
-        "equation/_field*", "infer/_several_fields*"),
-    "terms: semilinear laws and their discovery": (
-        "equation/_closure*", "equation/_exponential*", "equation/_polynomial*",
-        "equation/_reacting*", "equation/_semilinear*", "equation/_terms*",
-        "simulation/_semilinear*", "model/_semilinear*", "infer/_semilinear*", "infer/_discovery*",
-        "infer/semilinear/*"),
-    "any dynamics: filter and smoother": ("equation/_dynamics*", "model/_filter*"),
-    "mean: restricted likelihood and its test": (
-        "model/_mean*", "model/_restricted*", "infer/_mean*", "infer/_known_mean*",
-        "infer/_coupled_null*"),
-    "intervals by profile": (
-        "infer/_profile*", "infer/_intervals*", "infer/_joint_profile*", "infer/_held*",
-        "infer/_mean_interval*",
-    ),
-    "rest with memory": ("law/_rest*", "infer/_rest*"),
-    "lazy data, records cut in time, many fits": (
-        "model/_pieces*", "model/_records*", "model/_stitch*", "law/_lazy*", "infer/_passes*",
-        "infer/_fit_many*"),
-    "training in several processes": ("train/_processes*",),
-    "progress of long fits": ("infer/_watch*",),
-    "log-likelihood of named numbers": ("law/_likelihood*",),
-    "one registry of engines": ("infer/_engine*",),
-    "speed of long records and coupled modes": (
-        "model/_tridiagonal*", "model/_compiled_chain*", "model/_steady*", "model/_information*",
-        "model/_louis*", "infer/_metric*", "infer/_chain_rule*"),
-    "bands that know how well parameters are known": ("law/_parameter_draws*",),
-    "paths of the paper's decoder": ("infer/amortized/_sample_decoder*",),
-}  # fmt: skip
+
+class Module(NamedTuple):
+    """Counts of one file."""
+
+    code: int
+    imports: int
+    names: list[tuple[str, str]]
+    exported: int
 
 
 def main() -> int:
-    """Print lines by room and by ability, and the types of a gappy fit."""
-    lines = {room: code_lines(SOURCE / room) for room in ROOMS if (SOURCE / room).is_dir()}
-    for room, n in lines.items():
-        print(f"{room:12} {n:6}")
-    core, moved = sum(lines.get(room, 0) for room in CORE), lines.get("train", 0)
-    print(f"{'core':12} {core:6}  ({', '.join(CORE)})")
-    print("\nof the core and of train, which was part of it, what version 0.1 could not do:")
-    added = modules()
-    for name in ABILITIES:
-        n = sum(_lines(path) for path, ability in added.items() if ability == name)
-        print(f"  {name:46} {n:6}")
-    same = core + moved - sum(map(_lines, added))
-    print(f"  {'everything else':46} {same:6}  (0.1: {BEFORE})")
-    for what, words in (("fit", {}), ("fit with mean='zero'", {"mean": "zero"})):
-        carriers = types_of(_gappy_fit(**words))
-        own = sorted(f"{kind.__module__.split('.')[1]}.{kind.__name__}" for kind in carriers)
-        print(f"\n{len(own)} types in a gappy {what}: {', '.join(own)}")
-    old = sorted(kind.__name__ for kind in carriers if _file_of(kind) not in added)
-    print(f"{len(old)} of them for what 0.1 could do (0.1: {TYPES_BEFORE})")
+    """Print the tables, and write them where that is asked for."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
+    options = parser.parse_args()
+    report = measure()
+    print(as_markdown(report))
+    if options.json:
+        options.json.write_text(as_json(report), encoding="utf-8")
+    if options.write:
+        before = json.loads(RESULTS.read_text())["before"] if RESULTS.exists() else report
+        RESULTS.write_text(as_json({"before": before, "now": report}), encoding="utf-8")
     return 0
 
 
-def modules() -> dict[Path, str]:
-    """Modules of abilities that version 0.1 did not have, by path."""
-    found: dict[Path, str] = {}
-    for ability, patterns in ABILITIES.items():
-        for path in (path for pattern in patterns for path in SOURCE.glob(pattern)):
-            if path.suffix == ".py":
-                found.setdefault(path, ability)
-    return found
-
-
-def _file_of(kind: type) -> Path:
-    return Path(sys.modules[kind.__module__].__file__ or "")
-
-
-def code_lines(folder: Path) -> int:
-    """Lines of code of all modules below a folder."""
-    return sum(map(_lines, folder.rglob("*.py")))
-
-
-def _lines(path: Path) -> int:
-    return _lines_of(path.read_text(encoding="utf-8"))
-
-
-def _lines_of(text: str) -> int:
-    strings = {
-        line
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+def measure() -> dict[str, Any]:
+    """All counts, by table."""
+    modules = {path: read_module(path) for path in sorted(SOURCE.rglob("*.py"))}
+    folders = {folder: _modules_in(folder, modules) for folder in sorted(_folders(modules))}
+    rows = [folder_row(_name(folder), list(inside.values())) for folder, inside in folders.items()]
+    return {
+        "commit": commit(),
+        "folders": rows,
+        "package": package_row(modules, rows),
+        "names": [name_row(_name(f), list(inside.values())) for f, inside in folders.items()],
+        "words": word_rows(list(modules.values())),
+        "other code": [other_row(folder) for folder in other_folders()],
+        "walks": [{"walk": name, **trace_apart(name)} for name in WALKS],
+        "maximisations": [
+            {"gappy fit": name, "maximisations": trace_apart(name)["maximisations"]}
+            for name in FITS
+        ],
     }
-    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
-              tokenize.ENDMARKER}  # fmt: skip
+
+
+# -- one file ------------------------------------------------------------------------------
+
+
+def read_module(path: Path) -> Module:
+    """Counts of one file."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    code = code_lines(text, tree)
+    bound = BoundNames()
+    bound.visit(tree)
+    return Module(len(code), len(code & import_lines(tree)), bound.names, exported_names(tree))
+
+
+def code_lines(text: str, tree: ast.Module) -> set[int]:
+    """Lines that are neither empty, comment nor docstring."""
+    docstrings = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in _span(node)
+    }
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     used = {
         line
         for token in tokens
-        if token.type not in silent
+        if token.type not in SILENT
         for line in range(token.start[0], token.end[0] + 1)
     }
-    return len(used - strings)
+    return used - docstrings
 
 
-def types_of(run: Any) -> set[type]:
-    """Classes of the package that a function makes instances of."""
-    found: set[type] = set()
-
-    def watch(frame: FrameType, event: str, _: Any) -> None:
-        name, names = frame.f_code.co_name, frame.f_code.co_varnames
-        first = names[0] if names else ""
-        named_tuple = name == "<lambda>" and first == "_cls"
-        if event != "call" or not (named_tuple or name in ("__new__", "__init__")):
-            return
-        made = frame.f_locals.get(first)
-        kind = made if isinstance(made, type) else type(made)
-        if kind.__module__.startswith("spdelaw."):
-            found.add(kind)
-
-    sys.setprofile(watch)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return found
+def import_lines(tree: ast.Module) -> set[int]:
+    """Lines of imports and of ``__all__``."""
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) or _is_all(node)
+        for line in _span(node)
+    }
 
 
-def _gappy_fit(**words: Any) -> Any:
-    rng = np.random.default_rng(0)
-    domain, times, points = sl.Interval(0, np.pi), np.linspace(0, 1, 21), np.linspace(0, np.pi, 15)
-    fields = sl.simulate(sl.catalogue.heat(n_modes=3), 12, times, points, seed=0).values
-    fields = fields + 0.05 * rng.standard_normal(fields.shape)
-    fields[rng.random(fields.shape) < 0.3] = np.nan
-    return lambda: sl.fit(fields, domain, 3, times=times, points=points, **words)
+def exported_names(tree: ast.Module) -> int:
+    """Number of names in a literal ``__all__``; 0 where there is none."""
+    lists = [node.value for node in tree.body if _is_all(node)]
+    return sum(len(value.elts) for value in lists if isinstance(value, ast.List | ast.Tuple))
+
+
+def _is_all(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+
+
+def _span(node: Any) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+class BoundNames(ast.NodeVisitor):
+    """Names that functions bind, as pairs of the function's qualified name and the local name.
+
+    A name is bound by assignment in any form, as target of ``for``, ``with`` and comprehensions,
+    by ``:=`` and as parameter. What classes and modules bind is no local variable.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: list[ast.AST] = []
+        self.names: list[tuple[str, str]] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Enter a function; its parameters belong to it."""
+        self._visit_scope(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        """Enter a function; its parameters belong to it."""
+        self._visit_scope(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Enter a lambda."""
+        self._visit_scope(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Enter a class, whose attributes are no local variables."""
+        self._visit_scope(node)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Take down a parameter."""
+        self._bind(node.arg)
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Take down a name that is assigned to."""
+        if isinstance(node.ctx, ast.Store):
+            self._bind(node.id)
+
+    def _visit_scope(self, node: ast.AST) -> None:
+        self.scopes.append(node)
+        self.generic_visit(node)
+        self.scopes.pop()
+
+    def _bind(self, name: str) -> None:
+        if self.scopes and not isinstance(self.scopes[-1], ast.ClassDef):
+            path = ".".join(f"{getattr(s, 'name', '<lambda>')}:{s.lineno}" for s in self.scopes)  # type: ignore[attr-defined]
+            self.names.append((path, name))
+
+
+# -- folders -------------------------------------------------------------------------------
+
+
+def _folders(modules: dict[Path, Module]) -> set[Path]:
+    return {path.parent for path in modules}
+
+
+def _modules_in(folder: Path, modules: dict[Path, Module]) -> dict[Path, Module]:
+    return {path: module for path, module in modules.items() if path.parent == folder}
+
+
+def _name(folder: Path) -> str:
+    return folder.relative_to(SOURCE.parent).as_posix()
+
+
+def folder_row(name: str, modules: list[Module]) -> dict[str, Any]:
+    """Sizes of the files of a folder, without those of its sub-folders."""
+    sizes, imports = [m.code for m in modules], sum(m.imports for m in modules)
+    return {
+        "folder": name,
+        "files": len(sizes),
+        "code lines": sum(sizes),
+        "import lines": imports,
+        "import %": round(100 * imports / max(sum(sizes), 1), 1),
+        "largest": max(sizes),
+        "median": round(statistics.median(sizes)),
+    }
+
+
+def package_row(modules: dict[Path, Module], rows: Table) -> dict[str, Any]:
+    """Totals of the package."""
+    fullest = max(rows, key=lambda row: row["files"])
+    return {
+        **folder_row("all", list(modules.values())),
+        "most files in one folder": f"{fullest['files']} ({fullest['folder']})",
+        "names in sub-packages' __all__": sum(
+            module.exported
+            for path, module in modules.items()
+            if path.name == "__init__.py" and path.parent != SOURCE
+        ),
+    }
+
+
+def name_row(folder: str, modules: list[Module]) -> dict[str, Any]:
+    """Bindings of vague local names in a folder, by name, and in how many functions."""
+    counts = Counter(name for module in modules for _, name in module.names)
+    return {
+        "folder": folder,
+        **{name: counts[name] for name in VAGUE},
+        "bindings": sum(counts[name] for name in VAGUE),
+        "(function, name) pairs": _pairs(modules, VAGUE),
+    }
+
+
+def word_rows(modules: list[Module]) -> Table:
+    """Bindings and pairs of every word that is avoided."""
+    counts = Counter(name for module in modules for _, name in module.names)
+    return [
+        {
+            "local name": word,
+            "bindings": counts[word],
+            "(function, name) pairs": _pairs(modules, (word,)),
+        }
+        for word in (*VAGUE, *AVOIDED)
+    ]
+
+
+def _pairs(modules: list[Module], words: tuple[str, ...]) -> int:
+    return sum(len({pair for pair in m.names if pair[1] in words}) for m in modules)
+
+
+def other_folders() -> list[Path]:
+    """Folders beside the sources that hold Python files: tests, benchmarks and what else."""
+    visible = (f for f in sorted(ROOT.iterdir()) if f.is_dir() and not f.name.startswith("."))
+    return [f for f in visible if f.name != SOURCE.parent.name and any(f.rglob("*.py"))]
+
+
+def other_row(folder: Path) -> dict[str, Any]:
+    """Size of a folder, sub-folders included."""
+    sizes = [read_module(path).code for path in folder.rglob("*.py")]
+    return {"folder": folder.name, "files": len(sizes), "code lines": sum(sizes)}
+
+
+def commit() -> str:
+    """Short hash of the commit; "+" where the sources differ from it."""
+    short = _git("rev-parse", "--short", "HEAD")
+    return short + ("+" if _git("status", "--porcelain", "--", "src", "tests") else "")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+# -- output --------------------------------------------------------------------------------
+
+
+def as_markdown(report: dict[str, Any]) -> str:
+    """All tables."""
+    package = report["package"]
+    totals = [{"what": key, "value": value} for key, value in package.items() if key != "folder"]
+    names = [*report["names"], _sum_row(report["names"])]
+    sections = {
+        f"Size at {report['commit']}": [*report["folders"]],
+        "The package": totals,
+        "Local names by folder": [row for row in names if row["bindings"]],
+        "Local names by word": report["words"],
+        "Other code": report["other code"],
+        "Walks": [
+            {key: value for key, value in row.items() if key != "maximisations"}
+            for row in report["walks"]
+        ],
+        "Maximisations": report["maximisations"],
+    }
+    return "\n\n".join(f"## {title}\n\n{_table(rows)}" for title, rows in sections.items())
+
+
+def _sum_row(rows: Table) -> dict[str, Any]:
+    counts = {key: sum(row[key] for row in rows) for key in rows[0] if key != "folder"}
+    return {"folder": "all", **counts}
+
+
+def _table(rows: Table) -> str:
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    lines += ["| " + " | ".join(_cell(row[key]) for key in head) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def as_json(report: dict[str, Any]) -> str:
+    """JSON with one row of a table per line."""
+    text = json.dumps(report, indent=1)
+    rows = re.sub(r"\{[^{}]*\}", lambda row: " ".join(row[0].split()), text)
+    return rows + "\n"
 
 
 if __name__ == "__main__":

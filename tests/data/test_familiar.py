@@ -300,6 +300,18 @@ def test_a_small_map_is_a_map_and_a_band_is_averaged():
     assert guess_domain(wide(np.arange(150, 271, 10), [-2, 0, 2]))[0] == "interval"
 
 
+@pytest.mark.parametrize(
+    ("west_to_east", "south_to_north", "name"),
+    [(280, 100, "sphere"), (260, 100, "box"), (280, 80, "box"), (100, 140, "box")],
+)
+def test_a_map_is_a_globe_from_270_degrees_of_longitude_and_90_of_latitude_on(
+    west_to_east, south_to_north, name
+):
+    lon = np.linspace(0.0, west_to_east, 15)
+    lat = np.linspace(-0.5, 0.5, 11) * south_to_north
+    assert guess_domain(wide(lon, lat))[0] == name
+
+
 @pytest.mark.parametrize("units", [{"units": "radian"}, {}])
 def test_radians_are_no_narrow_band(units):
     name, why = guess_domain(wide(np.radians([100, 140, 180]), np.radians([-40, 0, 40]), **units))

@@ -122,3 +122,12 @@ def test_bad_intervals(bad):
 def test_points_outside_name_the_remedy():
     with pytest.raises(DomainError, match=r"Interval\(0, 360\)"):
         sl.Interval(0, np.pi).synthesise(np.ones(2), np.array([0.0, 360.0]))
+
+
+@pytest.mark.parametrize(
+    ("boundary", "weights"), [("dirichlet", [0.5, 0.75, 1.0]), ("neumann", [0.75, 0.75, 1.5])]
+)
+def test_weights_beyond_the_outermost_points(boundary, weights):
+    """A field falls to zero at a Dirichlet end and is constant towards a Neumann end."""
+    domain = sl.Interval(0.0, 3.0, boundary)
+    np.testing.assert_allclose(domain.grid_weights(np.array([0.5, 1.0, 2.0])), weights)

@@ -82,6 +82,15 @@ def test_area_weights_of_a_region():
     np.testing.assert_allclose(weights.sum(), np.sin(np.pi / 6) * np.radians(40), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("n_missing", "degrees"), [(1, 360.0), (2, 340.0), (5, 310.0)])
+def test_longitudes_with_a_gap_are_a_region_from_more_than_twice_a_step(n_missing, degrees):
+    """Cells of 10 degrees: one missing cell is filled by its neighbours, two or more stay out."""
+    sphere = sl.Sphere()
+    lat, lon = np.arange(-85.0, 90.0, 10.0), np.arange(5.0, 360.0 - 10.0 * n_missing, 10.0)
+    weights = sphere.grid_weights(sphere.check_points((lat, lon)))
+    np.testing.assert_allclose(weights.sum(), 2.0 * np.radians(degrees), rtol=1e-12)
+
+
 def test_area_rule_converges():
     """The mean of ``Y_20^2`` by cells, at second order."""
     sphere, errors = sl.Sphere(), []
