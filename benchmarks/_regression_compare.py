@@ -12,6 +12,12 @@ Record = dict[str, Any]
 
 #: Largest relative differences at fixed parameters, of fits and of trainings.
 FIXED, FIT, TRAINING = 1e-10, 1e-8, 1e-6
+#: The same of numbers in figures, which are in single precision.
+FIGURE = 1e-6
+#: Beginnings of names in a flat record that have a rule of their own.
+FIT_PREFIX, FIGURE_PREFIX = "fit:", "figure:"
+#: Names of entries that a verdict shows.
+SHOWN = 3
 #: Largest difference of a fit whose search took another way, in standard errors ...
 STANDARD_ERRORS = 0.02
 #: ... and log-likelihood that it may lose: a twentieth of what 0.02 standard errors are worth.
@@ -99,6 +105,69 @@ def judge(name: str, old: Record, new: Record, change: str = "", on_file: str = 
         how = "" if fit <= FIT else "another way to the maximum"
     named = change or on_file
     return Row(name, old["route"], fixed, fit, standard, gain, _verdict(reasons, how, named))
+
+
+def judge_flat(name: str, old: Record, new: Record, changes: dict[str, str]) -> Row:
+    """Row of a case of the second net, whose record is flat.
+
+    ``changes`` has reasons of deliberate changes by case, or by case and beginning of a name,
+    ``"case/name"``: what they name is not compared.
+    """
+    old, new = (_unchanged(name, part, changes) for part in (old, new))
+    wrong = [f"only in one: {key}" for key in sorted(old.keys() ^ new.keys())]
+    both = [key for key in old if key in new]
+    fits = [key for key in both if key.startswith(FIT_PREFIX)]
+    distances = {key: _distance(old[key], new[key]) for key in both if key not in fits}
+    wrong += [key for key, distance in distances.items() if distance > _tolerance(key)]
+    fixed = max((d for d in distances.values() if math.isfinite(d)), default=0.0)
+    fit, errors, gain = 0.0, 0.0, math.nan
+    for label in dict.fromkeys(key.split(":")[1] for key in fits):
+        prefix = f"{FIT_PREFIX}{label}:"
+        keys = [key for key in fits if key.startswith(prefix)]
+        relative, standard, gained, reasons = _flat_fit(
+            {key: old[key] for key in keys}, {key: new[key] for key in keys}, prefix
+        )
+        fit, errors, gain = max(fit, relative), max(errors, standard), np.fmin(gain, gained)
+        wrong += [f"{prefix} {reason}" for reason in reasons]
+    more = f" and {len(wrong) - SHOWN} more" * (len(wrong) > SHOWN)
+    verdict = _verdict(wrong[:SHOWN], *_reasons_of(name, changes)) + more
+    fit, errors = (fit, errors) if fits else (math.nan, math.nan)
+    return Row(name, "", fixed, fit, errors, float(gain), verdict)
+
+
+def _reasons_of(name: str, changes: dict[str, str]) -> list[str]:
+    return [why for key, why in changes.items() if key.split("/")[0] == name]
+
+
+def _unchanged(name: str, record: Record, changes: dict[str, str]) -> Record:
+    """What of a record no deliberate change names."""
+    free = [key.partition("/")[2] for key in changes if key.split("/")[0] == name]
+    return {key: v for key, v in record.items() if not any(key.startswith(f) for f in free)}
+
+
+def _tolerance(key: str) -> float:
+    return FIGURE if key.startswith(FIGURE_PREFIX) else FIXED
+
+
+def _distance(old: Any, new: Any) -> float:
+    """Relative difference of numbers; of texts 0 where they are equal."""
+    numbers = [isinstance(v, list) and not any(isinstance(e, str) for e in v) for v in (old, new)]
+    if all(numbers):
+        return _largest_difference({"": old}, {"": new})
+    return 0.0 if old == new else math.inf
+
+
+def _flat_fit(old: Record, new: Record, prefix: str) -> tuple[float, float, float, list[str]]:
+    """Differences of a fit, relative and in standard errors, what it gains and what is wrong."""
+    likelihood = f"{prefix}log_likelihood"
+    gain = new[likelihood][0] - old[likelihood][0]
+    tables = [{k: v for k, v in part.items() if k != likelihood} for part in (old, new)]
+    if any(len(tables[0][k]) != len(tables[1][k]) for k in tables[0]):
+        return math.inf, math.inf, gain, ["other parameters"]
+    relative, errors = _fit_differences(*tables)
+    standard = float(np.fmax.reduce(errors, axis=None, initial=0.0))
+    reasons = _fit_reasons(relative, errors, gain, abs(old[likelihood][0]), is_free=False)
+    return float(relative.max(initial=0.0)), standard, gain, reasons
 
 
 def _verdict(reasons: list[str], *notes: str) -> str:

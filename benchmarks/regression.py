@@ -1,11 +1,11 @@
-"""What version 0.1 learns and says, kept, and whether the present code still does.
+"""What versions 0.1 and 0.2 learn and say, kept, and whether the present code still does.
 
-``python -m benchmarks.regression`` compares and ends with 1 where something differs;
-``--only NAME`` takes some cases. ``python -m benchmarks.regression --write`` made the reference,
-``results/regression_0_1.json`` with the laws in ``results/regression_0_1_laws.zip``: run it on
-version 0.1 alone.
+``python -m benchmarks.regression`` compares with both nets and ends with 1 where something
+differs; ``--net 0.1`` or ``--net 0.2`` takes one, ``--only NAME`` some cases.
 
-Three groups of numbers, each with its tolerance:
+The first net, ``results/regression_0_1.json`` with the laws in
+``results/regression_0_1_laws.zip``, was made by ``--write --net 0.1``: run that on version 0.1
+alone. It has three groups of numbers, each with its tolerance:
 
 * At fixed parameters: each law that 0.1 saved is loaded and asked about new data for its
   log-likelihood, reconstruction, forecast, samples and innovations; cases ``score_*`` are the
@@ -13,12 +13,17 @@ Three groups of numbers, each with its tolerance:
 * Fits: the same data are fitted again. Estimates, standard errors and intervals agree to 1e-8, or,
   where a search took another way, to 0.02 standard errors with no lower likelihood.
 * Trainings: parameters and curves agree bit for bit or to 1e-6; the table says which.
+
+The second net, ``results/regression_0_2.json``, is made by ``--write --net 0.2``. Its cases
+(`benchmarks._regression_today`) use public names alone. Texts are equal, numbers agree to 1e-10 of
+the largest number of a kind, those of figures to single precision, and fits by the rule of fits.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import platform
@@ -27,19 +32,24 @@ import tempfile
 import time
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks._regression_cases import CASES, SCORES, Case, ScoreCase
-from benchmarks._regression_compare import HEAD, Array, Record, Row, failed, judge
+from benchmarks._regression_compare import HEAD, Array, Record, Row, failed, judge, judge_flat
+from benchmarks._regression_records import digest
+from benchmarks._regression_today import TODAY
 from benchmarks._timing import RESULTS, versions
 
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 
-COMMAND = "python -m benchmarks.regression --write"
+COMMAND = "python -m benchmarks.regression --write --net"
+NETS = ("0.1", "0.2")
 REFERENCE = RESULTS / "regression_0_1.json"
+REFERENCE_TODAY = RESULTS / "regression_0_2.json"
 LAWS = RESULTS / "regression_0_1_laws.zip"
 
 #: Cases in which the log-likelihood of a fit became that of other numbers on purpose, with the
@@ -84,24 +94,39 @@ NAMED_ON_FILE = dict.fromkeys(
     _COEFFICIENTS,
 )  # fmt: skip
 
-#: Numbers kept of a large array, beside two means over all of it.
-KEPT = 6
+#: Deliberate changes since the second net was recorded, with the reason, by case or by case and
+#: beginning of a name, ``"case/name"``: what they name is not compared.
+CHANGED_TODAY: dict[str, str] = {}
 #: What a training reports, one number an epoch.
 CURVES = ("loss", "validation_loss", "validation_relative_l2")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the reference, or compare with it; 1 where something differs."""
+    """Write a reference, or compare with both; 1 where something differs."""
     options = _options(arguments)
-    names = [n for n in (*CASES, *SCORES) if not options.only or n in options.only]
+    first, second = (
+        [name for name in names if not options.only or name in options.only]
+        if options.net in (None, net)
+        else []
+        for net, names in zip(NETS, ((*CASES, *SCORES), tuple(TODAY)), strict=True)
+    )
     print(f"spdelaw {sl.__version__} of {Path(sl.__file__).parent}")
     # Complaints about what the data cannot tell belong to some cases.
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if options.write:
+            return _write_today(second) if options.net == "0.2" else _with_laws(_write, first)
+        ended = [_with_laws(_compare, first)] if first else []
+        return max([*ended, *([_compare_today(second)] if second else [])], default=0)
+
+
+def _with_laws(task: Callable[[list[str], Path], int], names: list[str]) -> int:
+    """Do something with cases of the first net and its laws, unpacked."""
+    with tempfile.TemporaryDirectory() as folder:
         if LAWS.exists():
             with zipfile.ZipFile(LAWS) as archive:
                 archive.extractall(folder)
-        return (_write if options.write else _compare)(names, Path(folder))
+        return task(names, Path(folder))
 
 
 def _write(names: list[str], laws: Path) -> int:
@@ -115,7 +140,7 @@ def _write(names: list[str], laws: Path) -> int:
         print(f"{name:36} {seconds[name]:7.2f} s", flush=True)
     order = [name for name in (*CASES, *SCORES) if name in known]
     document = {
-        "command": COMMAND,
+        "command": f"{COMMAND} 0.1",
         "versions": _versions(),
         "seconds": {name: seconds[name] for name in order},
         "cases": {name: known[name] for name in order},
@@ -128,17 +153,55 @@ def _write(names: list[str], laws: Path) -> int:
 
 def _compare(names: list[str], laws: Path) -> int:
     """Run the cases and print how far they are from the reference."""
-    reference = json.loads(REFERENCE.read_text())
+    row_of = functools.partial(_row, laws=laws)
+    return _compare_rows(names, json.loads(REFERENCE.read_text()), row_of)
+
+
+def _compare_rows(
+    names: list[str], reference: Record, row_of: Callable[[str, Record | None], Row]
+) -> int:
+    """Print one row a case; 1 where one of them differs."""
     if reference["versions"] != (present := _versions()):
         print(f"reference of {reference['versions']}\npresent code {present}")
     print(HEAD)
-    different = []
+    clock, different = time.process_time(), []
     for name in names:
-        row = _row(name, reference["cases"].get(name), laws)
+        row = row_of(name, reference["cases"].get(name))
         print(row, flush=True)
         different += [] if row.is_same else [name]
-    print(f"{len(names)} cases, {len(different)} differ", *different)
+    seconds = time.process_time() - clock
+    print(f"{len(names)} cases, {seconds:.0f} s of CPU, {len(different)} differ", *different)
     return 1 if different else 0
+
+
+def _write_today(names: list[str]) -> int:
+    """Run cases of the second net and keep them; those not asked for stay as they are."""
+    is_new = not REFERENCE_TODAY.exists()
+    known = {} if is_new else json.loads(REFERENCE_TODAY.read_text())["cases"]
+    for name in names:
+        clock = time.process_time()
+        known[name] = TODAY[name]()
+        print(f"{name:36} {time.process_time() - clock:7.2f} s of CPU", flush=True)
+    cases = {name: known[name] for name in TODAY if name in known}
+    document = {"command": f"{COMMAND} 0.2", "versions": _versions(), "cases": cases}
+    _replace(REFERENCE_TODAY, _json(document).encode())
+    print(f"{len(cases)} cases: {REFERENCE_TODAY}")
+    return 0
+
+
+def _compare_today(names: list[str]) -> int:
+    """Run cases of the second net and print how far they are from the reference."""
+    return _compare_rows(names, json.loads(REFERENCE_TODAY.read_text()), _row_today)
+
+
+def _row_today(name: str, old: Record | None) -> Row:
+    if old is None:
+        return failed(name, old, "not in the reference")
+    try:
+        new = TODAY[name]()
+    except Exception as error:  # a case that raises is one that differs, and the rest goes on
+        return failed(name, old, f"{type(error).__name__}: {error}")
+    return judge_flat(name, old, new, CHANGED_TODAY)
 
 
 def _row(name: str, old: Record | None, laws: Path) -> Row:
@@ -238,21 +301,7 @@ def _said(law: sl.Law, case: Case) -> dict[str, Array]:
 
 
 def _digests(arrays: dict[str, Any]) -> dict[str, list[float]]:
-    return {name: _digest(np.asarray(values, float)) for name, values in arrays.items()}
-
-
-def _digest(values: Array) -> list[float]:
-    """All of a small array; of a large one some numbers, their root mean square and a mean.
-
-    The mean has a weight of its own for each place, so that no number and no order is free. What
-    is missing or infinite counts as zero.
-    """
-    flat = np.where(np.isfinite(values), values, 0.0).ravel()
-    if len(flat) <= KEPT + 2:
-        return flat.tolist()
-    some = flat[(len(flat) * (np.arange(KEPT) + 0.5) / KEPT).astype(int)]  # not the ends: often 0
-    weights = np.cos(np.arange(len(flat)))
-    return [*some.tolist(), float(np.sqrt(np.mean(flat**2))), float(np.mean(weights * flat))]
+    return {name: digest(values) for name, values in arrays.items()}
 
 
 # -- files and machine ---------------------------------------------------------------------
@@ -291,9 +340,13 @@ def _versions() -> dict[str, str]:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="make the reference")
-    parser.add_argument("--only", nargs="+", choices=[*CASES, *SCORES], metavar="NAME")
-    return parser.parse_args(arguments)
+    parser.add_argument("--write", action="store_true", help="make the reference of a --net")
+    parser.add_argument("--net", choices=NETS, help="cases of this version alone")
+    parser.add_argument("--only", nargs="+", choices=[*CASES, *SCORES, *TODAY], metavar="NAME")
+    options = parser.parse_args(arguments)
+    if options.write and options.net is None:
+        parser.error("--write needs --net 0.1 or --net 0.2")
+    return options
 
 
 # -- the inside of the package -------------------------------------------------------------
