@@ -16,13 +16,16 @@ export MPLBACKEND           := Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint bench docs clean
+.PHONY: help demo reproduce test test-all lint bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## simulate both regimes, learn their laws, judge and draw them (into demo/)
-	$(BIN)/spdelaw demo --out demo
+	$(BIN)/python -m paper demo --out demo
+
+reproduce: $(VENV)/.dev ## run the paper's comparison again, shortened to minutes (into results/)
+	$(BIN)/python -m paper reproduce
 
 test: $(VENV)/.dev ## run the fast tests and the examples in the docs
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"

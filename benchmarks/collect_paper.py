@@ -1,4 +1,4 @@
-"""Put what ``spdelaw reproduce`` has run into the documentation and the README.
+"""Put the records of ``python -m paper reproduce`` into the documentation and the README.
 
     python -m benchmarks.collect_paper results
 
@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from paper.reproduction.figures import draw_figures
+from paper.reproduction.plan import PROFILES, plan
+from paper.reproduction.records import read_records
+from paper.reproduction.tables import write_tables
 from spdelaw.data.atomic import replace_file
-from spdelaw.paper.reproduce import PROFILES, draw_figures, plan, read_records, write_tables
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"
@@ -64,7 +67,7 @@ def _profile(out: Path, name: str) -> None:
     runs = plan("ab", PROFILES[name])
     records, folder = read_records(out, runs), DOCS / name
     folder.mkdir(parents=True, exist_ok=True)
-    write_tables(folder, records, f"spdelaw reproduce --profile {name}")
+    write_tables(folder, records, f"python -m paper reproduce --profile {name}")
     draw_figures(folder, records, ("png",))
     for page, figures in (("laws", LAWS), ("networks", NETWORKS)):
         (folder / f"{page}.md").write_text(_page(folder, figures), encoding="utf-8")

@@ -1,8 +1,9 @@
 """Run the code of the documentation, when the site is built and in the tests.
 
 The ``python`` blocks of a page run in order in one namespace and one empty directory, and
-so do the lines of its ``sh`` blocks that call ``spdelaw``. A ``text`` block right after
-one of them is what it must print (``...`` stands for anything, white space is not compared).
+so do the lines of its ``sh`` blocks that call ``spdelaw`` or ``python -m paper``. A ``text`` block
+right after one of them is what it must print (``...`` stands for anything, white space is not
+compared).
 Pictures that a page draws into its directory become files of the site beside the page. An
 HTML comment ``<!-- not run -->`` on the line before a block leaves that block out.
 """
@@ -22,6 +23,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# The pages import the folder ``paper`` of the checkout, here and in the processes they start.
+CHECKOUT = str(Path(__file__).resolve().parents[2])
+if CHECKOUT not in sys.path:
+    sys.path.append(CHECKOUT)
 
 NOT_RUN = "<!-- not run -->"
 PICTURES = {".png", ".svg"}
@@ -97,11 +102,18 @@ def _run_shell(block: Block, place: str) -> str:
     printed = ""
     for line in block.code.replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
-        if words[:1] != ["spdelaw"]:
+        if words[:1] != ["spdelaw"] and words[:3] != ["python", "-m", "paper"]:
             continue
         words, target = _redirected(words)
-        program = Path(sys.executable).with_name("spdelaw")
-        run = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+        program = Path(sys.executable).with_name(words[0])
+        path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), CHECKOUT)))
+        run = subprocess.run(
+            [program, *words[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": path},
+        )
         if run.returncode:
             raise PageError(f"{place} '{line}' exits with {run.returncode}\n{run.stderr}")
         if target:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from spdelaw import _moved
 from spdelaw._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from spdelaw._public import *  # noqa: F403
+
+_moved.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from spdelaw.evaluation import coverage, gaussian_crps, relative_l2, rmse
+import spdelaw as sl
+from spdelaw.evaluation import coverage, gaussian_crps, mean_predictor, relative_l2, rmse
 
 
 def test_relative_l2_is_the_mean_of_ratios():
@@ -18,6 +19,16 @@ def test_rmse_is_pooled():
     truth = np.zeros((2, 1, 2))
     prediction = np.array([[[1.0, 1.0]], [[3.0, 3.0]]])
     assert rmse(prediction, truth) == pytest.approx(np.sqrt(5.0))  # not the mean of 1 and 3
+
+
+def test_mean_predictor_on_a_case_by_hand():
+    e = sl.catalogue.heat(2)
+    fields = sl.simulate(e, 3, times=[0.0, 0.5, 1.0], grid=[0.5, 1.0], seed=0)
+    x, m = fields.values[:, 1:], e.mean([0.5, 1.0], [0.5, 1.0]).values
+    ratio = np.sqrt(((x - m) ** 2).sum((1, 2)) / (x**2).sum((1, 2)))
+    score = mean_predictor(fields, e)
+    assert score.relative_l2 == pytest.approx(ratio.mean())
+    assert score.rmse == pytest.approx(np.sqrt(((x - m) ** 2).mean()))
 
 
 def test_values_that_are_not_scored_do_not_count():

@@ -1,44 +1,70 @@
-"""Forward passes against formulas written down independently, in NumPy and without tricks."""
+"""Sizes as published, and forward passes against formulas written independently in NumPy."""
 
 import numpy as np
 import pytest
 import torch
 from scipy import special
-from tests.paper.baseline_cases import ALL, heat_data, small
-from torch import nn
-from torch.nn import functional
+from tests.paper.cases import by_system, heat_data, small
 
 import spdelaw as sl
-from spdelaw.paper.baselines import FNO, NSPDE, SVNN, DeepONet, DLRNet
-from spdelaw.paper.baselines._fourier import SpectralConvolution
-from spdelaw.paper.baselines._grid import Grid
-from spdelaw.paper.baselines.dlr_net import implicit_step
-from spdelaw.paper.baselines.nspde import Kernel
+from paper import baselines
+from paper.baselines import FNO, NSPDE, SVNN, DeepONet, DLRNet, Grid
+from paper.baselines.dlr_net import implicit_step
+from paper.baselines.fourier import count_parameters
+from paper.baselines.inputs import Cases
+from paper.baselines.training import batch_loss
 
-FLOAT32 = 2e-5
+#: Weights of the published configuration, a complex one counted once and twice.
+PUBLISHED = {
+    DeepONet: (11_292_672, 11_292_672),
+    FNO: (4_929_249, 9_844_449),
+    NSPDE: (3_283_457, 6_560_257),
+    DLRNet: (133_178, 264_250),
+    SVNN: (1_408, 1_408),
+}
 
 
-def grid(n_times=21, n_points=17, domain=None):
-    domain = sl.Interval(0, np.pi) if domain is None else domain
-    return Grid(np.linspace(0, 1, n_times), domain.grid(n_points), domain)
+@by_system
+def test_published_configuration_has_the_published_number_of_weights(cls):
+    equation = sl.catalogue.ornstein_uhlenbeck(8) if cls is SVNN else sl.catalogue.heat(8)
+    system = cls(equation.domain)
+    grid = Grid(equation.times, equation.default_grid(), equation.domain)
+    network = system.network(system._kept(grid))
+    assert (count_parameters(network), count_parameters(network, complex_as=2)) == PUBLISHED[cls]
+    assert baselines.SYSTEMS[cls.name] is cls
 
 
-def network_of(cls, seed=0, **settings):
-    system = small(cls, **settings)
+def test_only_a_point_on_a_dirichlet_end_is_left_out():
+    others = [sl.Interval(0, np.pi, "neumann"), sl.Interval(0, np.pi, "periodic"), sl.Line()]
+    for domain, kept in [(sl.Interval(0, np.pi), 100), *((domain, 101) for domain in others)]:
+        grid = Grid(np.linspace(0, 1, 5), domain.grid(101), domain)
+        inner = grid._replace(points=grid.points[1:-1])
+        assert [g.without_dirichlet_end().shape[1] for g in (grid, inner)] == [kept, 99]
+
+
+# ------------------------------------------------------------------ formulas
+
+
+def grid():
+    domain = sl.Interval(0, np.pi)
+    return Grid(np.linspace(0, 1, 21), domain.grid(17), domain)
+
+
+def network_of(cls):
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return system.network(grid()).eval()
+        torch.manual_seed(0)
+        return small(cls).network(grid()).eval()
 
 
-def inputs(n=3, seed=0):
-    rng = np.random.default_rng(seed)
-    initial, drive = rng.standard_normal((n, 17)), rng.standard_normal((n, 21, 17))
+def inputs():
+    rng = np.random.default_rng(0)
+    initial, drive = rng.standard_normal((3, 17)), rng.standard_normal((3, 21, 17))
     drive[:, 0] = 0.0
     return torch.from_numpy(initial).float(), torch.from_numpy(drive).float()
 
 
 def array(tensor):
-    return tensor.detach().double().numpy()
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.double).numpy()
 
 
 def dense(layer, v):
@@ -51,34 +77,15 @@ def gelu(v):
     return v * special.ndtr(v)
 
 
-def dft(v, axis, inverse=False):
-    """Fourier transform by its definition."""
-    n = v.shape[axis]
-    sign = 2j if inverse else -2j
-    matrix = np.exp(sign * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
-    out = np.moveaxis(np.tensordot(np.moveaxis(v, axis, -1), matrix, axes=1), -1, axis)
-    return out / n if inverse else out
-
-
 def spectral(layer, v):
-    """``K(v)`` of v (B, X, T, C): weights on pairs of frequencies, the real part of the inverse.
-
-    A real inverse transform is the real part of the sum with positive frequencies of t counted
-    twice, except those that are their own mirror image.
-    """
+    """``K(v)`` of v (B, X, T, C): one product of channels for each pair of low frequencies."""
     (mx, mt), (n_x, n_t) = layer.modes, v.shape[1:3]
-    f = dft(dft(v, 1), 2)
-    out = np.zeros(f.shape, complex)
-    for weight, rows in ((layer.low, range(mx)), (layer.high, range(n_x - mx, n_x))):
-        w = weight().detach().to(torch.complex128).numpy()
-        for i, row in enumerate(rows):
-            for j in range(mt):
-                out[:, row, j] = f[:, row, j] @ w[:, :, i, j]
-    twice = np.full(n_t, 2.0)
-    twice[0] = 1.0
-    if n_t % 2 == 0:
-        twice[n_t // 2] = 1.0
-    return dft(dft(out, 1, True) * twice[:, None], 2, True).real
+    f = np.fft.rfft2(v, axes=(1, 2))
+    out = np.zeros_like(f)
+    for weight, rows in ((layer.low, slice(mx)), (layer.high, slice(n_x - mx, n_x))):
+        low = f[:, rows, :mt]
+        out[:, rows, :mt] = np.einsum("bxti,ioxt->bxto", low, array(weight()))
+    return np.fft.irfft2(out, s=(n_x, n_t), axes=(1, 2))
 
 
 def stack(layers, v):
@@ -95,9 +102,9 @@ def readout(layer, v, activation):
     return dense(layer.layers[2], activation(dense(layer.layers[0], v)))[..., 0]
 
 
-def agree(found, expected):
-    scale = np.abs(expected).max()
-    np.testing.assert_allclose(array(found), expected, rtol=0, atol=FLOAT32 * scale)
+def agree(output, expected):
+    float32 = 2e-5 * np.abs(expected).max()
+    np.testing.assert_allclose(array(output), expected, rtol=0, atol=float32)
 
 
 def test_fno_is_its_formula():
@@ -112,22 +119,18 @@ def test_fno_is_its_formula():
 
 def test_deeponet_is_its_formula():
     network, (initial, drive) = network_of(DeepONet), inputs()
-    rng = np.random.default_rng(1)
-    for name in ("drive_mean", "drive_std", "field_mean", "field_std"):
-        setattr(network, name, torch.from_numpy(rng.uniform(1, 2, (20, 17))).float())
-    mean, std, out_mean, out_std = (
-        array(getattr(network, n)) for n in ("drive_mean", "drive_std", "field_mean", "field_std")
-    )
+    names = ("drive_mean", "drive_std", "field_mean", "field_std")
+    mean, std, out_mean, out_std = np.random.default_rng(1).uniform(1, 2, (4, 20, 17))
+    for name, values in zip(names, (mean, std, out_mean, out_std), strict=True):
+        setattr(network, name, torch.from_numpy(values).float())
 
     def three(layers, v):
         v = np.maximum(dense(layers[0], v), 0)
         return np.tanh(dense(layers[4], np.maximum(dense(layers[2], v), 0)))
 
     branch = three(network.branch, ((array(drive)[:, 1:] - mean) / (std + 1e-5)).reshape(3, -1))
-    expected = np.empty((3, 20, 17))
-    for i, t in enumerate(np.linspace(0, 1, 21)[1:]):
-        for j, x in enumerate(np.linspace(0, 1, 17)):
-            expected[:, i, j] = branch @ three(network.trunk, np.array([x, t]))
+    x, t = np.meshgrid(np.linspace(0, 1, 17), np.linspace(0, 1, 21)[1:])
+    expected = np.einsum("bc,txc->btx", branch, three(network.trunk, np.stack([x, t], -1)))
     agree(network(initial, drive), expected * (out_std + 1e-5) + out_mean)
 
 
@@ -139,7 +142,7 @@ def central(n, modes):
 
 def test_nspde_is_its_formula():
     network, (initial, drive) = network_of(NSPDE), inputs()
-    w = network.kernel.weight().detach().to(torch.complex128).numpy()
+    w = array(network.kernel.weight())
     rows, columns = central(17, 12), central(21, 12)
 
     def coefficient(layers, z):
@@ -148,21 +151,17 @@ def test_nspde_is_its_formula():
         return np.tanh(z * array(norm.weight) + array(norm.bias))
 
     z0 = dense(network.lift, array(initial)[..., None])  # (B, X, C)
-    f0 = dft(z0, 1)
-    free = np.zeros((3, 17, 21, 8), complex)
-    in_time = np.zeros((8, 8, 12, 21), complex)
-    in_time[..., :12] = w
-    in_time = dft(in_time, 3, inverse=True)
-    for i, row in enumerate(rows):
-        free[:, row] = np.einsum("bi,iot->bto", f0[:, row], in_time[:, :, i])
-    free = dft(free, 1, inverse=True).real
+    f0, free = np.fft.fft(z0, axis=1), np.zeros((3, 17, 21, 8), complex)
+    in_time = np.fft.ifft(w, n=21)  # padded with zeros at its end
+    free[:, rows] = np.einsum("bxi,ioxt->bxto", f0[:, rows], in_time)
+    free = np.fft.ifft(free, axis=1).real
     xi = array(drive).transpose(0, 2, 1)[..., None]
     force = coefficient(network.drift, free) + coefficient(network.diffusion, free) * xi
-    f, out = dft(dft(force, 1), 2), np.zeros((3, 17, 21, 8), complex)
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            out[:, row, column] = f[:, row, column] @ w[:, :, i, j]
-    z = free + dft(dft(out, 1, inverse=True), 2, inverse=True).real
+    f = np.fft.fft2(force, axes=(1, 2))
+    out = np.zeros_like(f)
+    band = np.ix_(range(3), rows, columns)
+    out[band] = np.einsum("bxti,ioxt->bxto", f[band], w)
+    z = free + np.fft.ifft2(out, axes=(1, 2)).real
     expected = readout(network.readout, z, lambda v: np.maximum(v, 0)).transpose(0, 2, 1)
     agree(network(initial, drive), expected[:, 1:])
 
@@ -198,28 +197,10 @@ def test_dlr_net_is_its_formula():
 def test_sv_nn_is_its_formula():
     network = network_of(SVNN)
     xi = np.random.default_rng(0).standard_normal((3, 7))
-    g, expected = grid(), np.zeros((3, 20, 17))
-    weights = {n: array(p) for n, p in network.named_parameters()}
-    for a in range(7):
-        for j in range(16):
-            phase = weights["in_time"][a, j] * g.times[1:, None]
-            phase = phase + weights["in_space"][a, j] * g.points - weights["shift"][a, j]
-            expected += xi[:, a, None, None] * weights["outer"][a, j] * np.tanh(phase)
+    Y, A0, A1, B = (array(getattr(network, n)) for n in ("outer", "in_time", "in_space", "shift"))
+    t, x = grid().times[1:, None, None, None], grid().points[:, None, None]
+    expected = np.einsum("pa,aj,txaj->ptx", xi, Y, np.tanh(A0 * t + A1 * x - B))
     agree(network(torch.zeros(3, 17), torch.from_numpy(xi).float()), expected)
-
-
-def test_spectral_convolution_agrees_with_neuraloperator():
-    neuralop = pytest.importorskip(
-        "neuralop.layers.spectral_convolution",
-        reason="pip install --no-deps neuraloperator tensorly tensorly-torch opt_einsum",
-    )
-    ours = SpectralConvolution(4, 5, 6)
-    theirs = neuralop.SpectralConv(4, 4, (10, 10), bias=False)
-    weight = torch.cat([ours.high(), ours.low()], 2)  # theirs are in the order of fftshift
-    with torch.no_grad():
-        theirs.weight.tensor = nn.Parameter(weight)
-    v = torch.randn(2, 4, 16, 20)  # even: theirs shifts odd sizes back by one too many
-    torch.testing.assert_close(ours(v), theirs(v), rtol=0, atol=1e-5)
 
 
 # ------------------------------------------------------------------ DLR-Net's integration
@@ -230,14 +211,10 @@ def test_implicit_step_solves_the_heat_equation_of_its_boundary(boundary):
     domain = sl.Interval(0, np.pi, boundary)
     g = Grid(np.linspace(0, 1e-3, 3), domain.grid(161), domain)
     h, lam = domain.eigenfunctions(g.points, 4), domain.eigenvalues(4)
-    stepped = implicit_step(g, boundary) @ h
-    np.testing.assert_allclose(stepped, h / (1 + g.dt * lam), atol=3e-5)
-
-
-def test_dirichlet_ends_stay_zero():
-    step = implicit_step(grid(), "dirichlet")
-    assert not step[[0, -1]].any()
-    assert not step[:, [0, -1]].any()
+    step = implicit_step(g, boundary)
+    np.testing.assert_allclose(step @ h, h / (1 + g.dt * lam), atol=3e-5)
+    ends = step[[0, -1]].any() or step[:, [0, -1]].any()
+    assert ends == (boundary != "dirichlet")  # Dirichlet ends stay zero
 
 
 def test_integration_has_the_gradient_of_the_recursion():
@@ -246,65 +223,25 @@ def test_integration_has_the_gradient_of_the_recursion():
     assert torch.autograd.gradcheck(network.integrate, (f,))
 
 
-def test_features_of_dlr_net_already_solve_the_heat_equation():
-    equation = sl.catalogue.heat(n_modes=50)
-    data = sl.simulate(equation, 4, seed=0, scheme="semi_implicit", return_noise=True)
-    full = Grid(data.time.values, data.x.values, equation.domain)
-    drive = torch.from_numpy(data["noise_field"].values).float()
-    initial = torch.from_numpy(data["field"].values[:, 0]).float()
-    errors = {}
-    for boundary in ("domain", "periodic"):
-        network = DLRNet(equation.domain, boundary=boundary).network(full)
-        with torch.no_grad():
-            solved = sum(network.solve(initial, drive))[:, 1:]
-        truth = torch.from_numpy(data["field"].values[:, 1:]).float()
-        errors[boundary] = float((solved - truth).norm() / truth.norm())
-    assert errors["domain"] < 1e-3
-    assert errors["periodic"] > 0.1
-
-
 # ------------------------------------------------------------------ one forward for a batch
 
 
-@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.name)
+@by_system
 def test_one_shared_forward_has_the_loss_and_gradient_of_the_whole_batch(cls):
-    data = heat_data(12)
-    system = small(cls)
+    data, system = heat_data(12), small(cls)
     g = Grid(data.time.values, data.x.values, system.domain)
     shared = system._cases(data, "hidden", g, 0)
     assert shared.shared
-    n = len(shared)
-    repeated = type(shared)(
-        shared.initial.expand(n, -1), shared.drive.expand(n, *shared.drive.shape[1:]),
-        shared.target,
-    )  # fmt: skip
-    gradients, losses = [], []
-    for cases in (shared, repeated):
+    rows = torch.zeros(12, dtype=int)
+    losses, gradients = [], []
+    for cases in (shared, Cases(shared.initial[rows], shared.drive[rows], shared.target)):
         network = system._new_network(system._kept(g), 0)
         network.prepare(cases)
-        network.train()
-        error = (network(cases.initial, cases.drive) - cases.target).flatten(1).norm(dim=1)
-        loss = (error / cases.target.flatten(1).norm(dim=1)).sum()
+        loss = batch_loss(network.train()(cases.initial, cases.drive), cases.target, "relative_l2")
         loss.backward()
         losses.append(loss.item())
-        gradients.append([p.grad for p in network.parameters() if p.grad is not None])
+        weights = (w.grad for w in network.parameters() if w.grad is not None)
+        gradients.append(torch.cat([w.flatten() for w in weights]))
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    largest = max(float(g.abs().max()) for g in gradients[1])
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-4 * largest)
-
-
-def test_gelu_is_the_exact_one():
-    v = torch.linspace(-3, 3, 7)
-    agree(functional.gelu(v), gelu(array(v)))
-
-
-def test_central_band_holds_the_lowest_frequencies():
-    kernel = Kernel(1, 4, 4)
-    with torch.no_grad():
-        kernel.weight.pairs.copy_(torch.tensor([1.0, 0.0]).expand_as(kernel.weight.pairs))
-    x = torch.linspace(0, 1, 17)[:-1]
-    low = torch.cos(2 * np.pi * x)[:, None].expand(-1, 9)[None, None]
-    high = torch.cos(2 * np.pi * 6 * x)[:, None].expand(-1, 9)[None, None]
-    torch.testing.assert_close(kernel(low), low, rtol=0, atol=1e-5)
-    assert kernel(high).abs().max() < 1e-5
+    largest = float(gradients[1].abs().max())
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-4 * largest)

@@ -5,29 +5,22 @@ Commands load the whole package, which takes longer than a list of commands may.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from spdelaw import __version__
-from spdelaw.cli._group import COMMANDS, LazyGroup
-
-app = typer.Typer(
-    name="spdelaw",
-    cls=LazyGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+from spdelaw.cli._group import COMMANDS, load_command, make_app, stand_in
+from spdelaw.cli._moved import MOVED, load_moved
 
 
-def _loaded_when_called() -> None:
-    """Stand-in of a command in the list."""
+def _load(name: str) -> Any:
+    return load_moved(name) if name in MOVED else load_command(name)
 
 
-for _name, _text in COMMANDS.items():
-    app.command(_name, help=_text)(_loaded_when_called)
+app = make_app("spdelaw", COMMANDS, _load)
+for _name in MOVED:
+    app.command(_name, hidden=True)(stand_in)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,136 @@
+"""The training of all systems: Adam, the published rules, early stopping, the best weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from paper.baselines.inputs import Cases
+from paper.baselines.protocol import Protocol, is_over, rate_factor
+from spdelaw.errors import ConvergenceError
+from spdelaw.train import Report, stream
+from spdelaw.train import train as train_run
+from spdelaw.train.torch_run import TorchRun
+
+
+class Network(nn.Module):
+    """A network of (initial, drive) with outputs (B, T - 1, M)."""
+
+    def prepare(self, cases: Cases) -> None:
+        """Take constants, such as means, from the training set."""
+
+
+class Training(NamedTuple):
+    """Course of a training; losses are means over paths, one per epoch."""
+
+    epochs: int
+    best_epoch: int
+    best_loss: float
+    losses: list[float]
+    validation_losses: list[float]
+    seconds: float
+
+    def describe(
+        self, protocol: Protocol, seed: int, n_paths: int, n_validation: int
+    ) -> dict[str, Any]:
+        """Seed, rules, sizes and training curve, in plain types."""
+        return {
+            "seed": seed, "protocol": dataclasses.asdict(protocol), "n_paths": n_paths,
+            "n_validation": n_validation, "epochs": self.epochs,
+            "best_epoch": self.best_epoch, "best_loss": self.best_loss,
+            "stopped_early": self.epochs < protocol.epochs, "seconds": round(self.seconds, 3),
+            "curve": {"loss": self.losses, "validation_loss": self.validation_losses},
+        }  # fmt: skip
+
+
+def relative_errors(output: Tensor, target: Tensor) -> Tensor:
+    """``|u_hat - u| / |u|`` of each path; (P,)."""
+    return (output - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+
+
+def batch_loss(output: Tensor, target: Tensor, kind: str) -> Tensor:
+    """Loss of a batch: the sum of relative errors, or the mean square error."""
+    if kind == "mse":
+        return ((output - target) ** 2).mean()
+    return relative_errors(output, target).sum()
+
+
+def train(
+    network: nn.Module, cases: Cases, validation: Cases, protocol: Protocol, seed: int, *,
+    identity: dict[str, Any], checkpoint: Path | None, report: Report,
+) -> Training:  # fmt: skip
+    """Train, or resume a training; the network ends with its best weights.
+
+    Raises:
+        ConvergenceError: a loss is not finite.
+        TrainingInterrupted: the user pressed Ctrl-C; the last complete epoch is saved.
+    """
+    run = PredictorRun(network, cases, validation, protocol, seed)
+    s = train_run(run, identity=identity, checkpoint=checkpoint, report=report)
+    run.best()
+    losses, validation_losses, _ = map(list, zip(*s.history, strict=True))
+    return Training(s.epoch, s.best_epoch, s.best_score, losses, validation_losses, s.seconds)
+
+
+class PredictorRun(TorchRun):
+    """Adam on the loss of a system."""
+
+    config: Protocol
+
+    def __init__(
+        self, network: nn.Module, cases: Cases, validation: Cases, protocol: Protocol, seed: int
+    ) -> None:
+        group = {"params": list(network.parameters()), "lr": protocol.rate}
+        super().__init__(network, [group], protocol.weight_decay)
+        self.config, self.seed = protocol, seed
+        self.cases, self.validation = cases, validation
+
+    def rate(self, epoch: int) -> float:
+        """Factor of the learning rate, from the validation losses so far."""
+        return rate_factor(self._validation_losses(), self.config)
+
+    def is_over(self) -> bool:
+        """Whether training ends, from the validation losses so far."""
+        return is_over(self._validation_losses(), self.config)
+
+    def _validation_losses(self) -> list[float]:
+        return [row[1] for row in self.snapshot.history]
+
+    def epoch(self, epoch: int) -> float:
+        """One pass over the paths; mean loss."""
+        self.set_rates(self.rate(epoch))
+        n = len(self.cases)
+        order = np.random.default_rng(stream(self.seed, "order", epoch)).permutation(n)
+        total = 0.0
+        self.model.train()
+        for batch in self.cases.batches(self.config.batch_size, order):
+            output = self.model(batch.initial, batch.drive)
+            loss = batch_loss(output, batch.target, self.config.loss)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+            total += loss.item() * (len(batch) if self.config.loss == "mse" else 1)
+        if not math.isfinite(total):
+            got, fix = f"{total} in epoch {epoch + 1}", f"pass a rate below {self.config.rate:g}"
+            raise ConvergenceError("training", expected="a finite loss", got=got, fix=fix)
+        return total / n
+
+    @torch.no_grad()
+    def finish(self, epoch: int, loss: float, seconds: float) -> None:
+        """Score the epoch in evaluation mode and replace the snapshot."""
+        self.model.eval()
+        total = error = 0.0
+        for batch in self.validation.batches(self.config.batch_size):
+            output = self.model(batch.initial, batch.drive)
+            errors = float(relative_errors(output, batch.target).sum())
+            mse = self.config.loss == "mse"
+            total += float(batch_loss(output, batch.target, "mse")) * len(batch) if mse else errors
+            error += errors
+        score, relative = total / len(self.validation), error / len(self.validation)
+        self.keep(epoch, (loss, score, relative), score, seconds)

@@ -1,0 +1,1 @@
+"""The paper's comparison, run again: a plan of runs, their records, and tables made of records."""

@@ -1,1 +1,0 @@
-"""THE PAPER: its baselines, its comparison, its regimes. Uses public names only."""
