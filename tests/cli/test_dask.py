@@ -32,17 +32,15 @@ def store(tmp_path_factory):
 def test_a_fit_with_workers_is_the_fit_without(store, tmp_path):
     words = ["fit", store, "--domain", "interval", "--bounds", 0, np.pi, "--modes", 1]
     words += ["--boundary", "dirichlet", "--mean", "zero", "--nuisance", 0, "--json"]
-    found = [
-        run(*words, "--out", tmp_path / "here.law"),
-        run(*words, "--out", tmp_path / "there.law", "--dask", "local:2"),
-    ]
-    for result in found:
-        assert result.exit_code == 0, result.output
+    here = run(*words, "--out", tmp_path / "here.law")
+    there = run(*words, "--out", tmp_path / "there.law", "--dask", "local:2")
+    assert here.exit_code == there.exit_code == 0, there.output
     one, two = (sl.load(tmp_path / name) for name in ("here.law", "there.law"))
     np.testing.assert_allclose(two.linear.drift, one.linear.drift, rtol=1e-9)
-    assert json.loads(found[1].stdout)["law"]["n_modes"] == 1
+    assert json.loads(there.stdout)["law"]["n_modes"] == 1
 
 
+@pytest.mark.slow
 def test_workers_of_a_scheduler_that_is_there(store, tmp_path):
     from distributed import LocalCluster
 
@@ -52,13 +50,6 @@ def test_workers_of_a_scheduler_that_is_there(store, tmp_path):
         result = run(*words, "--out", tmp_path / "a.law", "--dask", cluster.scheduler_address)
     assert result.exit_code == 0, result.output
     assert sl.load(tmp_path / "a.law").n_modes == 1
-
-
-@pytest.mark.parametrize("where", ["many", "local:0", "local", "host:8786"])
-def test_other_words_are_refused(store, tmp_path, where):
-    result = run("fit", store, "--out", tmp_path / "a.law", "--dask", where)
-    assert result.exit_code != 0
-    assert "--dask" in result.output
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence(store, tmp_path, monkeypatch):
@@ -72,11 +63,11 @@ def test_a_scheduler_that_is_not_there_is_one_sentence(store, tmp_path, monkeypa
 def test_a_long_record_in_a_store_is_never_whole(tmp_path, monkeypatch):
     """Commands that take a law read a .zarr in parts, and say what they say of the file read."""
     heat = sl.catalogue.heat(n_modes=1)
-    fields = sl.simulate(heat, 1, times=np.linspace(0.0, 6.0, 121), seed=0, observation_std=0.05)
+    fields = sl.simulate(heat, 1, times=np.linspace(0.0, 3.0, 61), seed=0, observation_std=0.05)
     data = sl.mask(fields, "random", 0.2, seed=1)
     sl.fit(data, heat.domain, 1, mean="zero", nuisance=0).save(tmp_path / "a.law")
     whole, parts = sl.write(data, tmp_path / "whole.nc"), tmp_path / "parts.zarr"
-    data.chunk(time=30).to_dataset(name="field").to_zarr(parts, consolidated=False)
+    data.chunk(time=15).to_dataset(name="field").to_zarr(parts, consolidated=False)
 
     load = xr.DataArray.load
 
@@ -84,7 +75,7 @@ def test_a_long_record_in_a_store_is_never_whole(tmp_path, monkeypatch):
         assert self.chunks is None or self.size < data.size / 2, "all values were read at once"
         return load(self, **words)
 
-    found = []
+    answers = []
     for file, out in ((whole, "whole_out.nc"), (parts, "parts_out.zarr")):
         if file is parts:
             monkeypatch.setattr("xarray.DataArray.load", refuse)
@@ -93,8 +84,8 @@ def test_a_long_record_in_a_store_is_never_whole(tmp_path, monkeypatch):
         judged = run("evaluate", *words, "--json")
         for result in (done, judged):
             assert result.exit_code == 0, result.output
-        found.append((json.loads(done.stdout), json.loads(judged.stdout)["scorecard"]))
-    (one, card), (two, other) = found
+        answers.append((json.loads(done.stdout), json.loads(judged.stdout)["scorecard"]))
+    (one, card), (two, other) = answers
     assert two["missing"] == pytest.approx(one["missing"])
     np.testing.assert_allclose(two["std"], one["std"])
     for tier, scores in card["tiers"].items():

@@ -27,20 +27,20 @@ def test_every_law_of_raw_data_ends(run_json, name, drift, words):
     document = run_json("fit", real_file(name), "--drift", drift, *words, "--out", "a.law")
     info = document["law"]["info"]
     assert np.isfinite(info["log_likelihood"])
-    told = " ".join(info["warnings"])
+    notes = " ".join(info["warnings"])
     if not info["converged"]:
-        assert "the search ended" in told
-        assert "fit fewer modes" in told
+        assert "the search ended" in notes
+        assert "fit fewer modes" in notes
     if "--anomalies" not in words:
-        assert "a cycle of the year: take it off with --anomalies" in told
+        assert "a cycle of the year: take it off with --anomalies" in notes
     drift = sl.load("a.law").linear.drift
     rates = drift if drift.ndim == 1 else np.linalg.eigvals(drift).real
     assert (rates > 0).all()
 
 
 def test_modes_of_a_box_have_no_pairs_to_turn_into(fails):
-    told = fails("fit", real_file(STATIONS), "--drift", "normal", "--modes", 4, "--out", "a.law")
-    assert "a domain whose modes come in pairs" in told
+    line = fails("fit", real_file(STATIONS), "--drift", "normal", "--modes", 4, "--out", "a.law")
+    assert "a domain whose modes come in pairs" in line
 
 
 @pytest.mark.slow

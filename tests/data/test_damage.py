@@ -50,65 +50,57 @@ def outcome(path, original):
 # ---------------------------------------------------------------- NetCDF
 
 
-def test_no_flipped_bit_changes_anything_in_silence(tmp_path, original, sealed):
-    path = tmp_path / "f.nc"
+@pytest.mark.parametrize("n", [150, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_flipped_bit_changes_anything_in_silence(tmp_path, original, sealed, n):
+    path, start = tmp_path / "f.nc", len(sealed) - SEAL_BYTES
     rng = np.random.default_rng(0)
     outcomes = {"error": 0, "same": 0}
-    for byte in rng.choice(len(sealed), 1000, replace=False):
+    for byte in [*rng.choice(start, n, replace=False), *range(start, len(sealed), 4)]:
         path.write_bytes(flipped(sealed, byte, rng.integers(8)))
         outcomes[outcome(path, original)] += 1
     # Only in the words of the seal, 17 of its bytes, does a flip do no harm.
     assert outcomes["same"] <= 17
-    assert outcomes["error"] >= 1000 - 17
+    assert outcomes["error"] >= n
 
 
-def test_the_seal_itself(tmp_path, original, sealed):
-    path = tmp_path / "f.nc"
-    for byte in range(len(sealed) - SEAL_BYTES, len(sealed), 4):
-        path.write_bytes(flipped(sealed, byte, byte % 8))
-        assert outcome(path, original) in ("same", "error")
-
-
-def test_a_flip_that_sends_hdf5_into_an_endless_loop_is_found_before(tmp_path, sealed):
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_flip_that_sends_hdf5_into_an_endless_loop_is_found_before(tmp_path, sealed, step):
     # The size of an entry of the global heap: HDF5 walks the heap by it, for ever if it is wrong.
     heaps = [i for i in range(len(sealed)) if sealed[i : i + 4] == b"GCOL"]
     assert heaps
     for heap in heaps:
-        for byte in range(heap, heap + 40):
+        for byte in range(heap, heap + 40, step):
             (tmp_path / "f.nc").write_bytes(flipped(sealed, byte, 0))
             with pytest.raises(FileError, match="other bytes"):
                 read(tmp_path / "f.nc")
 
 
-def test_chunks_are_protected_without_a_seal(tmp_path, original, sealed):
+@pytest.mark.parametrize("step", [101, pytest.param(29, marks=pytest.mark.slow)])
+def test_chunks_are_protected_without_a_seal(tmp_path, original, sealed, step):
     path = tmp_path / "f.nc"
     path.write_bytes(sealed[:-SEAL_BYTES])
     assert outcome(path, original) == "same"
     with h5py.File(path) as file:
         chunks = [file[name].id.get_chunk_info(0) for name in ("field", "time", "x", "path_time")]
     for chunk in chunks:
-        for byte in range(chunk.byte_offset, chunk.byte_offset + chunk.size, 29):
+        for byte in range(chunk.byte_offset, chunk.byte_offset + chunk.size, step):
             path.write_bytes(flipped(sealed[:-SEAL_BYTES], byte, byte % 8))
             assert outcome(path, original) == "error"
 
 
-def test_truncated_anywhere(tmp_path, original, sealed):
-    path = tmp_path / "f.nc"
+def test_truncated_appended_or_exchanged(tmp_path, original, sealed):
+    path, half = tmp_path / "f.nc", len(sealed) // 2
     for size in [*range(0, len(sealed), 997), *range(len(sealed) - 100, len(sealed), 9)]:
         path.write_bytes(sealed[:size])
         allowed = {"error"} if size < len(sealed) - SEAL_BYTES else {"error", "same"}
         assert outcome(path, original) in allowed
-
-
-def test_bytes_appended_or_exchanged(tmp_path, original, sealed):
-    path = tmp_path / "f.nc"
+    exchanged = sealed[half:] + sealed[:half]
+    replaced = sealed[:half] + b"\xa5" * 64 + sealed[half + 64 :]
+    for damaged in (exchanged, replaced):
+        path.write_bytes(damaged)
+        assert outcome(path, original) == "error"
     path.write_bytes(sealed + b"more")
     assert outcome(path, original) == "same"
-    half = len(sealed) // 2
-    path.write_bytes(sealed[half:] + sealed[:half])
-    assert outcome(path, original) == "error"
-    path.write_bytes(sealed[:half] + b"\xa5" * 64 + sealed[half + 64 :])
-    assert outcome(path, original) == "error"
 
 
 def test_changed_by_another_program_on_purpose(tmp_path, sealed):
@@ -133,46 +125,44 @@ def all_files(store):
     return sorted(p.relative_to(store) for p in store.rglob("*") if p.is_file())
 
 
-def delete(file):
-    file.unlink()
-
-
-def empty(file):
-    file.write_bytes(b"")
-
-
-def halve(file):
+def halved(file):
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
 
 
-@pytest.mark.parametrize("damage", [delete, empty, halve])
+DAMAGE = {"delete": lambda file: file.unlink(), "empty": lambda file: file.write_bytes(b""),
+          "halve": halved}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_no_damage_to_a_zarr_file_changes_anything(tmp_path, store, original, damage):
     for name in all_files(store):
         target = copied(store, tmp_path)
-        damage(target / name)
-        allowed = {"same"} if damage is delete and name.name == LIST else {"error"}
+        DAMAGE[damage](target / name)
+        allowed = {"same"} if damage == "delete" and name.name == LIST else {"error"}
         assert outcome(target, original) in allowed, name
 
 
-def test_no_flipped_bit_in_zarr_changes_anything(tmp_path, store, original):
+@pytest.mark.parametrize("n", [4, pytest.param(25, marks=pytest.mark.slow)])
+def test_no_flipped_bit_in_zarr_changes_anything(tmp_path, store, original, n):
     rng = np.random.default_rng(0)
     target = copied(store, tmp_path)
     for name in all_files(store):
         content = (target / name).read_bytes()
-        for byte in rng.choice(len(content), min(len(content), 25), replace=False):
+        for byte in rng.choice(len(content), min(len(content), n), replace=False):
             (target / name).write_bytes(flipped(content, byte, rng.integers(8)))
             assert outcome(target, original) == "error", (name, byte)
         (target / name).write_bytes(content)
     assert outcome(target, original) == "same"
 
 
-def test_zarr_chunks_are_protected_without_a_seal(tmp_path, store, original):
+@pytest.mark.parametrize("step", [45, pytest.param(11, marks=pytest.mark.slow)])
+def test_zarr_chunks_are_protected_without_a_seal(tmp_path, store, original, step):
     target = copied(store, tmp_path)
     (target / "field" / LIST).unlink()
     chunk = target / "field" / "c" / "0" / "0" / "0"
     content = chunk.read_bytes()
-    for byte in range(0, len(content), 11):
+    for byte in range(0, len(content), step):
         chunk.write_bytes(flipped(content, byte, byte % 8))
         assert outcome(target, original) == "error"
 
@@ -210,24 +200,12 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     (tmp_path / "f.zarr" / "u").mkdir(parents=True)
     (tmp_path / "f.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
     (tmp_path / "f.zarr" / "u" / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["time"]}')
-    array = {
-        "zarr_format": 2,
-        "shape": [1],
-        "chunks": [1],
-        "dtype": "|O",
-        "order": "C",
-        "fill_value": None,
-        "compressor": None,
-        "filters": [{"id": "pickle", "protocol": 5}],
-    }
+    array = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C",
+             "fill_value": None, "compressor": None,
+             "filters": [{"id": "pickle", "protocol": 5}]}  # fmt: skip
     (tmp_path / "f.zarr" / "u" / ".zarray").write_text(json.dumps(array))
     with pytest.raises(FileError, match="pickled"):
         read(tmp_path / "f.zarr")
-
-
-def test_the_word_pickle_in_an_attribute_is_harmless(tmp_path):
-    data = fields().assign_attrs(name="pickle", history={"id": "pickle"})
-    assert read(write(data, tmp_path / "f.zarr")).identical(data)
 
 
 def test_a_start_that_sends_hdf5_round_in_circles_is_refused(tmp_path):

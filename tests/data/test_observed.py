@@ -1,15 +1,39 @@
-"""Observed data: one type from the door to the last result, canonical and prepared once."""
+"""Observed data, prepared and read once; their blocks, here, in threads and in processes."""
 
+import contextlib
+import operator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
 import spdelaw as sl
-from spdelaw.data import Observed, Prepared, _contract, _observed, observe, observed_fields
-from spdelaw.errors import DomainError, InputError
+from spdelaw.data import (
+    Here,
+    Observed,
+    Prepared,
+    _contract,
+    _observed,
+    _pieces,
+    checksum,
+    in_time,
+    look,
+    observe,
+    observed_fields,
+    of_both,
+    over_blocks,
+    pieces_of,
+    place_of,
+)
+from spdelaw.errors import DataError, DomainError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 BOX = sl.Box((0.0, 3.0), (0.0, 2.0), boundary="neumann")
+LINE = sl.Interval(0, np.pi)
 
 
 def on_a_grid(n_paths: int = 3) -> xr.DataArray:
@@ -30,26 +54,18 @@ def own_times() -> xr.DataArray:
     return sl.as_fields(values, times=clock, points=np.linspace(0.3, 2.8, 5))
 
 
-def test_labels_come_back_as_they_went_in():
-    fields = on_a_grid()
-    own = observe(fields, BOX)
-    assert own.values.shape == (3, 6, 12)
-    xr.testing.assert_identical(own.labelled, fields)
-    xr.testing.assert_identical(own.where_seen().labelled, fields)  # land is a hole again
-
-
 @pytest.mark.parametrize("data", [on_a_grid(), own_times()], ids=["grid", "own times"])
 def test_observed_data_are_data(data):
     """Every method of a law says of them what it says of the fields they were made from."""
-    domain = BOX if "y" in data.dims else sl.Interval(0, np.pi)
+    domain = BOX if "y" in data.dims else LINE
     law = sl.fit(data, domain, 2, nuisance=0, mean="zero", observation_noise=0.5)
-    own = law.observe(data)
-    assert isinstance(own, Observed)
+    observed = law.observe(data)
+    assert isinstance(observed, Observed)
     for method in (law.reconstruct, law.log_likelihood, lambda x: law.forecast(x, [2.0, 9.0])):
-        xr.testing.assert_identical(method(own), method(data))
-    again = sl.fit(own, domain, 2, nuisance=0, mean="zero", observation_noise=0.5)
+        xr.testing.assert_identical(method(observed), method(data))
+    again = sl.fit(observed, domain, 2, nuisance=0, mean="zero", observation_noise=0.5)
     xr.testing.assert_identical(again.parameters, law.parameters)
-    assert sl.evaluate(law, own).to_dict() == sl.evaluate(law, data).to_dict()
+    assert sl.evaluate(law, observed).to_dict() == sl.evaluate(law, data).to_dict()
 
 
 def test_what_is_never_seen_is_dropped_once_and_comes_back_as_nan():
@@ -71,30 +87,31 @@ def test_scores_of_a_grid_with_land_are_those_of_its_sea():
     later = fields.isel(time=[5]).assign_coords(time=[7.5]) * np.nan
     padded = xr.concat([fields, later], "time")
     law = sl.fit(fields, BOX, 2, nuisance=0, mean="zero", observation_noise="estimate")
-    own = observe(fields, BOX).at_seen_points().flat
-    expected = sl.evaluate(law, own).to_dict()
+    observed = observe(fields, BOX).at_seen_points().flat
+    expected = sl.evaluate(law, observed).to_dict()
     assert sl.evaluate(law, fields).to_dict() == expected
     assert sl.evaluate(law, padded).to_dict() == expected
 
 
-def test_rows_say_where_the_fields_are():
-    fields = own_times()
-    own = observe(fields, sl.Interval(0, np.pi))
-    assert own.values.shape == (2, 5, 5)  # a row in front of the path that joins later
-    np.testing.assert_array_equal(own.times[:, 0], [0.0, 0.0])
-    back = np.take_along_axis(own.values, own.rows[..., None], axis=1)
-    np.testing.assert_array_equal(back, fields.values)
-
-
 def test_parts_keep_values_and_labels_together():
-    own = observe(on_a_grid(), BOX)
-    some = own.paths([2, 0]).at_times(slice(1, 4)).at_points(np.arange(12) != 5)
+    fields = on_a_grid()
+    whole = observe(fields, BOX)
+    assert whole.values.shape == (3, 6, 12)
+    xr.testing.assert_identical(whole.labelled, fields)
+    xr.testing.assert_identical(whole.where_seen().labelled, fields)  # land is a hole again
+    some = whole.paths([2, 0]).at_times(slice(1, 4)).at_points(np.arange(12) != 5)
     np.testing.assert_array_equal(some.values, some.fields.values)
-    np.testing.assert_array_equal(some.values, np.delete(own.values[[2, 0], 1:4], 5, axis=-1))
+    np.testing.assert_array_equal(some.values, np.delete(whole.values[[2, 0], 1:4], 5, axis=-1))
     shift = np.arange(6.0)[:, None] + np.arange(12.0)
-    less = own.less(shift)
-    np.testing.assert_array_equal(less.values, own.values - shift)
+    less = whole.less(shift)
+    np.testing.assert_array_equal(less.values, whole.values - shift)
     np.testing.assert_array_equal(less.fields.values, less.values)
+    fields = own_times()
+    padded = observe(fields, LINE)
+    assert padded.values.shape == (2, 5, 5)  # a row in front of the path that joins later
+    np.testing.assert_array_equal(padded.times[:, 0], [0.0, 0.0])
+    back = np.take_along_axis(padded.values, padded.rows[..., None], axis=1)
+    np.testing.assert_array_equal(back, fields.values)
 
 
 def test_lazy_data_are_not_read_at_the_door():
@@ -106,11 +123,11 @@ def test_lazy_data_are_not_read_at_the_door():
         data=fields.data.map_blocks(refuse, dtype=float, meta=np.zeros((0, 0, 0, 0)))
     )
     assert observed_fields(lazy.isel(x=[0, 2, 3]), BOX).is_lazy
-    own = observe(fields, BOX)
-    assert own.is_lazy
-    assert len(list(own.blocks())) == 3
-    xr.testing.assert_identical(own.labelled.compute(), on_a_grid())
-    np.testing.assert_array_equal(own.in_memory().values, observe(on_a_grid(), BOX).values)
+    observed = observe(fields, BOX)
+    assert observed.is_lazy
+    assert len(list(observed.blocks())) == 3
+    xr.testing.assert_identical(observed.labelled.compute(), on_a_grid())
+    np.testing.assert_array_equal(observed.in_memory().values, observe(on_a_grid(), BOX).values)
 
 
 def test_one_call_looks_at_the_values_and_prepares_them_once(monkeypatch):
@@ -136,9 +153,9 @@ def test_one_call_looks_at_the_values_and_prepares_them_once(monkeypatch):
         calls.update(check_values=0, apply=0)
         ask(raw)
         assert calls == {"check_values": 1, "apply": 1}
-        own = law.observe(raw)
+        observed = law.observe(raw)
         calls.update(check_values=0, apply=0)
-        ask(own)
+        ask(observed)
         assert calls == {"check_values": 0, "apply": 0}
 
 
@@ -148,15 +165,112 @@ def test_prepared_once_and_known_again():
                          coarsen={"x": 16})  # fmt: skip
     domain = sl.Interval(float(raw.longitude[0]), float(raw.longitude[-1]), boundary="neumann")
     law = sl.fit(raw, domain, 2, prepare=how)
-    own = observe(raw, domain, how)
-    same = sl.fit(own, domain, 2)
+    observed = observe(raw, domain, how)
+    same = sl.fit(observed, domain, 2)
     xr.testing.assert_identical(same.parameters, law.parameters)
     assert same.info["preparation"] == law.info["preparation"]
-    xr.testing.assert_allclose(same.forecast(own, steps=2), law.forecast(raw, steps=2))
-    plain = observe(own.labelled, domain)
+    xr.testing.assert_allclose(same.forecast(observed, steps=2), law.forecast(raw, steps=2))
+    plain = observe(observed.labelled, domain)
     with pytest.raises(InputError, match="pass the raw data"):
         law.reconstruct(plain)
     with pytest.raises(InputError, match="prepared otherwise"):
-        sl.fit(own, domain, 2, prepare=sl.Preparation(anomalies="mean"))
+        sl.fit(observed, domain, 2, prepare=sl.Preparation(anomalies="mean"))
     with pytest.raises(DomainError, match="Fix:"):
         law.reconstruct(observe(on_a_grid(), BOX))
+
+
+# ------------------------------------------------------------------ read once
+
+
+def made(n_paths=4):
+    return sl.simulate(sl.catalogue.heat(3), n_paths, np.linspace(0, 1, 30), LINE.grid(20), seed=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda o: o,
+        lambda o: o.paths([0, 2]),
+        lambda o: o.at_times(slice(3, None)),
+        lambda o: o.at_points(np.arange(20) > 3),
+        lambda o: o.less(np.ones(20)),
+        lambda o: o.masked(np.arange(20) % 5 > 0),
+        lambda o: o.where_seen(),
+    ],
+)
+def test_a_reading_is_of_these_fields_or_of_none(change):
+    fields = made()
+    fields[:, 7] = np.nan
+    part = change(observe(fields, LINE, named=True))
+    assert checksum(part.fields, part.reading) == checksum(part.fields)
+
+
+def test_a_law_names_its_data_whether_they_were_read_before_or_not():
+    law, again = sl.fit(made(), LINE, 3), sl.fit(observe(made(), LINE), LINE, 3)
+    name = law.info["log_likelihood_of"]["fingerprint"]
+    assert name == again.info["log_likelihood_of"]["fingerprint"] == checksum(made())
+    for bad, word in ((np.inf, "infinite"), (9.96920996838687e36, "fill"), (-9999.0, "fill")):
+        fields = made()
+        fields[1, 2, 3] = bad
+        with pytest.raises(DataError, match=word):
+            sl.fit(fields, LINE, 3)
+
+
+# ------------------------------------------------------------------ blocks
+
+
+def scaled(block, factor):
+    return factor * np.asarray(block)
+
+
+@pytest.mark.parametrize("pool", [None, ThreadPoolExecutor, ProcessPoolExecutor])
+def test_results_come_in_the_order_of_the_blocks(pool):
+    blocks = [np.full(3, i) for i in range(5)]
+    with pool(2) if pool else contextlib.nullcontext() as executor:
+        results = over_blocks(scaled, blocks, 2.0, executor=executor)
+    np.testing.assert_array_equal(results, [np.full(3, 2.0 * i) for i in range(5)])
+
+
+def test_lists_of_lazy_blocks_trees_and_what_is_no_executor():
+    lazy = da.arange(4, chunks=2)
+    np.testing.assert_array_equal(over_blocks(scaled, [lazy], 3.0), [[0.0, 3.0, 6.0, 9.0]])
+    assert Here().over(lambda pair: pair[1] * pair[0].sum(), [[lazy, 2]]) == [12]
+    for n in (1, 2, 3, 7):
+        assert Here().tree(operator.add, [[i] for i in range(n)]) == list(range(n))
+    with pytest.raises(InputError, match="Dask Client"):
+        place_of("tcp://somewhere:8786")
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
+def test_pieces_of_any_chunks_are_the_whole(path, time, seed):
+    values = np.random.default_rng(seed).standard_normal((6, 5, 3))
+    lazy = da.from_array(values, chunks=(path, time, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pieces, "ENOUGH", 1.0)
+        pieces = pieces_of(lazy)
+    assert [part.stop - part.start for part in pieces.times] == list(lazy.chunks[1])
+    rebuilt = [np.concatenate([p.compute() for p in block], axis=1) for block in pieces.blocks]
+    np.testing.assert_array_equal(np.concatenate(rebuilt), values)
+    together = pieces_of(lazy)  # small chunks of paths are taken together, times are left alone
+    assert (len(together.blocks), together.times) == (1, pieces.times)
+
+
+@given(st.integers(0, 2**31), st.floats(0.0, 0.9))
+def test_the_survey_of_pieces_is_that_of_the_whole(seed, missing):
+    generator = np.random.default_rng(seed)
+    values = generator.standard_normal((4, 6, 5))
+    values[generator.random(values.shape) < missing] = np.nan
+    values[:, :, 2] = np.nan
+    values[0, 0, 0] = 1.0
+    cut = [in_time([look(values[p : p + 2, :1]), look(values[p : p + 2, 1:])]) for p in (0, 2)]
+    both, finite = of_both(*cut), ~np.isnan(values)
+    np.testing.assert_array_equal(both.seen, finite.any((0, 1)))
+    assert (both.size, both.missing, both.infinite) == (values.size, (~finite).sum(), 0)
+    rows = finite.sum(-1)
+    assert both.least == rows[rows > 0].min()
+    assert both.largest == np.nanmax(np.abs(values))
+    span = np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
+    assert both.change == np.nanmax(span)
+    inner = both.where_seen
+    assert inner.missing == np.isnan(values[..., both.seen]).sum()
+    assert inner.has_partial_rows == bool(((rows > 0) & (rows < both.seen.sum())).any())

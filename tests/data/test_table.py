@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from tests.parameters import cross
 
 import spdelaw as sl
 from spdelaw.data import read, read_dataset
@@ -51,26 +52,20 @@ def test_files_are_read_as_the_frame(tmp_path, name):
     rows, _ = table()
     separator = {"a.tsv": "\t", "semicolons.csv": ";"}.get(name, ",")
     rows.to_csv(tmp_path / name, index=False, sep=separator)
-    xr.testing.assert_identical(
-        sl.from_table(tmp_path / name, **NAMES), sl.from_table(rows, **NAMES)
-    )
+    expected = sl.from_table(rows, **NAMES)
+    xr.testing.assert_identical(sl.from_table(tmp_path / name, **NAMES), expected)
+    xr.testing.assert_equal(read_dataset(tmp_path / name)["tmax"], expected)  # no doubt about names
 
 
-def test_parquet_is_read_as_the_frame(tmp_path):
-    pytest.importorskip("pyarrow")
+def test_a_named_index_is_a_column_also_in_parquet(tmp_path):
     rows, _ = table()
+    expected = sl.from_table(rows, **NAMES)
+    for index in ("date", ["id", "date"]):
+        xr.testing.assert_identical(sl.from_table(rows.set_index(index), **NAMES), expected)
+    pytest.importorskip("pyarrow")
     for k, kind in enumerate((rows, rows.set_index("date"), rows.astype({"id": "category"}))):
         kind.to_parquet(tmp_path / f"{k}.parquet")
-        xr.testing.assert_identical(
-            sl.from_table(tmp_path / f"{k}.parquet", **NAMES), sl.from_table(rows, **NAMES)
-        )
-
-
-def test_a_named_index_is_a_column():
-    rows, _ = table()
-    for index in ("date", ["id", "date"]):
-        kept = sl.from_table(rows.set_index(index), **NAMES)
-        xr.testing.assert_identical(kept, sl.from_table(rows, **NAMES))
+        xr.testing.assert_identical(sl.from_table(tmp_path / f"{k}.parquet", **NAMES), expected)
 
 
 def test_numbers_as_times_and_plain_positions():
@@ -84,31 +79,21 @@ def test_numbers_as_times_and_plain_positions():
     np.testing.assert_array_equal(fields["y"].values, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("dates", "expected"),
-    [
-        (["2020-01-01T00:00+01:00", "2020-01-01T00:00+00:00"], ["2019-12-31T23", "2020-01-01T00"]),
-        (["2020-01-01T00:00", "2020-01-01T06:00+00:00"], ["2020-01-01T00", "2020-01-01T06"]),
-        (pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize("Asia/Tokyo"),
-         ["2019-12-31T15", "2020-01-01T15"]),
-    ],
-)  # fmt: skip
-def test_zones_become_utc(dates, expected):
+DATES = [
+    (["2020-01-01T00:00+01:00", "2020-01-01T00:00+00:00"], ["2019-12-31T23", "2020-01-01T00"]),
+    (["2020-01-01T00:00", "2020-01-01T06:00+00:00"], ["2020-01-01T00", "2020-01-01T06"]),
+    (pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize("Asia/Tokyo"),
+     ["2019-12-31T15", "2020-01-01T15"]),
+    (["31.01.2020", "01.02.2020"], ["2020-01-31", "2020-02-01"]),
+    ([20200131, 20200201], ["2020-01-31", "2020-02-01"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dates", "expected"), DATES)
+def test_dates_become_utc_where_they_can_be_read_one_way(dates, expected):
     rows = pd.DataFrame({"date": dates, "id": 1, "lon": 0.0, "lat": 0.0, "tmax": [1.0, 2.0]})
     got = sl.from_table(rows, **NAMES)["time"].values
     np.testing.assert_array_equal(got, np.array(expected, "datetime64[ns]"))
-
-
-def test_dates_of_other_ways_are_read_where_they_can_be_read_one_way():
-    rows = pd.DataFrame({"id": 1, "lon": 0.0, "lat": 0.0, "tmax": [1.0, 2.0]})
-    got = sl.from_table(rows.assign(date=["31.01.2020", "01.02.2020"]), **NAMES)
-    assert got["time"].values.astype("datetime64[D]").astype(str).tolist() == [
-        "2020-01-31", "2020-02-01",
-    ]  # fmt: skip
-    got = sl.from_table(rows.assign(date=[20200131, 20200201]), **NAMES)
-    assert str(got["time"].values[0])[:10] == "2020-01-31"
-    with pytest.raises(DataError, match="can be %d/%m/%Y or %m/%d/%Y"):
-        sl.from_table(rows.assign(date=["01/02/2020", "02/03/2020"]), **NAMES)
 
 
 def test_stations_without_names_are_their_places():
@@ -123,22 +108,23 @@ def again(rows):
     return pd.concat([rows, rows.iloc[[3, 5]].assign(tmax=9.0)])
 
 
-@pytest.mark.parametrize(
-    ("change", "names", "words"),
-    [
-        (again, {}, ("one value per station and time", "2 rows", "groupby(['lon', 'lat', 'id'")),
-        (lambda r: r, {"value": "tmx"}, ("columns id, lon, lat, date, tmax", "did you mean tmax")),
-        (lambda r: r, {"lat": None}, ("lon and lat",)),
-        (lambda r: r.assign(lon=r.lon.where(r.id != "001")), {}, ("'lon'", "fill it in")),
-        (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one place", "a new name")),
-        (lambda r: r.assign(lon=1.0, lat=2.0), {}, ("different places", "000 and 001")),
-        (lambda r: r.assign(tmax="warm"), {}, ("'warm' in row 1", "to_numeric")),
-        (lambda r: r.assign(date="soon"), {}, ("dates such as", "'soon' in row 1")),
-        (lambda r: r.assign(date=r.date.where(r.id != "002")), {}, ("'date'", "fill it in")),
-        (lambda r: r.iloc[:0], {}, ("at least one row",)),
-        (lambda r: r.to_dict(), {}, ("DataFrame",)),
-    ],
-)
+MISTAKES = [
+    (again, {}, ("one value per station and time", "2 rows", "groupby(['lon', 'lat', 'id'")),
+    (lambda r: r, {"value": "tmx"}, ("columns id, lon, lat, date, tmax", "did you mean tmax")),
+    (lambda r: r, {"lat": None}, ("lon and lat",)),
+    (lambda r: r.assign(lon=r.lon.where(r.id != "001")), {}, ("'lon'", "fill it in")),
+    (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one place", "a new name")),
+    (lambda r: r.assign(lon=1.0, lat=2.0), {}, ("different places", "000 and 001")),
+    (lambda r: r.assign(tmax="warm"), {}, ("'warm' in row 1", "to_numeric")),
+    (lambda r: r.assign(date="soon"), {}, ("dates such as", "'soon' in row 1")),
+    (lambda r: r.assign(date=r.date.where(r.id != "002")), {}, ("'date'", "fill it in")),
+    (lambda r: r.assign(date="01/02/2020"), {}, ("can be %d/%m/%Y or %m/%d/%Y",)),
+    (lambda r: r.iloc[:0], {}, ("at least one row",)),
+    (lambda r: r.to_dict(), {}, ("DataFrame",)),
+]
+
+
+@pytest.mark.parametrize(("change", "names", "words"), MISTAKES)
 def test_mistakes_are_named(change, names, words):
     with pytest.raises(DataError) as caught:
         sl.from_table(change(table()[0]), **(NAMES | names))
@@ -179,50 +165,38 @@ def test_a_table_without_named_columns_gets_the_line_that_names_them(tmp_path):
         with pytest.raises(FileError) as caught:
             call(tmp_path / "s.csv.gz")
         assert "--time date --value tmax --station id --lon lon --lat lat" in caught.value.fix
-    found = suggested(pd.DataFrame({"when": ["a"], "x": [0.0], "y": [1.0], "u": [2.0]}))
-    assert found == {"x": "x", "y": "y", "value": "u"}
+    names = suggested(pd.DataFrame({"when": ["a"], "x": [0.0], "y": [1.0], "u": [2.0]}))
+    assert names == {"x": "x", "y": "y", "value": "u"}
 
 
-def test_columns_that_leave_no_doubt_need_no_names(tmp_path):
-    rows = table()[0]
-    rows.to_csv(tmp_path / "s.csv", index=False)
-    xr.testing.assert_equal(read_dataset(tmp_path / "s.csv")["tmax"], sl.from_table(rows, **NAMES))
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
-@pytest.mark.parametrize("head", ["", "# made by hand\n# station, place, value\n\n"])
+@cross(encoding=["utf-8-sig", "utf-16", "cp1252"],
+       head=["", "# made by hand\n# station, place, value\n\n"])  # fmt: skip
 def test_encodings_and_comments_before_the_names(tmp_path, encoding, head):
     """Each once ended in 'can't decode byte' or 'expected 1 fields in line 3, saw 5'."""
     rows = table()[0]
     rows["id"] = "Zürich " + rows["id"].astype(str)
     text = head + rows.to_csv(index=False)
     (tmp_path / "s.csv").write_bytes(text.encode(encoding))
-    found = sl.from_table(tmp_path / "s.csv", **NAMES)
-    xr.testing.assert_equal(found, sl.from_table(rows, **NAMES))
+    got = sl.from_table(tmp_path / "s.csv", **NAMES)
+    xr.testing.assert_equal(got, sl.from_table(rows, **NAMES))
 
 
-@pytest.mark.parametrize(
-    ("name", "numbers", "dates"),
-    [
+def test_six_digits_in_a_column_of_dates_are_dates():
+    """As numbers July would begin 71 after the 30th of June."""
+    for name, numbers, dates in (
         ("date", [870630, 870701, 870702], ["1987-06-30", "1987-07-01", "1987-07-02"]),
         ("yyyymm", [199011, 199012, 199101], ["1990-11-01", "1990-12-01", "1991-01-01"]),
         ("day", [10131, 10201], ["2001-01-31", "2001-02-01"]),
-    ],
-)
-def test_six_digits_in_a_column_of_dates_are_dates(name, numbers, dates):
-    """As numbers July would begin 71 after the 30th of June."""
-    got = times_of(pd.Series(numbers, name=name))
-    np.testing.assert_array_equal(got, np.array(dates, "datetime64[ns]"))
-
-
-def test_six_digits_that_may_be_numbers_stay_numbers():
+    ):
+        got = times_of(pd.Series(numbers, name=name))
+        np.testing.assert_array_equal(got, np.array(dates, "datetime64[ns]"))
     for name, numbers in (("seconds", [870630, 870701]), ("day", [100.0, 100.5]), ("day", [1, 2])):
         np.testing.assert_array_equal(times_of(pd.Series(numbers, name=name)), numbers)
     with pytest.raises(DataError, match="which can be %Y%m or %y%m%d"):
         times_of(pd.Series([201001, 201002], name="date"))
 
 
-def test_one_series_and_dates_in_parts_are_told_what_to_do(tmp_path):
+def test_tables_of_other_shapes_get_the_line_that_turns_them(tmp_path):
     days = pd.date_range("2001-01-01", periods=5)
     pd.DataFrame({"date": days, "co2": 1.0}).to_csv(tmp_path / "one.csv", index=False)
     with pytest.raises(FileError, match="values at several places"):
@@ -234,11 +208,8 @@ def test_one_series_and_dates_in_parts_are_told_what_to_do(tmp_path):
         read_dataset(tmp_path / "parts.csv")
     assert "to_datetime(frame[['Year', 'month']].assign(day=15))" in caught.value.fix
     assert "--time date --value rain --station id" in caught.value.fix
-
-
-def test_a_column_per_station_is_told_what_to_do(tmp_path):
     rows = pd.DataFrame({f"s{n}": np.arange(5.0) for n in range(12)})
-    rows.insert(0, "date", pd.date_range("2001-01-01", periods=5))
+    rows.insert(0, "date", days)
     rows.to_csv(tmp_path / "wide.csv", index=False)
     with pytest.raises(FileError, match="s6 and 5 more") as caught:
         read_dataset(tmp_path / "wide.csv")

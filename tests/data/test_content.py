@@ -1,0 +1,253 @@
+"""Fingerprints, descriptions and attributes: what fields hold, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.data.builders import (
+    POINTS,
+    TIMES,
+    any_fields,
+    attribute_values,
+    fields,
+    values,
+    with_path_times,
+)
+
+from spdelaw.data import _sweep, as_fields, checksum, describe, fingerprint
+from spdelaw.data._encode import JSON, decode, decode_attrs, encode, encode_attrs
+from spdelaw.data._reading import RUN, read_values
+from spdelaw.data._sweep import Moments, Values, sweep
+from spdelaw.errors import DataError
+
+# ---------------------------------------------------------------- one pass over the values
+
+
+class Visits:
+    def __init__(self, shape):
+        self.counts, self.order = np.zeros(shape[:2], int), []
+
+    def update(self, index, block):
+        assert block.shape[:2] == self.counts[index].shape
+        self.counts[index] += 1
+        self.order.append((index[1].start, index[0].start))
+
+
+@settings(max_examples=30)
+@given(st.tuples(*[st.integers(1, 8)] * 3), st.integers(1, 2000), st.booleans())
+def test_chunks_and_blocks_leave_no_trace(chunks, block_bytes, lazy):
+    data = with_path_times(4)
+    expected = fingerprint(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_sweep, "BLOCK_BYTES", block_bytes)
+        if lazy:
+            data = data.chunk(dict(zip(data.dims, chunks, strict=True)))
+        assert fingerprint(data) == expected
+        visits = Visits(data.shape)
+        sweep(data.variable, visits)
+    assert (visits.counts == 1).all()
+    assert visits.order == sorted(visits.order)
+
+
+def test_moments_agree_with_numpy_far_from_zero(monkeypatch):
+    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 200)  # many blocks of a few rows
+    data = fields(6) + 1e8
+    data[2, 3] = np.nan
+    counts, moments = Values(), Moments()
+    sweep(data.variable, counts, moments)
+    assert (counts.size, counts.missing, counts.infinite) == (120, 4, 0)
+    assert (moments.minimum, moments.maximum) == (float(data.min()), float(data.max()))
+    np.testing.assert_allclose(moments.mean, float(data.mean()), rtol=1e-15)
+    np.testing.assert_allclose(moments.std, float(data.std()), rtol=1e-7)
+
+
+def flat_values(*bad):
+    out = np.random.default_rng(0).normal(size=3 * RUN + 777)
+    out[5 : 5 + len(bad)] = bad
+    return out
+
+
+@pytest.mark.parametrize("bad", [(), (np.nan,), (np.inf,), (-np.inf, np.nan), (1e300, -1e300)])
+def test_every_answer_is_that_of_a_pass_of_its_own(bad):
+    flat = flat_values(*bad)
+    one, finite = read_values([flat]), flat[np.isfinite(flat)]
+    assert (one.low, one.high) == (finite.min(), finite.max())
+    assert one.has_infinite == np.isinf(flat).any()
+    assert one.is_data == (not one.has_infinite)
+    bits = [int(b) for b in np.where(np.isnan(flat), np.nan, flat).view(np.uint64)]
+    runs, rest = [bits[i : i + RUN] for i in range(0, 3 * RUN, RUN)], bits[3 * RUN :]
+    places = [sum(column) % 2**64 for column in zip(*runs, strict=True)]
+    assert one.sums.tolist() == [*(sum(run) % 2**64 for run in runs), *places, *rest]
+    for cuts in ([1], [RUN], [100, RUN + 3, 2 * RUN + 9], [3 * RUN]):
+        many = read_values(np.split(flat, cuts))
+        assert one[:3] == many[:3]
+        np.testing.assert_array_equal(one.sums, many.sums)
+
+
+def test_nothing_but_gaps_has_no_ends():
+    gaps = read_values([np.full(10, np.nan)])
+    assert gaps[:3] == (np.inf, -np.inf, False)
+    assert not gaps.is_data
+
+
+# ---------------------------------------------------------------- fingerprints
+
+
+@pytest.mark.parametrize("name", [fingerprint, checksum])
+def test_names_attributes_and_kinds_of_nan_do_not_matter(name):
+    expected = name(fields())
+    assert name(fields().rename("u").assign_attrs(units="K")) == expected
+    if name is fingerprint:
+        assert name(fields().transpose("x", "time", "path")) == expected
+        assert name(fields().isel(x=slice(None, None, -1))) == expected
+    one, other = values(), values()
+    one[0, 0, 0], other[0, 0, 0] = np.nan, -np.float64(np.nan)
+    assert one.tobytes() != other.tobytes()
+    assert name(as_fields(one, times=TIMES, points=POINTS)) == name(
+        as_fields(other, times=TIMES, points=POINTS)
+    )
+
+
+def smallest_change(data):
+    changed = data.copy(deep=True)
+    changed.values[1, 2, 3] = np.nextafter(changed.values[1, 2, 3], np.inf)
+    return changed
+
+
+def exchanged(data):
+    changed = data.copy(deep=True)
+    changed.values[0, 2, 3], changed.values[0, 3, 1] = data.values[0, 3, 1], data.values[0, 2, 3]
+    return changed
+
+
+def moved(name):
+    def change(data):
+        coordinate = data[name].values.copy()
+        coordinate[1] = np.nextafter(coordinate[1], np.inf)
+        return data.assign_coords({name: coordinate})
+
+    return change
+
+
+BOTH = [smallest_change, exchanged, moved("time"), moved("x"), lambda u: u.where(u < u.max())]
+LABELS = [
+    lambda u: u.assign_coords(path=np.r_[u.path.values[:-1], 99]),
+    lambda u: u.assign_coords(path=u.path.values.astype(str)),
+    lambda u: u.isel(path=[1, 0, 2]),
+    lambda u: u.assign_coords(path_time=u.time + 0 * u.path),
+]
+CHANGES = [*((name, c) for name in (fingerprint, checksum) for c in BOTH),
+           *((fingerprint, c) for c in LABELS)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGES)
+def test_any_change_of_content_shows(name, change):
+    large = np.random.default_rng(0).normal(size=(3, 90, 200))  # several runs and some left over
+    for data in (fields(), as_fields(large, times=np.arange(90.0), points=np.arange(200.0))):
+        assert name(change(data)) != name(data)
+
+
+# ---------------------------------------------------------------- descriptions
+
+
+def test_summary_of_fields():
+    data = fields().assign_attrs(units="K", equation='{"name": "heat"}', seed=3)
+    data.time.attrs["units"] = "s"
+    data[0, 0] = np.nan
+    summary = describe(data)
+    moments = summary.pop("values")
+    for name in ("min", "max", "mean", "std"):
+        np.testing.assert_allclose(moments[name], getattr(data, name)(), rtol=1e-12)
+    time = {"n": 5, "min": 0.0, "max": 1.5, "uniform": False, "spacing": None, "units": "s"}
+    assert summary["coordinates"]["path"] == {"n": 3, "first": 0, "last": 2}
+    assert summary["coordinates"]["time"] == time
+    expected = {
+        "dims": ["path", "time", "x"], "sizes": {"path": 3, "time": 5, "x": 4}, "units": "K",
+        "missing": {"count": 4, "fraction": 4 / 60}, "equation": {"name": "heat"},
+        "attributes": {"seed": 3}, "per_path_times": False, "fingerprint": fingerprint(data),
+    }  # fmt: skip
+    assert {name: summary[name] for name in expected} == expected
+    for equation in ("du = Au dt", {"a": 1}, None):
+        attrs = {} if equation is None else {"equation": equation}
+        assert describe(fields().assign_attrs(attrs))["equation"] == equation
+
+
+def test_coordinates_of_every_kind():
+    data = as_fields(np.ones((3, 4)), times=[0, 1, 2], points=np.linspace(0, np.pi, 4))
+    x = describe(data)["coordinates"]["x"]
+    assert x["uniform"] is True
+    np.testing.assert_allclose(x["spacing"], np.pi / 3)
+    ragged = with_path_times()
+    summary = describe(ragged)
+    assert summary["per_path_times"] is True
+    assert summary["coordinates"]["path_time"]["n"] == 12
+    assert summary["coordinates"]["path_time"]["max"] == float(ragged.path_time.max())
+    places = np.array([[0.0, 1.0], [2.0, 3.0]])
+    data = as_fields(np.ones((3, 2)), times=range(3), points=places, dims=("y", "x"))
+    coordinates = describe(data)["coordinates"]
+    assert coordinates["y"]["max"] == 2.0
+    assert coordinates["x"]["uniform"] is False
+
+
+@settings(max_examples=30)
+@given(any_fields())
+def test_always_strict_json(data):
+    data.attrs["bound"] = [np.inf, {"lower": -np.inf}]
+    summary = json.loads(json.dumps(describe(data), allow_nan=False))
+    assert summary["attributes"]["bound"] == ["inf", {"lower": "-inf"}]
+
+
+def test_lazy_fields_give_the_same_and_broken_ones_are_refused():
+    assert describe(fields(6).chunk(path=2, time=2)) == describe(fields(6))
+    with pytest.raises(DataError, match="infinite"):
+        describe(fields().where(fields() < 2, np.inf))
+
+
+# ---------------------------------------------------------------- attributes
+
+
+@given(st.dictionaries(st.text(), attribute_values))
+def test_attributes_come_back_whatever_their_order(attrs):
+    encoded = encode_attrs("u", attrs)
+    assert decode_attrs(encoded) == attrs
+    assert all(type(value) in (str, int, float) for value in encoded.values())
+    assert encode_attrs("u", dict(reversed(attrs.items()))) == encoded
+
+
+ATTRS = {"flag": True, "none": None, "equation": {"b": 1, "a": [2.5]}, "bound": np.inf,
+         "huge": 2**63, "zero": "a\0b", "half": "\ud800", "two words": 1, "_private": "text",
+         "scale_factor": 2.0, "coordinates": "x y", "CLASS": "text"}  # fmt: skip
+
+
+def test_what_a_file_can_hold_stays_readable_and_the_rest_is_json():
+    plain = {"units": "K", "n": 3, "x": 0.5, "title": "λ", "lines": "a\nb"}
+    assert encode_attrs("u", plain) == plain
+    for name, value in ATTRS.items():
+        encoded = encode_attrs("u", {name: value})
+        assert list(encoded) == [JSON]
+        assert json.loads(encoded[JSON]) == {name: value}
+
+
+def test_strings_become_numbers_and_come_back():
+    site = ("x", np.array(list("wxyz"), object))
+    encoded = encode(fields().assign_coords(path=["b", "a", "λ"], site=site).to_dataset())
+    assert encoded.path.values.tolist() == [0, 1, 2]
+    assert all(variable.dtype.kind in "iuf" for variable in encoded.variables.values())
+    back = decode(encoded)
+    assert back.path.values.tolist() == ["b", "a", "λ"]
+    assert back.site.values.tolist() == list("wxyz")
+
+
+def test_values_and_names_that_no_file_takes():
+    for value in (object(), 1j, {1, 2}, b"bytes", {"a": {2: 3}}, [np.datetime64("2000")]):
+        with pytest.raises(DataError) as caught:
+            encode_attrs("u", {"name": value})
+        assert "'u'" in caught.value.what
+    for name in ("", "a/b", ".hidden", "__zarr", 3):
+        with pytest.raises(DataError, match="name"):
+            encode(xr.Dataset({name: ("x", [1.0])}))
