@@ -5,18 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import spdelaw as sl
 from spdelaw.chaos import (
     CosineBasis,
     HaarBasis,
     decay_mean,
-    first_order,
-    noise_covariance,
-    propagate,
     tail_covariance,
     unit_response,
 )
-from spdelaw.errors import InputError
 
 torch = pytest.importorskip("torch")
 
@@ -53,41 +48,6 @@ def test_is_the_gram_matrix_of_the_residual_kernels(basis, n_time):
     np.testing.assert_allclose(tail, dense, atol=1e-12)
 
 
-def test_is_the_sum_over_all_that_is_cut_off():
-    """Brute force: sum_{K < k <= 6000} z_k(t) z_k(s), whose own rest is below T / (pi^2 6000)."""
-    t = TIMES[1:]
-    z = unit_response(CosineBasis(), t, RATES, 6000)[:, 8:]
-    brute = np.einsum("akn,bkn->nab", z, z)
-    tail = tail_covariance(CosineBasis(), t, RATES, np.ones(3), 8)
-    np.testing.assert_allclose(tail, brute, atol=2.2 / (np.pi**2 * 6000))
-    assert np.abs(tail).max() > 100 * np.abs(tail - brute).max()
-
-
-@pytest.mark.parametrize("basis", BASES)
-def test_dense_and_diagonal_agree(basis):
-    amplitude = np.array([1.0, 0.5, 3.0])
-    per_mode = tail_covariance(basis, TIMES, RATES, amplitude, 5)
-    joint = tail_covariance(basis, TIMES, RATES, np.diag(amplitude), 5)
-    np.testing.assert_allclose(np.einsum("natb,nt->natb", joint, 1 - np.eye(3)), 0.0)
-    np.testing.assert_allclose(np.einsum("nanb->nab", joint), per_mode, atol=1e-15)
-
-
-def test_whole_covariance_is_the_equations():
-    e = sl.SpectralSPDE(sl.Interval(0, 1), 3, RATES, noise=[1.0, 0.25, 2.0], initial=[1.0, 2.0])
-    whole = noise_covariance(TIMES, RATES, np.sqrt(e.noise_variance))
-    expected = e.covariance(TIMES).transpose("mode", "time", "time_2").values
-    np.testing.assert_allclose(whole, expected, atol=1e-15)
-
-
-def test_whole_covariance_solves_the_lyapunov_equation():
-    """Dense factor at equal times: C' = -(L C + C L) + B^T B, with a central difference."""
-    h, t = 1e-4, 0.7
-    c = noise_covariance([t - h, t, t + h], RATES, SKEWED)
-    c = np.einsum("namb->anmb", c)[np.arange(3), :, :, np.arange(3)]
-    drift = RATES[:, None] * c[1] + c[1] * RATES
-    np.testing.assert_allclose((c[2] - c[0]) / (2 * h), SKEWED.T @ SKEWED - drift, atol=1e-5)
-
-
 def test_brownian_bridge():
     """lambda = 0, K = 1: Brownian motion without its end point, min(t, s) - t s / T."""
     t = np.linspace(0, 2, 6)
@@ -111,17 +71,6 @@ def test_positive_semidefinite_and_smaller_with_each_function(lam, k, haar):
     assert np.linalg.eigvalsh(dense).min() > -1e-12
 
 
-@pytest.mark.parametrize("basis", BASES)
-def test_variance_splits_into_kept_and_cut_off(basis):
-    """Var c(t) = q t mean(e^(-2 lambda u)) = sum_k z_k(t)^2 + tail(t, t)."""
-    curves = propagate(basis, TIMES, RATES, [1.0, 2.0, 0.5], 6)
-    kept = (first_order(curves) ** 2).sum(1)
-    tail = np.einsum("naa->an", tail_covariance(basis, TIMES, RATES, [1.0, 2.0, 0.5], 6))
-    variance = np.array([1.0, 4.0, 0.25]) * TIMES[:, None] * decay_mean(2 * TIMES[:, None] * RATES)
-    np.testing.assert_allclose(kept + tail, variance, atol=1e-15)
-    assert (tail > -1e-15).all()
-
-
 def test_parseval_and_the_rate_of_convergence():
     """Mean tail variance -> T / (pi^2 K): slope -1 in [-1.02, -0.98], the constant within 2 %."""
     horizon = 2.0
@@ -134,15 +83,6 @@ def test_parseval_and_the_rate_of_convergence():
     slopes = np.polyfit(np.log(counts), np.log(missing), 1)[0]
     assert (np.abs(slopes + 1) < 0.02).all()
     np.testing.assert_allclose(missing[-1] * counts[-1] * np.pi**2 / horizon, 1.0, rtol=0.02)
-
-
-def test_covariance_at_different_times_converges_at_second_order():
-    """Sum_k z_k(t) z_k(s) -> Cov_OU(t, s): oscillation makes it 1 / K^2 off the diagonal."""
-    t, counts = np.array([0.25, 0.5, 0.75]), np.array([15, 31, 63, 127, 255])
-    tails = [tail_covariance(CosineBasis(), t, [2.0], [1.0], k)[0] for k in counts]
-    off = [np.abs(tail[np.triu_indices(3, 1)]).max() for tail in tails]
-    slope = np.polyfit(np.log(counts), np.log(off), 1)[0]
-    assert -2.1 < slope < -1.9
 
 
 @pytest.mark.parametrize("b", [np.array([1.0, 0.5, 3.0]), SKEWED])
@@ -162,10 +102,3 @@ def test_numpy_and_torch_are_one_and_gradients_are_finite(b):
         fd[i] = ((up - down) * skew).sum() / (2 * step)
     np.testing.assert_allclose(lam.grad.numpy(), fd, rtol=1e-6, atol=1e-8)
     assert torch.isfinite(factor.grad).all()
-
-
-def test_bad_input():
-    with pytest.raises(InputError, match="horizon"):
-        tail_covariance(CosineBasis(), [0.0, 3.0], RATES, np.ones(3), 4)
-    with pytest.raises(InputError, match="noise_factor"):
-        noise_covariance(TIMES, RATES, 1.0)

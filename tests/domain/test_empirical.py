@@ -5,8 +5,6 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.domain._low_rank import randomised_svd
-from spdelaw.errors import DomainError
 from spdelaw.testing import DomainContract
 
 
@@ -53,15 +51,6 @@ def test_against_a_plain_svd(weighted):
     np.testing.assert_allclose(eofs.share, s[:5] ** 2 / (s**2).sum(), rtol=1e-8)
     overlap = np.abs((v[:5] / np.sqrt(w)) @ (w[:, None] * eofs.modes))
     np.testing.assert_allclose(overlap, np.eye(5), atol=1e-6)
-
-
-def test_randomised_svd_of_a_slowly_falling_spectrum():
-    """Singular values 1/k: a hundred times below the accuracy that a picture needs."""
-    rng = np.random.default_rng(0)
-    u, v = (np.linalg.qr(rng.normal(size=(n, 200)))[0] for n in (400, 300))
-    s = 1.0 / np.arange(1, 201)
-    found = randomised_svd((u * s) @ v.T, 10, rng)
-    np.testing.assert_allclose(found.values, s[:10], rtol=1e-4)
 
 
 def test_gaps_are_no_information():
@@ -126,25 +115,3 @@ def test_a_law_of_patterns(tmp_path):
     loaded = sl.load(tmp_path / "eof.law")
     assert loaded.domain == eofs
     assert loaded.sample(1).dims == ("path", "time", "x")
-
-
-@pytest.mark.parametrize(
-    ("fields", "settings", "words"),
-    [
-        (low_rank_fields(rank=2), {"n_modes": 4}, "at most 2 patterns"),
-        (low_rank_fields(), {"n_modes": 31}, "at most 30"),
-        (low_rank_fields(), {"n_modes": 0}, "positive integer"),
-        (low_rank_fields(), {"weights": -np.ones(30)}, "positive numbers"),
-        (low_rank_fields(), {"weights": np.ones(7)}, "one for each of 30"),
-        (np.ones((3, 4)), {}, "DataArray"),
-        (xr.DataArray(np.ones((3, 4)), dims=("a", "b")), {}, "path or time"),
-    ],
-)
-def test_bad_input(fields, settings, words):
-    with pytest.raises(DomainError, match=words):
-        sl.Empirical(fields, **settings)
-
-
-def test_other_points_are_refused():
-    with pytest.raises(DomainError, match="interpolate"):
-        sl.Empirical(low_rank_fields(), 3).synthesise(np.ones(3), np.array([[0.05, 0.0]]))

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.errors import DataError, DomainError
+from spdelaw.errors import DataError
 from spdelaw.testing import DomainContract
 
 LINE = sl.Interval(0.0, np.pi, "neumann")
@@ -35,18 +35,12 @@ def test_modes_alternate_between_the_fields():
     both = sl.Fields(LINE)
     x = np.array([0.3, 1.1])
     h = both.eigenfunctions(both.repeated(x), 6)
-    own = LINE.eigenfunctions(x, 3)
-    np.testing.assert_array_equal(h[:2, 0::2], own)
-    np.testing.assert_array_equal(h[2:, 1::2], own)
+    one = LINE.eigenfunctions(x, 3)
+    np.testing.assert_array_equal(h[:2, 0::2], one)
+    np.testing.assert_array_equal(h[2:, 1::2], one)
+    np.testing.assert_array_equal(both.check_points(x), both.repeated(x))
     assert not h[:2, 1::2].any()
     assert not h[2:, 0::2].any()
-
-
-def test_points_of_the_domain_stand_for_every_field():
-    both = sl.Fields(LINE)
-    np.testing.assert_array_equal(
-        both.check_points([0.1, 0.2]), [[0, 0.1], [0, 0.2], [1, 0.1], [1, 0.2]]
-    )
 
 
 def labelled(names=("u", "v")):
@@ -62,11 +56,6 @@ def test_labels_are_names():
     assert places.points[:, 0].tolist() == [0] * 5 + [1] * 5
 
 
-def test_fields_in_another_order_are_refused():
-    with pytest.raises(DomainError, match="in this order"):
-        sl.Fields(LINE).places(labelled(("v", "u")))
-
-
 def test_a_dataset_with_one_variable_per_field_is_the_same():
     fields = labelled()
     data = fields.to_dataset("variable")
@@ -74,14 +63,3 @@ def test_a_dataset_with_one_variable_per_field_is_the_same():
     xr.testing.assert_equal(sl.as_fields(data, dims=dims), sl.as_fields(fields, dims=dims))
     with pytest.raises(DataError, match="at least two variables"):
         sl.as_fields(data[["u"]], dims=dims)
-
-
-@pytest.mark.parametrize("names", [("u",), ("u", "u"), "uv", ("u", "2")])
-def test_wrong_names_are_refused(names):
-    with pytest.raises(DomainError, match="names"):
-        sl.Fields(LINE, names)
-
-
-def test_fields_of_fields_are_refused():
-    with pytest.raises(DomainError, match="one field"):
-        sl.Fields(sl.Fields(LINE))

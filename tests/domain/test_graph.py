@@ -1,11 +1,9 @@
 """Graph: the inherited contract, closed forms, sparse against dense, bad matrices."""
 
 import numpy as np
-import pytest
 from scipy import sparse
 
 import spdelaw as sl
-from spdelaw.errors import DomainError
 from spdelaw.testing import DomainContract
 
 
@@ -36,12 +34,6 @@ def test_ring():
     np.testing.assert_allclose(sl.Graph(ring(n)).eigenvalues(n), expected, atol=1e-12)
 
 
-def test_complete_graph():
-    np.testing.assert_allclose(
-        sl.Graph(np.ones((7, 7))).eigenvalues(7), [0, 7, 7, 7, 7, 7, 7], atol=1e-12
-    )
-
-
 def test_separate_parts_have_one_zero_each():
     mu = sl.Graph(sparse.block_diag([ring(5), ring(6), ring(4)])).eigenvalues(5)
     np.testing.assert_allclose(mu[:3], 0, atol=1e-12)
@@ -59,33 +51,6 @@ def test_sparse_and_dense_solvers_agree():
     np.testing.assert_allclose(h.T @ h, np.eye(12), atol=1e-9)
     again = sl.Graph(chain, n_modes=12)
     np.testing.assert_array_equal(again.modes, h)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "words"),
-    [
-        (np.ones((2, 3)), "square"),
-        (-np.ones((3, 3)), "negative"),
-        (np.triu(np.ones((3, 3))), "not symmetric"),
-        (np.full((3, 3), np.nan), "not finite"),
-        ("abc", "square"),
-        (np.ones((1, 1)), "square"),
-    ],
-)
-def test_bad_matrices(matrix, words):
-    with pytest.raises(DomainError, match=words):
-        sl.Graph(matrix)
-
-
-def test_more_modes_than_vertices_or_computed():
-    with pytest.raises(DomainError, match="at most"):
-        sl.Graph(ring(5), n_modes=6)
-    with pytest.raises(DomainError, match="the 3 modes"):
-        sl.Graph(ring(5), n_modes=3).eigenvalues(4)
-    with pytest.raises(DomainError, match="integers from 0 to 4"):
-        sl.Graph(ring(5)).synthesise(np.ones(2), [0.5])
-    with pytest.raises(DomainError, match="positions"):
-        sl.Graph(ring(5), positions=np.zeros((4, 2)))
 
 
 def test_recovery():

@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 import spdelaw as sl
-from spdelaw.errors import AliasingWarning, DomainError
+from spdelaw.errors import AliasingWarning
 from spdelaw.testing import DomainContract
 
 
@@ -31,24 +31,6 @@ def test_against_scipy(degree):
     np.testing.assert_allclose(got, expected, atol=1e-10 * np.abs(expected).max())
 
 
-def test_eigenvalue_problem():
-    """-h'' + x h' = n h, using the derivative h_n' = sqrt(n) h_{n-1}."""
-    x = np.linspace(-3, 3, 41)
-    h = sl.Line().eigenfunctions(x, 12)
-    n = np.arange(2, 12)
-    first, second = np.sqrt(n) * h[:, 1:-1], np.sqrt(n * (n - 1)) * h[:, :-2]
-    np.testing.assert_allclose(-second + x[:, None] * first, n * h[:, 2:], atol=1e-10)
-
-
-def test_gauss_hermite_grid_is_exact_quadrature():
-    domain = sl.Line()
-    x, _ = domain.quadrature(40)
-    c = np.random.default_rng(0).normal(size=20)
-    result = domain.analysis(domain.synthesise(c, x), x, 20)
-    assert result.method == "quadrature"
-    np.testing.assert_allclose(result.coefficients, c, atol=1e-10)
-
-
 def test_uniform_window_aliases_and_says_so():
     """On [-3, 3] the polynomials are not orthogonal: degree 8 leaks into the first 8."""
     domain = sl.Line()
@@ -57,13 +39,3 @@ def test_uniform_window_aliases_and_says_so():
     with pytest.warns(AliasingWarning, match="condition"):
         got = domain.analyse(domain.synthesise(c, x), 8, x)
     assert np.abs(got - c[:8]).max() > 0.05
-
-
-def test_bad_extent():
-    with pytest.raises(DomainError, match="positive"):
-        sl.Line(extent=-1)
-
-
-def test_projection_that_overflows_is_refused():
-    with pytest.raises(DomainError, match="finite coefficients"):
-        sl.Line().project(lambda x: 10 * np.exp(-(x**2)), 400)

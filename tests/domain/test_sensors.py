@@ -54,10 +54,6 @@ def test_sensors_outside_are_named_with_the_reach_of_the_domain(case):
             call(sensors(domain, points))
         assert "2 of 7 outside" in caught.value.got
         assert "number 1 at x 7, y 0.5; number 4 at x 0.5, y -9" in caught.value.got
-
-
-def test_many_sensors_outside_are_counted(case):
-    domain, _ = case
     points = np.concatenate([INSIDE, np.full((9, 2), 50.0) + np.arange(9)[:, None]])
     with pytest.raises(DomainError, match=r"9 of 14 outside.*and 6 more"):
         domain.places(sensors(domain, points))
@@ -73,14 +69,3 @@ def test_sensors_outside_without_values_do_not_exist(case):
     back = places.unflatten(bare.values)
     np.testing.assert_array_equal(back, fields.values)
     np.testing.assert_array_equal(domain.analyse(fields, 2), domain.analyse(bare, 2))
-
-
-def test_a_law_of_sensors_is_the_same_with_unseen_ones_outside():
-    domain, _ = DOMAINS["box"]
-    points = np.insert(INSIDE, [1, 3], FAR, axis=0)
-    settings = {"observation_noise": "none", "nuisance": 0}
-    with_holes = sl.fit(sensors(domain, points, np.nan), domain, 2, **settings)
-    without = sl.fit(sensors(domain, INSIDE), domain, 2, **settings)
-    np.testing.assert_allclose(
-        with_holes.parameters["eigenvalue"], without.parameters["eigenvalue"], rtol=1e-8
-    )

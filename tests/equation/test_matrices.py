@@ -7,7 +7,6 @@ from scipy import integrate, linalg
 import spdelaw as sl
 from spdelaw.equation import distinct_steps, transition
 from spdelaw.equation.operators import stationary_covariance, stationary_pull_back
-from spdelaw.errors import EquationError
 
 EXACT = 1e-12
 RING = sl.Interval(0.0, 2.0, "periodic")
@@ -53,15 +52,6 @@ def test_transition_much_longer_than_the_fastest_mode():
     np.testing.assert_allclose(step.covariance[0], expected, rtol=1e-9)
 
 
-def test_transition_of_two_steps_is_that_of_both():
-    drift, noise = stable(4)
-    a, b, both = (transition(drift, noise, np.array([h])) for h in (0.2, 0.7, 0.9))
-    f = b.factor[0]
-    np.testing.assert_allclose(f @ a.factor[0], both.factor[0], rtol=1e-11, atol=1e-13)
-    omega = f @ a.covariance[0] @ f.T + b.covariance[0]
-    np.testing.assert_allclose(omega, both.covariance[0], rtol=1e-11)
-
-
 @pytest.mark.parametrize("rate", [0.05, 3.0, 30.0])
 def test_gradient_goes_back_through_the_transition(rate):
     drift, noise = stable(3, rate=rate)
@@ -74,14 +64,14 @@ def test_gradient_goes_back_through_the_transition(rate):
         step = transition(a, q, dt)
         return (step.factor * by_factor).sum() + (step.covariance * by_covariance).sum()
 
-    found = transition(drift, noise, dt).pull_back(by_factor, by_covariance)
+    gradient = transition(drift, noise, dt).pull_back(by_factor, by_covariance)
     for k, symmetric in enumerate((False, True)):
         way = rng.normal(size=(3, 3))
         way = way + way.T if symmetric else way
         h = 1e-5 * rate if k == 0 else 1e-5
         ends = [value(drift + s * h * way * (1 - k), noise + s * h * way * k) for s in (1, -1)]
         difference = (ends[0] - ends[1]) / (2 * h)
-        np.testing.assert_allclose((found[k] * way).sum(), difference, rtol=1e-6)
+        np.testing.assert_allclose((gradient[k] * way).sum(), difference, rtol=1e-6)
 
 
 def test_stationary_covariance_and_its_gradient():
@@ -135,32 +125,6 @@ def test_moments_against_the_integral():
     np.testing.assert_allclose(e.variance(t, grid).values, expected, rtol=1e-12)
 
 
-def test_a_diagonal_matrix_is_a_spectrum():
-    rates, q = np.array([0.5, 1.0, 2.0]), np.array([1.0, 0.3, 0.2])
-    plain = equation(drift=rates, noise=q, initial="stationary")
-    matrix = equation(drift=np.diag(rates), noise=np.diag(q), initial="stationary")
-    assert matrix.is_coupled
-    assert not plain.is_coupled
-    for name in ("eigenvalues", "noise_variance", "initial_variance", "drift_matrix",
-                 "noise_covariance", "initial_covariance"):  # fmt: skip
-        np.testing.assert_allclose(getattr(matrix, name), getattr(plain, name), rtol=1e-14)
-    np.testing.assert_allclose(matrix.variance().values, plain.variance().values, rtol=1e-11)
-    np.testing.assert_allclose(matrix.stationary_variance(), plain.stationary_variance())
-    grid = RING.grid(5)
-    np.testing.assert_allclose(
-        matrix.stationary_covariance(grid), plain.stationary_covariance(grid), atol=1e-14
-    )
-
-
-def test_files_and_fewer_modes():
-    e = equation(initial=sl.Gaussian([1.0], stable(3, seed=4)[1]))
-    assert sl.SpectralSPDE.from_dict(e.to_dict()) == e
-    assert e != equation()
-    few = equation(drift=np.diag([1.0, 2.0, 3.0])).with_modes(2)
-    np.testing.assert_array_equal(few.noise_covariance, stable(3)[1][:2, :2])
-    assert "coupled" in repr(e)
-
-
 def test_advection_carries_a_field_around_the_ring():
     """Without noise, damping and diffusion the field only moves."""
     e = sl.catalogue.advection_diffusion(9, speed=0.7, kappa=0.0, nu=0.0, noise=np.zeros(9))
@@ -168,23 +132,6 @@ def test_advection_carries_a_field_around_the_ring():
     moved = e.mean([0.0, 1.9], x).values[1]
     before = e.mean([0.0], np.mod(x - 0.7 * 1.9, np.pi)).values[0]
     np.testing.assert_allclose(moved, before, atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({"drift": -np.eye(3)}, "negative real part"),
-        ({"drift": np.eye(4)}, "shape"),
-        ({"drift": np.full((3, 3), np.nan)}, "finite"),
-        ({"noise": np.diag([1.0, 1.0, -1.0])}, "negative eigenvalues"),
-        ({"noise": np.triu(np.ones((3, 3)))}, "symmetric"),
-        ({"initial": sl.Gaussian(0.0, np.eye(2))}, "shape"),
-        ({"drift": np.diag([1.0, 2.0, 0.0]), "initial": "stationary"}, "damps"),
-    ],
-)
-def test_bad_matrices_are_refused(changes, word):
-    with pytest.raises(EquationError, match=word):
-        equation(**changes)
 
 
 @pytest.mark.parametrize("weights", [[3.0, 0.4, 1.1], [1.0, 1.0]])

@@ -6,7 +6,6 @@ import pytest
 import spdelaw as sl
 from spdelaw.domain import Turn
 from spdelaw.equation import rotating_pairs, whole_pairs
-from spdelaw.errors import EquationError
 
 SPHERE, DISK = sl.Sphere(2.0), sl.Disk(1.5, (0.2, -0.1), "neumann")
 CHANNEL = sl.Box((0.0, 1.0), (-1.0, 2.0), boundary=("neumann", "periodic"))
@@ -72,24 +71,8 @@ def test_whole_pairs_are_the_next_number_that_cuts_none(domain):
         assert whole_pairs(domain, n) == expected
 
 
-def test_pairs_of_a_tube_do_not_all_lie_side_by_side():
-    """Equal sides: both cosines of an eigenvalue come before both sines."""
-    assert any(t.sine - t.cosine > 1 for t in TUBE.turns(25))
-
-
 def test_eigenvalues_of_the_rotating_sphere():
     """``kappa + nu l (l + 1) + i m speed`` for every order from -l to l."""
     e = sl.catalogue.rotating_sphere(16, speed=1.3, kappa=0.5, nu=0.1)
     expected = [0.5 + 0.1 * l * (l + 1) + 1.3j * m for l in range(4) for m in range(-l, l + 1)]
     np.testing.assert_allclose(np.sort_complex(e.eigenvalues), np.sort_complex(expected))
-
-
-@pytest.mark.parametrize(
-    "domain",
-    [sl.Interval(0, 1), sl.Line(), sl.Plane(), sl.Box((0, 1), (0, 1)),
-     sl.Box((0, 1), (0, 1), boundary="periodic")],
-    ids=repr,
-)  # fmt: skip
-def test_other_domains_are_refused(domain):
-    with pytest.raises(EquationError, match=r"pairs that can rotate.*Fix: "):
-        sl.catalogue.advection_diffusion_on(domain, 5)

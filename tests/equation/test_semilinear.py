@@ -3,7 +3,6 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.equation import catalogue
-from spdelaw.errors import EquationError
 
 
 @pytest.mark.parametrize("name", sorted(catalogue.SEMILINEAR))
@@ -29,19 +28,3 @@ def test_burgers_transport_moves_no_energy():
     e = catalogue.burgers(9, nu=0.0, kappa=0.0)
     c = np.random.default_rng(0).standard_normal((6, 9))
     assert np.abs((c * e.dynamics.drift(c)).sum(1)).max() < 1e-12
-
-
-def test_wrong_use():
-    heat = sl.catalogue.periodic_heat(5)
-    with pytest.raises(EquationError, match="coefficient for each term"):
-        sl.Semilinear(heat, ["u"])
-    with pytest.raises(EquationError, match="finite numbers"):
-        sl.Semilinear(heat, {"u": np.nan})
-    with pytest.raises(EquationError, match="numbers"):
-        sl.Semilinear(heat, {"u": "much"})
-    with pytest.raises(EquationError, match="not coupled"):
-        sl.Semilinear(sl.catalogue.advection_diffusion(5), {"u": 1.0})
-    with pytest.raises(EquationError, match="SpectralSPDE"):
-        sl.Semilinear("heat", {"u": 1.0})
-    with pytest.raises(EquationError, match="plain description"):
-        sl.Semilinear.from_dict({"terms": {}})

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from tests.parameters import cross
 
 import spdelaw as sl
 from spdelaw.equation import bind
 from spdelaw.equation._polynomial import Means, derivative, parse
 from spdelaw.equation._terms import TERMS
-from spdelaw.errors import EquationError
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
 LINES = [sl.Interval(0.0, 2.0, b) for b in ("dirichlet", "neumann", "periodic")]
@@ -20,23 +20,7 @@ def test_names_are_read():
     assert parse("1", 1) == {(0, 0, 0, 0): 1.0}
 
 
-@pytest.mark.parametrize("name", ["v", "u^9", "", "u_w", "sin(u)", "u^"])
-def test_other_names_are_refused(name):
-    with pytest.raises(EquationError, match="polynomial"):
-        bind([name], RING, 5)
-
-
-def test_a_term_the_domain_cannot_differentiate_is_refused():
-    with pytest.raises(EquationError, match="without derivatives"):
-        bind(["u_x^2"], sl.Sphere(), 4)
-    with pytest.raises(EquationError, match="derivatives along"):
-        bind(["u_y"], RING, 4)
-    with pytest.raises(EquationError, match="each term once"):
-        bind(["u", "u"], RING, 4)
-
-
-@pytest.mark.parametrize("domain", LINES, ids=lambda d: d.boundary)
-@pytest.mark.parametrize("name", TERMS)
+@cross(domain={d.boundary: d for d in LINES}, name=TERMS)
 def test_values_are_exact_projections(domain, name):
     n = 9
     c = np.random.default_rng(1).standard_normal((4, n))

@@ -1,13 +1,13 @@
 """The oracle: the joint Gaussian of states and observed values, written down in full.
 
 Of any linear law: diagonal operators or matrices, with seasons and a forcing. Matrix exponentials,
-stationary covariances and an ODE solver: not the ways of the package.
+stationary covariances and quadrature: not the ways of the package.
 """
 
 import itertools
 
 import numpy as np
-from scipy import integrate, linalg, stats
+from scipy import linalg, stats
 
 
 def matrix(a):
@@ -53,21 +53,22 @@ def pieces(season, start, end):
 
 
 def response(p, t):
-    """Mean that the forcing drives from the origin on, by an ODE solver; (T, N)."""
+    """Mean that the forcing drives from the origin on, by quadrature of short pieces; (T, N)."""
     if p.forcing is None:
         return np.zeros((len(t), len(p.initial_mean)))
-    f, drift = p.forcing.on_modes(len(p.initial_mean)), matrix(p.drift)
-
-    def slope(s, m):
-        return -drift @ m + [np.interp(s, p.forcing.times, column) for column in f.T]
-
     knots = p.forcing.times[(p.forcing.times > p.origin) & (p.forcing.times < t[-1])]
-    m, begin, found = np.zeros(f.shape[1]), p.origin, {p.origin: np.zeros(f.shape[1])}
-    for end in np.union1d(knots, t[t > p.origin]):
-        solved = integrate.solve_ivp(slope, (begin, end), m, rtol=1e-12, atol=1e-13)
-        m, begin = solved.y[:, -1], end
-        found[end] = m
-    return np.array([found[s] for s in t])
+    ends = np.union1d(np.union1d(knots, np.arange(p.origin, t[-1], 0.25)), t[t >= p.origin])
+    f, drift = p.forcing.on_modes(len(p.initial_mean)).T, matrix(p.drift)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    m = {p.origin: np.zeros(len(f))}
+    for start, end in itertools.pairwise(ends):
+        h = end - start
+        s = start + 0.5 * h * (1 + nodes)
+        force = [np.interp(s, p.forcing.times, x) for x in f]
+        decay = linalg.expm(-(end - np.append(s, start))[:, None, None] * drift)
+        m[end] = decay[-1] @ m[start]
+        m[end] += 0.5 * h * np.einsum("s,snm,ms->n", weights, decay[:-1], force)
+    return np.array([m[s] for s in t])
 
 
 def mode_mean(p, t):
@@ -105,8 +106,8 @@ def log_density(x, mean, covariance):
 def log_likelihood(p, y, t, phi):
     """Log density of one path y (T, M) with NaN for missing."""
     mean, c = joint(p, t, phi)
-    seen = ~np.isnan(y.ravel())
-    return log_density(y.ravel()[seen], mean[seen], c[np.ix_(seen, seen)])
+    there = ~np.isnan(y.ravel())
+    return log_density(y.ravel()[there], mean[there], c[np.ix_(there, there)])
 
 
 def state_log_density(p, c, t):
@@ -133,13 +134,13 @@ def smoothed(p, y, t, phi):
     n_times = len(t)
     prior = state_covariance(p, t)
     observe = np.kron(np.eye(n_times), phi)
-    seen = ~np.isnan(y.ravel())
-    h = observe[seen]
-    noise = np.tile(np.broadcast_to(p.observation_variance, len(phi)), n_times)[seen]
+    there = ~np.isnan(y.ravel())
+    h = observe[there]
+    noise = np.tile(np.broadcast_to(p.observation_variance, len(phi)), n_times)[there]
     f = h @ prior @ h.T + np.diag(noise)
     gain = np.linalg.solve(f, h @ prior).T
     m = mode_mean(p, t).ravel()
-    return m + gain @ (y.ravel()[seen] - h @ m), prior - gain @ h @ prior
+    return m + gain @ (y.ravel()[there] - h @ m), prior - gain @ h @ prior
 
 
 def innovations(p, y, t, phi):
@@ -147,15 +148,15 @@ def innovations(p, y, t, phi):
     n = phi.shape[1]
     out = np.full((len(t), n), np.nan)
     for i in range(1 if p.initial_kind == "deterministic" else 0, len(t)):
-        seen = ~np.isnan(y[i])
-        gram = phi[seen].T @ phi[seen]
+        there = ~np.isnan(y[i])
+        gram = phi[there].T @ phi[there]
         if np.linalg.matrix_rank(gram) < n:
             continue
         past = y.copy()
         past[i:] = np.nan
         mean, covariance = smoothed(p, past, t, phi)
         at = slice(i * n, (i + 1) * n)
-        error = np.linalg.solve(gram, phi[seen].T @ y[i, seen]) - mean[at]
+        error = np.linalg.solve(gram, phi[there].T @ y[i, there]) - mean[at]
         noise = float(p.observation_variance) * np.linalg.inv(gram)
         out[i] = np.linalg.solve(np.linalg.cholesky(covariance[at, at] + noise), error)
     return out

@@ -42,13 +42,13 @@ def tail(p, ages, model):
 def parts(p, y, t, phi, model):
     """Centred observed values, their map from the coordinates, and their covariance."""
     ages = t - t[0]
-    seen = ~np.isnan(y.ravel())
-    observe = np.kron(np.eye(len(t)), phi)[seen]
+    there = ~np.isnan(y.ravel())
+    observe = np.kron(np.eye(len(t)), phi)[there]
     mean = (np.exp(-np.outer(ages, p.drift)) * p.initial_mean).ravel()
     f = observe @ columns(p, ages, model)
-    noise = float(p.observation_variance) * np.eye(seen.sum())
+    noise = float(p.observation_variance) * np.eye(there.sum())
     covariance = f @ f.T + observe @ tail(p, ages, model) @ observe.T + noise
-    return y.ravel()[seen] - observe @ mean, f, covariance
+    return y.ravel()[there] - observe @ mean, f, covariance
 
 
 def log_likelihood(p, y, t, phi, model):

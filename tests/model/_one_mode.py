@@ -1,5 +1,7 @@
 """Brute force for one mode: densities on a fine grid, moved by short Gaussian steps."""
 
+from functools import cache
+
 import numpy as np
 
 import spdelaw as sl
@@ -15,6 +17,7 @@ def equation(q: float = 0.2) -> sl.Semilinear:
     return sl.Semilinear(linear, {"u": 1.0, "u^3": -1.0})
 
 
+@cache
 def kernel(q: float, dt: float, doublings: int = 5) -> np.ndarray:
     """``p(y | x)`` on the grid, rows x, from 2^doublings steps with local errors of order three."""
     h, x = dt / 2**doublings, GRID

@@ -3,19 +3,35 @@
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from scipy import linalg
 from tests.model import _brute_force as oracle
-from tests.model.numbers import Numbers, evaluate_likelihood
+from tests.model.numbers import Numbers
+from tests.parameters import cross
 
 import spdelaw as sl
 from spdelaw.model import Collapsed, collapse
 
 KINDS = ("deterministic", "gaussian", "stationary")
-#: Complete and orthogonal, complete and not, gaps, gaps shared by all paths, rows missing
-#: on an orthogonal grid, rows missing on another one, times of each path's own.
 #: Drift and noise that leave modes apart or couple them, in every combination.
 STRUCTURES = ("diagonal", "matrix", "dense_noise", "dense_drift")
+#: Complete and orthogonal, complete and not, gaps, gaps shared by all paths, rows missing
+#: on an orthogonal grid, rows missing on another one, times that differ between paths.
 PATTERNS = ("orthogonal", "oblique", "random", "shared", "rows", "oblique_rows", "own_times")
+SEASON = sl.Season(0.5, [3.0, 0.4, 1.1], origin=0.05)
+FORCING = sl.Forcing(
+    [-1.0, 0.4, 1.1, 9.0], [[3.0, -1.0, 2.0], [0.0, 4.0, 1.0], [5.0, 0.0, -6.0], [1.0, 2.0, 3.0]]
+)
+EXTRAS = {
+    "plain": {},
+    "season": {"season": SEASON},
+    "forcing": {"forcing": FORCING},
+    "both": {"season": SEASON, "forcing": FORCING},
+}
+SCORE_TOLERANCE = 1e-6
+FIELDS = ("drift", "noise", "initial_mean", "initial_covariance", "observation_variance")
+
+every_case = cross(structure=STRUCTURES, kind=KINDS, pattern=PATTERNS, extra=EXTRAS)
 
 
 class Case(NamedTuple):
@@ -30,6 +46,13 @@ class Case(NamedTuple):
 
     def clock(self, path: int) -> np.ndarray:
         return self.times if self.times.ndim == 1 else self.times[path]
+
+    def by_path(self, function, *more) -> list:
+        """A function of the oracle, for each path."""
+        return [
+            function(self.parameters, y, self.clock(i), self.phi, *more)
+            for i, y in enumerate(self.values)
+        ]
 
 
 def parameters(
@@ -75,25 +98,30 @@ def basis(orthogonal: bool, n_modes: int = 3, n_points: int = 7) -> np.ndarray:
 
 
 def make(
-    kind: str, pattern: str, n_paths: int = 5, n_times: int = 6, seed: int = 0,
+    kind: str, pattern: str, n_paths: int = 3, n_times: int = 6, seed: int = 0,
     structure: str = "diagonal", **more,
 ) -> Case:  # fmt: skip
     """Paths drawn from the joint Gaussian itself; ``more`` are season and forcing."""
     rng = np.random.default_rng(seed)
     p = parameters(kind, structure=structure)._replace(**more)
     phi = basis(pattern in ("orthogonal", "rows"))
-    shape = (n_paths, n_times)
-    times = np.cumsum(rng.uniform(0.05, 0.4, shape if pattern == "own_times" else n_times), -1)
-    values = np.stack([draw(p, t, phi, rng) for t in np.broadcast_to(times, shape)])
+    if pattern == "own_times":
+        times = np.cumsum(rng.uniform(0.05, 0.4, (n_paths, n_times)), -1)
+        values = np.concatenate([draw(p, t, phi, rng) for t in times])
+    else:
+        times = np.cumsum(rng.uniform(0.05, 0.4, n_times))
+        values = draw(p, times, phi, rng, n_paths)
     return Case(p, hide(values, pattern, rng), times, phi)
 
 
-def draw(p: Numbers, t: np.ndarray, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One noisy path (T, M)."""
+def draw(
+    p: Numbers, t: np.ndarray, phi: np.ndarray, rng: np.random.Generator, n_paths: int = 1
+) -> np.ndarray:
+    """Noisy paths (P, T, M)."""
     mean, spread = oracle.state_moments(p, t)
-    c = rng.multivariate_normal(mean, spread, method="eigh").reshape(len(t), -1)
-    noise = np.sqrt(p.observation_variance) * rng.standard_normal((len(t), len(phi)))
-    return c @ phi.T + noise
+    c = rng.multivariate_normal(mean, spread, n_paths, method="eigh")
+    noise = np.sqrt(p.observation_variance) * rng.standard_normal((n_paths, len(t), len(phi)))
+    return c.reshape(n_paths, len(t), -1) @ phi.T + noise
 
 
 def hide(values: np.ndarray, pattern: str, rng: np.random.Generator) -> np.ndarray:
@@ -109,16 +137,51 @@ def hide(values: np.ndarray, pattern: str, rng: np.random.Generator) -> np.ndarr
     return out
 
 
-def check_initial_information(case: Case) -> None:
-    """The log-likelihood is quadratic in m0: differences of its score are exact."""
-    found = evaluate_likelihood(case.collapsed, case.parameters).initial_information
-    for n in range(3):
+def of_path(array: np.ndarray, j: int) -> np.ndarray:
+    """Path j of an array whose last axis is the path, or one that all paths share."""
+    return array[..., 0 if array.shape[-1] == 1 else j]
+
+
+def check_score(evaluate, p: Numbers) -> None:
+    """The score in two directions of each parameter, by central differences."""
+    result, rng = evaluate(p), np.random.default_rng(1)
+
+    def slope(h: float, **way: np.ndarray) -> float:
         ends = []
         for sign in (1, -1):
-            mean = case.parameters.initial_mean.copy()
-            mean[n] += sign
-            trial = case.parameters._replace(initial_mean=mean)
-            ends.append(evaluate_likelihood(case.collapsed, trial).by_initial_mean)
-        np.testing.assert_allclose(
-            found[:, n], 0.5 * (ends[1] - ends[0]), rtol=1e-9, atol=1e-9 * np.abs(found).max()
+            moved = {key: getattr(p, key) + sign * h * w for key, w in way.items()}
+            ends.append(evaluate(p._replace(**moved)).log_likelihood.sum())
+        return (ends[0] - ends[1]) / (2 * h)
+
+    for field in FIELDS:
+        if field == "initial_covariance" and p.initial_kind == "deterministic":
+            continue
+        gradient, x = (np.asarray(a) for a in (getattr(result, f"by_{field}"), getattr(p, field)))
+        assert gradient.shape == x.shape, field
+        for _ in range(2):
+            way = rng.normal(size=x.shape) * max(0.3 * np.abs(x).max(), 0.01)
+            way = way + way.T if x.ndim == 2 and field != "drift" else way
+            scale = max(np.abs(gradient * way).max(), 1.0)
+            assert (gradient * way).sum() == pytest.approx(
+                slope(1e-5, **{field: way}), rel=SCORE_TOLERANCE, abs=SCORE_TOLERANCE * scale
+            ), field
+    if p.season is not None:
+        way = np.array([1.0, -0.3, -0.7])  # weights keep their mean of 1
+        ends = [
+            evaluate(p._replace(season=p.season.with_weights(p.season.weights + h * way)))
+            for h in (1e-6, -1e-6)
+        ]
+        expected = (ends[0].log_likelihood.sum() - ends[1].log_likelihood.sum()) / 2e-6
+        assert result.by_season @ way == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+def check_initial_information(evaluate, p: Numbers, tolerance: float = 1e-9) -> None:
+    """A log-likelihood that is quadratic in m0: differences of its score are exact."""
+    information = evaluate(p).initial_information
+    for way, column in zip(np.eye(p.n_modes), information.T, strict=True):
+        low, high = (
+            evaluate(p._replace(initial_mean=p.initial_mean + s * way)).by_initial_mean
+            for s in (-1, 1)
         )
+        bound = tolerance * np.abs(information).max()
+        np.testing.assert_allclose(column, 0.5 * (low - high), rtol=tolerance, atol=bound)

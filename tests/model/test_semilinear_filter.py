@@ -41,12 +41,12 @@ def test_terms_held_at_zero_leave_the_exact_filter(own_times):
     lam, q, r = e.linear.eigenvalues + 0.3, e.linear.noise_variance, 0.012
     closure = Closure(bind(["u", "u^3"], RING, 5), np.zeros(2), lam, q)
     exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.covariance, r, "gaussian")
-    found = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
+    got = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
     expected = evaluate_likelihood(data, exact).log_likelihood.sum()
-    assert found == pytest.approx(expected, rel=1e-8)
+    assert got == pytest.approx(expected, rel=1e-8)
     for block in data.blocks:
-        smooth, known = smooth_semilinear(closure, block, r, PRIOR), smooth_states(block, exact)
-        np.testing.assert_allclose(smooth.mean, known.mean.transpose(0, 2, 1), atol=1e-8)
+        smooth, states = smooth_semilinear(closure, block, r, PRIOR), smooth_states(block, exact)
+        np.testing.assert_allclose(smooth.mean, states.mean.transpose(0, 2, 1), atol=1e-8)
 
 
 @pytest.mark.parametrize("own_times", [False, True])
@@ -58,24 +58,17 @@ def test_gradients_against_differences(own_times):
         c = Closure(reaction, theta, lam, q)
         return [filter_scores(c, b, float(r), PRIOR, 2, burn=0.25) for b in data.blocks]
 
-    at = [
-        np.array([1.0, -1.0, 0.3]),
-        e.linear.eigenvalues,
-        e.linear.noise_variance,
-        np.array(0.012),
-    ]
-    found = scores(*at)
+    lam, q = e.linear.eigenvalues, e.linear.noise_variance
+    at = [np.array([1.0, -1.0, 0.3]), lam, q, np.array(0.012)]
+    here = scores(*at)
     for k, name in enumerate(("coefficient", "rate", "noise", "observation")):
-        slope = sum(getattr(s, name).sum(0) for s in found)
+        slope = sum(getattr(s, name).sum(0) for s in here)
         d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k > 1 else 1.0)
-        ends = [
-            sum(
-                s.value.sum()
-                for s in scores(*(a + h * d if j == k else a for j, a in enumerate(at)))
-            )
+        high, low = (
+            sum(s.value.sum() for s in scores(*at[:k], at[k] + h * d, *at[k + 1 :]))
             for h in (1e-5, -1e-5)
-        ]
-        assert (slope * d).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-6)
+        )
+        assert (slope * d).sum() == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6)
 
 
 def test_one_mode_against_the_exact_filter():
@@ -92,8 +85,8 @@ def test_one_mode_against_the_exact_filter():
         expected, density = expected + np.log(evidence), weight * density / evidence
     (block,) = collapse(values, dt * np.arange(101), np.ones((1, 1))).blocks
     prior = InitialState("gaussian", np.array([1.0]), np.array([0.02]))
-    found = filter_scores(e.closure, block, r, prior).value[0]
-    assert abs(found - expected) < 0.5, (found, expected)
+    got = filter_scores(e.closure, block, r, prior).value[0]
+    assert abs(got - expected) < 0.5, (got, expected)
 
 
 @pytest.mark.slow
@@ -102,34 +95,24 @@ def test_particle_filter():
     reaction's strength within 0.2 standard errors of that of the particle filter."""
     n, dt, r, n_particles = 5, 0.1, 0.02, 20_000
     e = sl.catalogue.allen_cahn(
-        n,
-        times=dt * np.arange(61),
-        initial=lambda x: np.tanh(2 * np.cos(x)),
+        n, times=dt * np.arange(61), initial=lambda x: np.tanh(2 * np.cos(x)),
         noise=sl.PowerLaw(1.5, 0.05),
-    )
+    )  # fmt: skip
     x = RING.grid(8)
     values = sl.simulate(e, 1, seed=6, observation_std=np.sqrt(r), grid=x).values
     h = RING.eigenfunctions(x, n)
     (block,) = collapse(values, e.times, h).blocks
     prior = InitialState("gaussian", e.linear.initial_mean, np.full(n, 0.01))
-    strengths, found, known = (0.4, 1.0, 1.6), [], []
+    strengths, ours, theirs = (0.4, 1.0, 1.6), [], []
     for s in strengths:
         scaled = sl.Semilinear(e.linear, {"u": s, "u^3": -s})
-        found.append(filter_scores(scaled.closure, block, r, prior).value[0])
-        known.append(
-            np.mean(
-                [_particles(scaled, values[0], h, dt, r, prior, n_particles, k) for k in range(3)]
-            )
-        )
-    assert np.abs(np.array(found) - known).max() < 0.5, (found, known)
-    (top, width), (other, _) = (_vertex(strengths, v) for v in (found, known))
-    assert abs(top - other) < 0.2 * width, (top, other, width)
-
-
-def _vertex(at, values):
-    """Where a parabola through three points is highest, and its standard error."""
-    a, b, _ = np.polyfit(at, values, 2)
-    return -b / (2 * a), np.sqrt(-0.5 / a)
+        ours.append(filter_scores(scaled.closure, block, r, prior).value[0])
+        runs = [_particles(scaled, values[0], h, dt, r, prior, n_particles, k) for k in range(3)]
+        theirs.append(np.mean(runs))
+    assert np.abs(np.array(ours) - theirs).max() < 0.5, (ours, theirs)
+    # The top of a parabola through three points, and its standard error.
+    (a, b, _), (c, d, _) = (np.polyfit(strengths, v, 2) for v in (ours, theirs))
+    assert abs(b / (2 * a) - d / (2 * c)) < 0.2 * np.sqrt(-0.5 / a)
 
 
 def _particles(e, values, h, dt, r, prior, n, seed):
@@ -151,11 +134,9 @@ def _particles(e, values, h, dt, r, prior, n, seed):
 def test_innovations_are_standard_normal():
     """Mean and mean square of thousands of errors, within 4.5 standard deviations."""
     e = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(41), initial=sl.Gaussian(0.0, 1.0))
-    x = RING.grid(8)
-    fields = sl.simulate(e, 20, seed=8, grid=x)
+    fields = sl.simulate(e, 20, seed=8, grid=RING.grid(8))
     c = RING.analyse(fields, 5, method="dense").values
-    complete = transition_innovations(e.closure, transitions(c, e.times), 2)
-    z = complete.ravel()
+    z = transition_innovations(e.closure, transitions(c, e.times), 2).ravel()
     assert abs(z.mean()) < 4.5 / np.sqrt(z.size)
     assert abs((z**2).mean() - 1.0) < 4.5 * np.sqrt(2.0 / z.size)
 

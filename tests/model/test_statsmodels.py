@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from tests.model.cases import KINDS, basis, draw, hide, parameters
+from tests.model.cases import KINDS, basis, draw, hide, of_path, parameters
 from tests.model.numbers import evaluate_likelihood, smooth_states
 from tests.model.test_smoother import lag_diagonals
+from tests.parameters import cross
 
 from spdelaw.model import collapse
 
 kalman = pytest.importorskip("statsmodels.tsa.statespace.kalman_smoother")
 
-AGREE = 1e-8
 DT = 0.2
 
 
@@ -28,29 +28,23 @@ def by_statsmodels(p, y, phi):
     return model.smooth()
 
 
-@pytest.mark.parametrize("pattern", ["orthogonal", "oblique", "random", "rows"])
-@pytest.mark.parametrize("kind", KINDS)
+@cross(pattern=["orthogonal", "oblique", "random", "rows"], kind=KINDS)
 def test_likelihood_and_smoother(kind, pattern):
     rng = np.random.default_rng(2)
-    p, phi = parameters(kind), basis(pattern in ("orthogonal", "rows"))
-    t = DT * np.arange(12)
-    values = hide(np.stack([draw(p, t, phi, rng) for _ in range(3)]), pattern, rng)
-    collapsed = collapse(values, t, phi)
-    found = evaluate_likelihood(collapsed, p).log_likelihood
+    p, phi, t = parameters(kind), basis(pattern in ("orthogonal", "rows")), DT * np.arange(12)
+    values = hide(draw(p, t, phi, rng, 3), pattern, rng)
+    collapsed, close = collapse(values, t, phi), {"rtol": 0.0, "atol": 1e-8}
+    got = evaluate_likelihood(collapsed, p).log_likelihood
     for block in collapsed.blocks:
-        states = smooth_states(block, p)
-        lag = lag_diagonals(block, p)
+        states, lags = smooth_states(block, p), lag_diagonals(block, p)
         for j, path in enumerate(block.paths):
             other = by_statsmodels(p, values[path], phi)
-            b = 0 if states.covariance.shape[-1] == 1 else j
-            np.testing.assert_allclose(found[path], other.llf, rtol=AGREE)
-            np.testing.assert_allclose(states.mean[..., j], other.smoothed_state.T, atol=AGREE)
+            np.testing.assert_allclose(got[path], other.llf, rtol=1e-8)
+            np.testing.assert_allclose(states.mean[..., j], other.smoothed_state.T, **close)
             theirs = other.smoothed_state_cov.transpose(2, 0, 1)
-            ours = states.covariance[..., b]
-            if block.is_diagonal:
-                theirs = np.einsum("tnn->tn", theirs)
-            np.testing.assert_allclose(ours, theirs, atol=AGREE)
+            theirs = np.einsum("tnn->tn", theirs) if block.is_diagonal else theirs
+            np.testing.assert_allclose(of_path(states.covariance, j), theirs, **close)
             # smoothed_state_autocov[:, :, t] is Cov(c_{t+1}, c_t).
             autocov = np.einsum("nnt->tn", other.smoothed_state_autocov)[: len(t) - 1]
             first = 1 if kind == "deterministic" else 0
-            np.testing.assert_allclose(lag[..., b], autocov[first:], atol=AGREE)
+            np.testing.assert_allclose(of_path(lags, j), autocov[first:], **close)

@@ -20,8 +20,8 @@ def test_equal_to_the_elimination(n_times, slow):
     vector = rng.normal(size=(n_times, n, n_paths))
     total, means, sums, first = solve_steady((blocks[0], blocks[-1]), gram + w + pull, d, vector)
     which = np.zeros(n_times - 1, int)
-    own = np.zeros((n_times, n))
-    logs, mean, covariance, cross, _ = solve_with_numpy(blocks, own, d[None], which, vector, True)
+    zeros = np.zeros((n_times, n))
+    logs, mean, covariance, cross, _ = solve_with_numpy(blocks, zeros, d[None], which, vector, True)
     close = {"rtol": 1e-10, "atol": 1e-10}
     assert total == pytest.approx(logs, rel=1e-12)
     np.testing.assert_allclose(means, mean, **close)
