@@ -16,43 +16,31 @@ def test_good_values_come_back():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("check", "arguments"),
     [
-        lambda: checks.whole("x", True, 0),
-        lambda: checks.whole("x", 2.0, 0),
-        lambda: checks.whole("x", 0, 1),
-        lambda: checks.positive("x", 0),
-        lambda: checks.positive("x", np.nan),
-        lambda: checks.positive("x", np.inf),
-        lambda: checks.positive("x", "1"),
-        lambda: checks.probability("x", 1),
-        lambda: checks.probability("x", True),
-        lambda: checks.probability("x", None),
-        lambda: checks.one_of("x", "c", ("a", "b")),
-        lambda: checks.one_of("x", ["a"], ("a", "b")),
-        lambda: checks.instance("x", 1, str, "pass text"),
+        *((checks.whole, arguments) for arguments in ((True, 0), (2.0, 0), (0, 1))),
+        *((checks.positive, (value,)) for value in (0, np.nan, np.inf, "1")),
+        *((checks.probability, (value,)) for value in (1, True, None)),
+        *((checks.one_of, (value, ("a", "b"))) for value in ("c", ["a"])),
+        (checks.instance, (1, str, "pass text")),
     ],
 )
-def test_bad_values_name_the_argument(call):
+def test_bad_values_name_the_argument(check, arguments):
     with pytest.raises(InputError, match=r"^x: expected .* got .* Fix: pass"):
-        call()
+        check("x", *arguments)
 
 
-@pytest.mark.parametrize(
-    ("least", "words"),
-    [(0, "a non-negative integer"), (1, "a positive integer"), (3, "an integer of at least 3")],
-)
-def test_counts_are_refused_in_plain_words(least, words):
-    with pytest.raises(InputError, match=f"expected {words}, got -1"):
-        checks.whole("n", -1, least)
+def test_counts_are_refused_in_plain_words():
+    words = {0: "a non-negative integer", 1: "a positive integer", 3: "an integer of at least 3"}
+    for least, word in words.items():
+        with pytest.raises(InputError, match=f"expected {word}, got -1"):
+            checks.whole("n", -1, least)
 
 
 def test_numbers_are_an_array_or_a_nan():
     np.testing.assert_array_equal(checks.numbers([1, 2.5]), [1.0, 2.5])
     for wrong in ("text", [[1.0], [2.0, 3.0]], object()):
-        found = checks.numbers(wrong)
-        assert found.shape == ()
-        assert np.isnan(found)
+        np.testing.assert_array_equal(checks.numbers(wrong), np.array(np.nan), strict=True)
 
 
 def test_an_object_from_its_settings():

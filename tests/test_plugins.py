@@ -12,8 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import spdelaw as sl
+from spdelaw.cli import app
 from spdelaw.domain import Interval, _plugins, from_dict
 from spdelaw.errors import DomainError, InputError
 from spdelaw.infer import _engine as engines
@@ -45,24 +47,20 @@ def registered(monkeypatch, module, name, value):
 
 def test_domain_of_another_package(monkeypatch, tmp_path):
     registered(monkeypatch, _plugins, "rod", "Rod")
-    assert from_dict({"name": "rod", "a": 0.0, "b": 2.0, "boundary": "neumann"}) == Rod(
-        0, 2, "neumann"
-    )
+    rod = {"name": "rod", "a": 0.0, "b": 2.0, "boundary": "neumann"}
+    assert from_dict(rod) == Rod(0, 2, "neumann")
     equation = sl.catalogue.heat(n_modes=2)
     law = sl.fit(sl.simulate(equation, 6, seed=0), Rod(0, np.pi), 2)
     law.save(tmp_path / "a.law")
     assert sl.load(tmp_path / "a.law").domain == Rod(0, np.pi)
     with pytest.raises(DomainError, match="install the package"):
         from_dict({"name": "ring"})
-
-
-def test_entry_that_is_no_domain(monkeypatch):
     registered(monkeypatch, _plugins, "rod", "half_speed")
     with pytest.raises(DomainError, match="subclass of AbstractDomain"):
         from_dict({"name": "rod"})
 
 
-def test_engine_of_another_package(monkeypatch):
+def test_engine_of_another_package(monkeypatch, tmp_path):
     registered(monkeypatch, engines, "half", "half_speed")
     assert engine_names()[-1] == "half"
     equation = sl.catalogue.heat(n_modes=2)
@@ -74,39 +72,26 @@ def test_engine_of_another_package(monkeypatch):
         sl.fit(data, equation.domain, 2, engine="third")
     with pytest.raises(InputError, match=r"engine='half' \(factor\)"):
         sl.fit(data, equation.domain, 2, engine="half", factr=0.25)
-
-
-def test_engine_of_version_0_1_is_told_what_to_change(monkeypatch):
+    out = tmp_path / "a.law"
+    sl.write(data, tmp_path / "a.nc")
+    words = ["--modes", "2", "--engine", "half", "--engine-option", "factor=0.75"]
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "a.nc"), *words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert sl.load(out).info["factor"] == 0.75
     registered(monkeypatch, engines, "half", "of_version_0_1")
     with pytest.raises(InputError, match="add the arguments after the star"):
         sl.fit(None, sl.Interval(0, np.pi), 2, engine="half")
 
 
-def test_engine_of_another_package_from_the_shell(monkeypatch, tmp_path):
-    from typer.testing import CliRunner
-
-    from spdelaw.cli import app
-
-    registered(monkeypatch, engines, "half", "half_speed")
-    sl.write(sl.simulate(sl.catalogue.heat(n_modes=2), 6, seed=0), tmp_path / "a.nc")
-    words = ["--modes", "2", "--engine", "half", "--engine-option", "factor=0.75"]
-    out = tmp_path / "a.law"
-    done = CliRunner().invoke(app, ["fit", str(tmp_path / "a.nc"), *words, "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert sl.load(out).info["factor"] == 0.75
+CONTRACTS = {"A domain": "TestHalfPinned", "An engine": "TestLagRegression"}
 
 
 @pytest.mark.parametrize(
-    ("heading", "contract"),
-    [
-        ("## A domain\n", "TestHalfPinned"),
-        ("## An engine\n", "TestLagRegression"),
-        ("## Dynamics\n", "TestBreathing"),
-    ],
+    ("heading", "contract"), [*CONTRACTS.items(), ("Dynamics", "TestBreathing")]
 )
 def test_the_skeleton_in_the_guide_keeps_the_contract(heading, contract, tmp_path, monkeypatch):
     guide = Path(__file__).parents[1] / "docs" / "extending.md"
-    section = guide.read_text(encoding="utf-8").split(heading)[1].split("\n## ")[0]
+    section = guide.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
     code = "\n".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
     names = {"__name__": "guide"}
     sys.modules["guide"] = types.ModuleType("guide")  # dataclasses look their module up
@@ -123,16 +108,11 @@ def test_the_skeleton_in_the_guide_keeps_the_contract(heading, contract, tmp_pat
         getattr(kept, name)()
 
 
-def test_lazy_and_torch_fields_give_the_same_law():
+def test_torch_fields_give_the_same_law():
+    torch = pytest.importorskip("torch")
     equation = sl.catalogue.heat(n_modes=2)
     data = sl.simulate(equation, 6, times=np.linspace(0, 1, 11), seed=0)
     expected = sl.fit(data, equation.domain, 2)
-    pytest.importorskip("dask")
-    lazy = sl.fit(data.chunk({"path": 2}), equation.domain, 2)
-    np.testing.assert_allclose(lazy.parameters.eigenvalue, expected.parameters.eigenvalue)
-    recovered = expected.reconstruct(data.chunk({"path": 2}))["mean"]
-    np.testing.assert_allclose(recovered, expected.reconstruct(data)["mean"])
-    torch = pytest.importorskip("torch")
-    tensor = torch.from_numpy(data.values)
-    other = sl.fit(tensor, equation.domain, 2, times=data.time.values, points=data.x.values)
+    tensor, words = torch.from_numpy(data.values), {"times": data.time.values}
+    other = sl.fit(tensor, equation.domain, 2, points=data.x.values, **words)
     np.testing.assert_allclose(other.parameters.eigenvalue, expected.parameters.eigenvalue)

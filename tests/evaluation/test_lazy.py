@@ -9,7 +9,9 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.evaluation import fill_record
+from spdelaw.data import _sweep
+from spdelaw.evaluation import _fill_lazy, _points, _suite, fill_record
+from spdelaw.infer import _passes
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -63,18 +65,6 @@ def test_gaps_of_lazy_paths_are_filled_block_by_block(tmp_path):
     np.testing.assert_allclose(stored["mean"], here["mean"], rtol=1e-9)
 
 
-def test_a_few_paths_choose_the_law_for_all(monkeypatch):
-    from spdelaw.evaluation import _fill_lazy
-
-    monkeypatch.setattr(_fill_lazy, "HEAD_BYTES", 4.0 * DATA.nbytes / DATA.sizes["path"])
-    words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
-    lazy = sl.fill(DATA.chunk(path=2), INTERVAL, 2, **words)
-    head = sl.fill(DATA.isel(path=slice(4)), INTERVAL, 2, **words)
-    found = lazy["mean"].isel(path=slice(4)).compute()
-    xr.testing.assert_allclose(found, head["mean"], rtol=1e-9)
-    assert not lazy["mean"].isel(x=slice(4)).isnull().any()
-
-
 # -- one long record --------------------------------------------------------------------------
 
 
@@ -91,20 +81,20 @@ def fit(data, **words):
 
 def in_memory_at_once(data, rows):
     """Lazy data, and the most bytes of them that were in memory together."""
-    seen = {"live": 0, "most": 0}
+    memory = {"live": 0, "most": 0}
 
     def gone(size):
-        seen["live"] -= size
+        memory["live"] -= size
 
     def read(block):
-        own = block.copy()
-        seen["live"] += own.nbytes
-        seen["most"] = max(seen["most"], seen["live"])
-        weakref.finalize(own, gone, own.nbytes)
-        return own
+        out = block.copy()
+        memory["live"] += out.nbytes
+        memory["most"] = max(memory["most"], memory["live"])
+        weakref.finalize(out, gone, out.nbytes)
+        return out
 
     lazy = da.from_array(data.values, chunks=(1, rows, -1)).map_blocks(read, dtype=float)
-    return data.copy(data=lazy), seen
+    return data.copy(data=lazy), memory
 
 
 def with_land(data):
@@ -114,28 +104,26 @@ def with_land(data):
 
 
 CASES = {
-    "land": lambda: (with_land(long_record(0.0, 0.0)), {}),
-    "gaps": lambda: (long_record(), {}),
-    "complete": lambda: (long_record(0.0, 0.0), {}),
-    "noise": lambda: (long_record(0.1, 0.0), {}),
-    "mean": lambda: (long_record() + 3.0, {"mean": "constant"}),
-    "points": lambda: (long_record(), {"observation_noise": "per_point"}),
+    "gaps": (10, lambda: (long_record(), {})),
+    "land": (20, lambda: (with_land(long_record(0.0, 0.0)), {})),
+    "mean": (47, lambda: (long_record() + 3.0, {"mean": "constant"})),
+    "points": (10, lambda: (long_record(), {"observation_noise": "per_point"})),
 }
 
 
 @pytest.mark.parametrize(
-    ("case", "rows"),
-    [("gaps", 10), ("complete", 47), ("noise", 20), ("mean", 47), ("points", 10), ("land", 20)],
+    "case", ["gaps", "land", *(pytest.param(c, marks=pytest.mark.slow) for c in ("mean", "points"))]
 )
-def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, rows, monkeypatch):
+def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
+    rows, make = CASES[case]
+    data, words = make()
     # What may be in memory however short the record is.
-    monkeypatch.setattr("spdelaw.data._sweep.BLOCK_BYTES", 1)
-    monkeypatch.setattr("spdelaw.evaluation._points.MOST_ROWS", 10)
-    data, words = CASES[case]()
-    monkeypatch.setattr("spdelaw.infer._passes.ROWS", data[..., 0].size // 20)
+    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(_points, "MOST_ROWS", 10)
+    monkeypatch.setattr(_passes, "ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
     equation = sl.catalogue.heat(n_modes=2, initial="stationary")
-    lazy, seen = in_memory_at_once(data, rows)
+    lazy, memory = in_memory_at_once(data, rows)
     here = sl.evaluate(law, data, equation)
     with dask.config.set(scheduler="synchronous"):
         there = sl.evaluate(law, lazy, equation)
@@ -147,35 +135,19 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, rows, monkeyp
             # Without noise what is left of a reconstruction is rounding.
             np.testing.assert_allclose(two[name], one[name], rtol=1e-6, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(there.check.innovations, here.check.innovations, atol=1e-6)
-    assert seen["most"] <= 4 * rows * 8 * data.sizes["x"]
-
-
-def test_a_law_knows_its_own_lazy_record_again():
-    """Its checks allow for what was learned from these very data."""
-    data = long_record()
-    law = fit(data)
-    one, two = (sl.evaluate(law, d, tiers=()) for d in (data, data.chunk(time=40)))
-    for name, p in one.check.overall.items():
-        assert two.check.overall[name] == pytest.approx(p, rel=1e-5, abs=1e-9)
+    for name, p in here.check.overall.items():
+        assert there.check.overall[name] == pytest.approx(p, rel=1e-5, abs=1e-9)
+    logs = law.log_likelihood(data)
+    np.testing.assert_allclose(law.log_likelihood(lazy), logs, rtol=1e-9)
+    assert memory["most"] <= 4 * rows * 8 * data.sizes["x"]
 
 
 def test_checks_of_a_very_long_record_have_a_bound(monkeypatch):
-    from spdelaw.evaluation import _suite
-
     data = long_record()
     monkeypatch.setattr(_suite, "MOST", 120)
     for record in (data, data.chunk(time=40)):
         card = sl.evaluate(fit(data), record, tiers=())
         assert card.check.innovations.shape == (1, 60, 2)
-
-
-@pytest.mark.parametrize("case", ["gaps", "complete", "mean"])
-def test_the_likelihood_of_a_long_record(case):
-    data, words = CASES[case]()
-    law = fit(data, **words)
-    here, lazy = law.log_likelihood(data), law.log_likelihood(data.chunk(time=25))
-    np.testing.assert_allclose(lazy, here, rtol=1e-9)
-    assert lazy.attrs == here.attrs
 
 
 def finer_record():
@@ -188,16 +160,16 @@ def finer_record():
     return data
 
 
-@pytest.mark.parametrize("rest", ["white", "local", "shared"])
+@pytest.mark.parametrize("rest", ["local", pytest.param("shared", marks=pytest.mark.slow)])
 def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
     data, words = finer_record(), {"drift": "diagonal", "basis": "domain", "rest": rest}
     here = sl.fill(data, INTERVAL, 2, **words)
-    lazy, seen = in_memory_at_once(data, 20)
+    lazy, memory = in_memory_at_once(data, 20)
     there = sl.fill(lazy, INTERVAL, 2, **words)
     assert there["mean"].chunks[1] == (20,) * 7 + (11,)
     assert there.attrs == here.attrs
-    seen["most"] = 0
-    monkeypatch.setattr("spdelaw.data._sweep.BLOCK_BYTES", 1)
+    memory["most"] = 0
+    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 1)
     with dask.config.set(scheduler="synchronous"):
         target = sl.write(there[["mean", "std"]], tmp_path / "full.zarr")
     stored = xr.open_zarr(target, consolidated=False)
@@ -205,24 +177,22 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
         assert there[name].dims == here[name].dims
         np.testing.assert_allclose(stored[name], here[name], rtol=1e-9, atol=1e-12)
     # A local rest looks at the parts beside its own.
-    assert seen["most"] <= (10 if rest == "local" else 4) * 20 * 8 * data.sizes["x"]
-    assert seen["most"] > 0
+    assert memory["most"] <= (10 if rest == "local" else 4) * 20 * 8 * data.sizes["x"]
+    assert memory["most"] > 0
 
 
 def test_the_beginning_of_a_record_chooses_and_its_climatology_is_of_all(monkeypatch):
-    from spdelaw.evaluation import _fill_lazy
-
     data = finer_record() + 2.0 * np.cos(finer_record().time)
     monkeypatch.setattr(_fill_lazy, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
     monkeypatch.setattr(_fill_lazy, "FEWEST_ROWS", 2)
     how = sl.Preparation(anomalies="mean")
     words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
-    found = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
+    result = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
     head = fill_record(data.isel(time=slice(60)), INTERVAL, 2, prepare=how, **words)
-    assert found.data.attrs["chosen_by"] == head.data.attrs["chosen_by"]
-    np.testing.assert_allclose(found.law.linear.drift, head.law.linear.drift)
-    offset = found.law.preparation.affine(np.zeros(1), found.law.points)[0][0]
-    np.testing.assert_allclose(offset, data.mean(("path", "time")).sel(x=found.law.points))
-    filled = found.data["mean"].compute()
+    assert result.data.attrs["chosen_by"] == head.data.attrs["chosen_by"]
+    np.testing.assert_allclose(result.law.linear.drift, head.law.linear.drift)
+    offset = result.law.preparation.affine(np.zeros(1), result.law.points)[0][0]
+    np.testing.assert_allclose(offset, data.mean(("path", "time")).sel(x=result.law.points))
+    filled = result.data["mean"].compute()
     assert int(filled.isnull().sum()) == data.sizes["time"]  # the point that nobody sees
     assert float(abs(filled - data).max()) < 1e-12  # what is observed stays

@@ -23,7 +23,7 @@ def one_path(n=121, step=0.2, seed=0):
 
 
 @pytest.fixture(scope="module")
-def found():
+def judged():
     return sl.skill(one_path(), CALM.domain, 2, leads=(1, 3), first=100, refits=2)
 
 
@@ -86,13 +86,13 @@ def test_amplitudes_through_gaps_are_those_of_the_seen_points():
 
 
 @pytest.mark.parametrize("lead", [1, 3])
-def test_scores_by_hand(found, lead):
+def test_scores_by_hand(judged, lead):
     x = one_path().values[0]
     ends = range(100, 121 - 3 + 1)  # all leads from the same origins
     truth = np.array([x[o - 1 + lead] for o in ends])
     still = np.array([x[o - 1] for o in ends])
     std = np.array([np.sqrt(np.mean((x[lead:o] - x[: o - lead]) ** 2, axis=0)) for o in ends])
-    row = found.table.estimate.sel(predictor="persistence", lead=lead)
+    row = judged.table.estimate.sel(predictor="persistence", lead=lead)
     error = truth - still
     assert float(row.sel(score="rmse")) == pytest.approx(np.sqrt(np.mean(error**2)))
     density = scipy.stats.norm.logpdf(truth, still, std)
@@ -105,44 +105,27 @@ def test_scores_by_hand(found, lead):
     assert float(row.sel(score="crps")) == pytest.approx(crps.mean())
 
 
-def test_crps_is_its_integral():
-    """``int (F(y) - 1(y >= x))^2 dy`` by quadrature."""
-    y = np.linspace(-30, 30, 600_001)
-    for mean, std, x in ((0.0, 1.0, 0.3), (1.0, 2.0, -2.0)):
-        square = (scipy.stats.norm.cdf(y, mean, std) - (y >= x)) ** 2
-        got = sl.evaluation.gaussian_crps(np.array(mean), np.array(std), np.array(x))
-        assert float(got) == pytest.approx(np.trapezoid(square, y), abs=1e-4)
-
-
-def test_skill_is_relative_to_the_mean_square_error(found):
-    t = found.table
+def test_table_and_forecasts_are_consistent(judged):
+    t, f = judged.table, judged.forecasts
     mse = t.estimate.sel(score="rmse") ** 2
-    own = mse.sel(predictor="law", drop=True)
-    np.testing.assert_allclose(t.skill, (1 - own / mse).transpose(*t.skill.dims), atol=1e-12)
-    assert (t.lower <= t.estimate + 1e-12).all()
-    assert (t.upper >= t.estimate - 1e-12).all()
+    of_law = mse.sel(predictor="law", drop=True)
+    np.testing.assert_allclose(t.skill, (1 - of_law / mse).transpose(*t.skill.dims), atol=1e-12)
+    assert ((t.lower <= t.estimate + 1e-12) & (t.upper >= t.estimate - 1e-12)).all()
     assert int(t.n_values.sel(lead=1)) == 19 * 7
     assert t.attrs["n_origins"] == 19
-
-
-def test_forecasts_are_those_that_were_scored(found):
-    f = found.forecasts
     assert f["mean"].dims == ("predictor", "lead", "origin", "path", "x")
-    error = (f["mean"] - f["observed"]) ** 2
-    np.testing.assert_allclose(
-        np.sqrt(error.mean(("origin", "path", "x"))), found.table.estimate.sel(score="rmse")
-    )
+    error = ((f["mean"] - f["observed"]) ** 2).mean(("origin", "path", "x"))
+    np.testing.assert_allclose(np.sqrt(error), t.estimate.sel(score="rmse"))
     np.testing.assert_allclose(f.valid_time - f.origin, 0.2 * f.lead * xr.ones_like(f.valid_time))
-    law = sl.fit(one_path().isel(time=slice(100)), CALM.domain, 2, rest="auto")
-    own = law.forecast(one_path().isel(time=slice(100)), steps=3)["mean"].values[0, [0, 2]]
-    np.testing.assert_allclose(f["mean"].sel(predictor="law")[:, 0, 0], own, atol=1e-9)
+    past = one_path().isel(time=slice(100))
+    ahead = sl.fit(past, CALM.domain, 2, rest="auto").forecast(past, steps=3)["mean"].values[0]
+    np.testing.assert_allclose(f["mean"].sel(predictor="law")[:, 0, 0], ahead[[0, 2]], atol=1e-9)
 
 
 # ------------------------------------------------------------------ no look ahead
 
 
-@pytest.mark.parametrize("origins", ["expanding", "rolling"])
-@pytest.mark.parametrize("domain", ["given", "eof"])
+@pytest.mark.parametrize(("origins", "domain"), [("expanding", "given"), ("rolling", "eof")])
 def test_the_future_has_no_influence_on_forecasts_before_it(origins, domain):
     raw = one_path(80) + 5.0
     changed = raw.copy(deep=True)
@@ -176,10 +159,10 @@ def test_a_rolling_law_forgets():
 def test_preparation_is_relearned_and_undone():
     raw = globe()
     how = sl.Preparation(anomalies="month")
-    found = sl.skill(
+    result = sl.skill(
         raw, "eof", 2, prepare=how, leads=(1, 2), first=48, refits=1, initial="stationary"
     )
-    f = found.forecasts
+    f = result.forecasts
     assert f["mean"].dims[-2:] == ("latitude", "longitude")
     past = raw.isel(time=slice(48)).groupby("time.month").mean()
     first = f["mean"].sel(predictor="climatology", lead=1).isel(origin=0, path=0)
@@ -187,86 +170,56 @@ def test_preparation_is_relearned_and_undone():
     np.testing.assert_allclose(first, past.sel(month=month).transpose(*first.dims), atol=1e-9)
     land = raw.isnull().all("time")
     assert bool((f["mean"].isnull().all(("predictor", "lead", "origin", "path")) == land).all())
-    assert found.about["units"] == ""
+    assert result.about["units"] == ""
     assert 270 < float(f["observed"].mean()) < 290
 
 
 def test_number_of_modes_is_chosen_before_the_first_origin():
     fields = one_path(200)
-    found = sl.skill(fields, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0)
-    assert set(found.tried) == {"1 mode, drift diagonal", "2 modes, drift diagonal"}
-    assert min(found.tried, key=lambda name: found.tried[name]).startswith(f"{found.n_modes} ")
     other = fields.copy(deep=True)
     other[:, 150:] *= -3.0
-    assert sl.skill(other, CALM.domain, [1, 2], leads=1, first=150, refits=1, nuisance=0).tried == (
-        found.tried
-    )
-    assert "chosen by held-out CRPS" in repr(found)
+    words = {"leads": 1, "first": 150, "refits": 1, "nuisance": 0, "most_origins": 5}
+    one, two = (sl.skill(data, CALM.domain, [1, 2], **words) for data in (fields, other))
+    assert set(one.tried) == {"1 mode, drift diagonal", "2 modes, drift diagonal"}
+    assert min(one.tried, key=one.tried.get).startswith(f"{one.n_modes} ")
+    assert two.tried == one.tried
+    assert "chosen by held-out CRPS" in repr(one)
 
 
 def test_close_laws_are_judged_again_from_more_origins(monkeypatch):
     """Few origins like three laws alike, and one of them that many do not; one is far off."""
     few, many = {1: 0.701, 2: 0.700, 3: 0.704, 5: 0.9}, {1: 0.75, 2: 0.76, 3: 0.74, 5: 0.1}
-    asked = []
+    calls = []
 
     def score(past, trial, plan):
-        asked.append((int(trial.n_modes), len(plan.origins)))
+        calls.append((int(trial.n_modes), len(plan.origins)))
         return (few if len(plan.origins) <= 24 else many)[int(trial.n_modes)]
 
     monkeypatch.setattr(_skill_choice, "_score", score)
     past = one_path(400)
     trial = Trial(CALM.domain, ("x",), "auto", None, {"drift": "diagonal"})
     laws = [trial.at(CALM.domain, "diagonal", n) for n in few]
-    best, told = _skill_choice.choose(past, laws, (1,), lambda done: None)
+    best, scores = _skill_choice.choose(past, laws, (1,), lambda done: None)
     assert best.n_modes == 3
-    assert asked == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]
-    assert told["5 modes, drift diagonal"] == 0.9
-    assert told["3 modes, drift diagonal"] == 0.74
-
-
-def test_a_rest_with_memory_beats_a_white_one_at_short_leads():
-    """One path of 2 modes and a slow rest at each point; 80 origins."""
-    fields = one_path(400, 0.5, seed=2)
-    generator = np.random.default_rng(3)
-    z = np.zeros(fields.shape)
-    for t in range(1, 400):
-        z[:, t] = 0.9 * z[:, t - 1] + 0.3 * generator.standard_normal(z[:, 0].shape)
-    settings = {"leads": 1, "first": 320, "refits": 1, "nuisance": 0}
-    one, two = (
-        sl.skill(fields + z, CALM.domain, 2, rest=rest, **settings) for rest in ("white", "auto")
-    )
-    assert two.about["rest"] == "memory"
-    white, memory = (float(s.score("rmse").sel(predictor="law")[0, 0]) for s in (one, two))
-    assert memory < 0.9 * white
+    assert calls == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]
+    assert scores["5 modes, drift diagonal"] == 0.9
+    assert scores["3 modes, drift diagonal"] == 0.74
 
 
 # ------------------------------------------------------------------ what it says, and refusals
 
 
-def test_text_and_plain_data(found):
-    text = repr(found)
+def test_text_and_plain_data(judged):
+    text = repr(judged)
     for word in ("RMSE", "CRPS", "log score", "inside 50/80/95 %", "LIM", "law against"):
         assert word in text
-    assert found._repr_html_().count("<table>") == 4
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert judged._repr_html_().count("<table>") == 4
+    plain = json.loads(json.dumps(judged.to_dict(), allow_nan=False))
     assert plain["leads"] == [1, 3]
     rows = plain["scores"]["law"]["rmse"]
     assert rows[0]["lower"] <= rows[0]["estimate"] <= rows[0]["upper"]
-    assert set(plain["skill_against"]) == {
-        "climatology",
-        "persistence",
-        "damped persistence",
-        "LIM",
-    }
-
-
-def test_progress_is_told():
-    told = []
-    sl.skill(
-        one_path(60), CALM.domain, 2, leads=1, first=50, refits=1,
-        progress=lambda done, total: told.append((done, total)),
-    )  # fmt: skip
-    assert told == [(i + 1, 10) for i in range(10)]
+    rivals = {"climatology", "persistence", "damped persistence", "LIM"}
+    assert set(plain["skill_against"]) == rivals
 
 
 @pytest.mark.parametrize(
@@ -295,46 +248,45 @@ def test_refusals(settings, message):
         sl.skill(one_path(30), given.pop("domain"), given.pop("n_modes"), **given)
 
 
-def test_no_values_to_score():
+def test_no_values_to_score(judged):
     fields = one_path(40)
     fields[:, 24:] = np.nan
     with pytest.raises(DataError, match="none at lead 1"):
         sl.skill(fields, CALM.domain, 2, leads=1, refits=1, nuisance=0)
-
-
-def test_an_unknown_score_is_refused(found):
     with pytest.raises(InputError, match="rmse"):
-        found.score("mse")
+        judged.score("mse")
 
 
 def test_rivals_have_the_mean_of_the_past_as_the_law_has_its_own():
-    raw = one_path(100) + 2.0 * np.sin(one_path(100).x)
-    found = sl.skill(raw, CALM.domain, 2, mean="constant", leads=1, first=80, refits=1, nuisance=0)
-    f = found.forecasts["mean"].isel(lead=0, origin=0, path=0)
+    """Far from zero, too: the mean of the past is what everybody would forecast."""
+    raw = one_path(100) + 100.0 + 2.0 * np.sin(one_path(100).x)
+    done, words = [], {"leads": 1, "first": 80, "refits": 1, "nuisance": 0, "mean": "constant"}
+    result = sl.skill(raw, CALM.domain, 2, progress=lambda *at: done.append(at), **words)
+    assert done == [(i + 1, 20) for i in range(20)]
+    f = result.forecasts["mean"].isel(lead=0, origin=0, path=0)
     mean = raw.values[0, :80].mean(0)
     np.testing.assert_allclose(f.sel(predictor="climatology"), mean, atol=1e-12)
     away = (raw.values[0, :80] - mean)[None]
     damp = mean + memory(away) * away[0, -1]
     np.testing.assert_allclose(f.sel(predictor="damped persistence"), damp, atol=1e-12)
     np.testing.assert_allclose(f.sel(predictor="persistence"), raw.values[0, 79], atol=1e-12)
-    law = sl.fit(raw.isel(time=slice(80)), CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
-    own = law.forecast(raw.isel(time=slice(80)), steps=1)["mean"].values[0, 0]
-    np.testing.assert_allclose(f.sel(predictor="law"), own, atol=1e-9)
+    past = raw.isel(time=slice(80))
+    law = sl.fit(past, CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
+    ahead = law.forecast(past, steps=1)["mean"].values[0, 0]
+    np.testing.assert_allclose(f.sel(predictor="law"), ahead, atol=1e-9)
+    rmse = result.score("rmse").sel(statistic="estimate", lead=1)
+    assert float(rmse.sel(predictor="LIM")) < 2.0 * float(one_path(100).std())
 
 
-@pytest.mark.parametrize("settings", [{}, {"prepare": sl.Preparation(anomalies="mean")}])
-def test_a_large_offset_gives_no_skill_against_the_climatology(settings):
-    """Far from zero the mean of the past is what everybody would forecast, prepared or not."""
-    raw = one_path(100)
-    words = {"leads": 1, "first": 80, "refits": 1, "nuisance": 0, **settings}
-    high = sl.skill(raw + 100.0, CALM.domain, 2, **words).score("rmse").sel(statistic="estimate")
-    assert float(high.sel(predictor="climatology", lead=1)) < 2.0 * float(raw.std())
-    assert float(high.sel(predictor="LIM", lead=1)) < 2.0 * float(raw.std())
-
-
-def test_a_mean_that_is_known_to_be_zero_is_no_forecast_of_rivals():
-    found = sl.skill(one_path(100) + 1.0, CALM.domain, 2, mean="zero", leads=1, refits=1)
-    np.testing.assert_array_equal(found.forecasts["mean"].sel(predictor="climatology"), 0.0)
+@pytest.mark.parametrize("words", [{"prepare": sl.Preparation(anomalies="mean")}, {"mean": "zero"}])
+def test_the_climatology_is_that_of_the_preparation_or_zero(words):
+    raw = one_path(100) + 100.0
+    result = sl.skill(raw, CALM.domain, 2, leads=1, first=80, refits=1, nuisance=0, **words)
+    climatology = result.forecasts["mean"].sel(predictor="climatology")
+    if words == {"mean": "zero"}:
+        np.testing.assert_array_equal(climatology, 0.0)
+    else:
+        assert float(abs(climatology - raw.mean()).max()) < 2.0 * float(raw.std())
 
 
 def test_a_curvilinear_grid_comes_back_as_it_was():
@@ -345,6 +297,6 @@ def test_a_curvilinear_grid_comes_back_as_it_was():
     values[:, 0, 0] = np.nan
     where = {"lat": (("j", "i"), lat + 0.05 * lon), "lon": (("j", "i"), lon + 0.1 * lat)}
     raw = xr.DataArray(values, {"time": np.arange(60.0), **where}, ("time", "j", "i"), "tos")
-    found = sl.skill(raw, "eof", 2, drift="diagonal", leads=1, refits=1, most_origins=3)
-    assert found.forecasts["mean"].dims == ("predictor", "lead", "origin", "path", "j", "i")
-    assert found.forecasts["mean"].isel(j=0, i=0).isnull().all()
+    result = sl.skill(raw, "eof", 2, drift="diagonal", leads=1, refits=1, most_origins=3)
+    assert result.forecasts["mean"].dims == ("predictor", "lead", "origin", "path", "j", "i")
+    assert result.forecasts["mean"].isel(j=0, i=0).isnull().all()

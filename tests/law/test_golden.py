@@ -29,14 +29,9 @@ def test_golden_law_with_matrices_a_season_or_a_forcing(part, tmp_path):
     for some in (law, sl.load(tmp_path / "again.law")):
         new = some.sample(2, seed=0)
         late = some.times[-1] + (0.1 if part != "forcing" else -0.01)
-        found = np.concatenate(
-            [
-                new.values[0, -1, :2],
-                some.reconstruct(new)["std"].values[0, 1:3, 1],
-                some.forecast(new, [late])["mean"].values[0, 0, :2],
-            ]
-        )
-        np.testing.assert_allclose(found, stored, rtol=1e-9, atol=1e-12)
+        smooth, ahead = some.reconstruct(new)["std"], some.forecast(new, [late])["mean"]
+        values = [*new.values[0, -1, :2], *smooth.values[0, 1:3, 1], *ahead.values[0, 0, :2]]
+        np.testing.assert_allclose(values, stored, rtol=1e-9, atol=1e-12)
     assert (law.forcing is not None) == (part == "forcing")
     assert (law.linear.season is not None) == (part == "season")
 
@@ -48,16 +43,13 @@ def test_a_golden_law_of_coupled_modes_can_be_updated():
     assert (drift.sel(statistic="stderr") < law.parameters["drift"].sel(statistic="stderr")).all()
 
 
-def test_table_for_pandas():
+def test_tables_for_pandas():
     law = sl.load(GOLDEN / "schema-1")
     table = law.to_pandas()
     rows = table[table.parameter == "eigenvalue"]
     np.testing.assert_array_equal(rows["mode"], [1, 2])
     np.testing.assert_array_equal(rows["estimate"], law.parameters["eigenvalue"].values[:, 0])
     assert table.loc[table.parameter == "observation_std", "mode"].isna().all()
-
-
-def test_table_for_pandas_of_matrices():
     law = sl.load(GOLDEN / "schema-1-coupled")
     table = law.to_pandas().set_index(["parameter", "mode", "mode_2"])
     entry = law.parameters["drift"].sel(mode=2, mode_2=3, statistic="estimate")

@@ -45,24 +45,17 @@ def test_nothing_is_changed_in_place():
     assert "flavour" not in some.info
 
 
-@pytest.mark.parametrize("name", [name for name in FIELDS if name != "identifiability"])
-def test_entries_of_another_type_are_refused(name):
-    check_entries(ENTRIES)
+def test_entries_of_another_type_are_refused():
     check_entries(ENTRIES | {"n_paths": 3, "log_likelihood": 2})
-    for wrong in (True, [{}], {"a": [1]}):
-        if (name == "log_likelihood_of" and isinstance(wrong, dict)) or (name, wrong) == (
-            "converged",
-            True,
-        ):
-            continue
-        with pytest.raises(ValueError, match=name):
-            check_entries(ENTRIES | {name: wrong})
-
-
-@pytest.mark.parametrize("missing", ["engine", "n_paths", "log_likelihood"])
-def test_what_every_law_says_about_itself(missing):
-    with pytest.raises(ValueError, match=missing):
-        check_entries({key: value for key, value in ENTRIES.items() if key != missing})
+    right = {("converged", True), ("log_likelihood_of", "{'a': [1]}")}
+    for name in set(FIELDS) - {"identifiability"}:
+        for wrong in (True, [{}], {"a": [1]}):
+            if (name, wrong if wrong is True else str(wrong)) not in right:
+                with pytest.raises(ValueError, match=name):
+                    check_entries(ENTRIES | {name: wrong})
+    for missing in ("engine", "n_paths", "log_likelihood"):
+        with pytest.raises(ValueError, match=missing):
+            check_entries({key: value for key, value in ENTRIES.items() if key != missing})
 
 
 def test_tables_for_notebooks():

@@ -30,8 +30,8 @@ def fields(heat):
 
 
 def line(ax, label):
-    (found,) = [a for a in ax.get_lines() if a.get_label() == label]
-    return found.get_xydata()
+    (curve,) = [a for a in ax.get_lines() if a.get_label() == label]
+    return curve.get_xydata()
 
 
 # ------------------------------------------------------------------ fields
@@ -45,8 +45,8 @@ def test_fields_draws_the_paths_and_both_means(heat, fields):
     drawn = [ax.collections[0].get_array() for ax in panels]
     grid = fields.x.values
     expected = [fields[0], fields[1], fields.mean("path"), heat.mean(fields.time.values, grid)]
-    for got, want in zip(drawn, expected, strict=True):
-        np.testing.assert_array_equal(got, want.values.T)
+    for got, field in zip(drawn, expected, strict=True):
+        np.testing.assert_array_equal(got, field.values.T)
     limits = {ax.collections[0].get_clim() for ax in panels}
     assert len(limits) == 1, "panels share one colour scale"
     assert bar.get_ylabel() == "field"
@@ -75,11 +75,6 @@ def test_fields_leaves_missing_values_out(fields):
     holes = fields.where(fields.x > 1)
     image = plot_fields(holes, n_paths=1).axes[0].collections[0]
     np.testing.assert_array_equal(np.ma.getmaskarray(image.get_array()), holes[0].isnull().T)
-
-
-def test_constant_fields_and_one_time_can_be_drawn(fields, tmp_path):
-    save_figure(plot_fields(xr.zeros_like(fields)), tmp_path / "zero.png")
-    save_figure(plot_fields(fields.isel(time=[3])), tmp_path / "one.png")
 
 
 # ------------------------------------------------------------------ variance
@@ -148,13 +143,6 @@ def test_spectrum_draws_energies_and_their_ratio(heat, fields):
     assert "t = 0.52" in top.get_ylabel()
 
 
-def test_spectrum_refuses_modes_the_grid_cannot_tell_apart():
-    e = sl.catalogue.ornstein_uhlenbeck(n_modes=50)
-    fields = sl.simulate(e, 3, times=[1.0], seed=0)
-    with pytest.warns(AliasingWarning), pytest.raises(DataError, match="tells 50 modes apart"):
-        plot_energy_spectrum(fields, e)
-
-
 def test_line_plots_go_into_given_axes(heat, fields):
     from matplotlib.figure import Figure
 
@@ -170,55 +158,56 @@ def test_line_plots_go_into_given_axes(heat, fields):
 # ------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize("plot", [plot_variance, plot_energy_spectrum])
-def test_moments_need_paths(heat, fields, plot):
-    with pytest.raises(DataError, match="at least 2 paths, got 1"):
-        plot(fields[:1], heat)
-    with pytest.raises(DataError, match="dims"):
-        plot(fields.rename(x="lon"), heat)
-    with pytest.raises(DataError, match="got ndarray"):
-        plot(fields.values, heat)
+MOMENTS = [
+    (lambda x: x[:1], DataError, "at least 2 paths, got 1"),
+    (lambda x: x.rename(x="lon"), DataError, "dims"),
+    (lambda x: x.values, DataError, "got ndarray"),
+]
+FIELDS = [
+    (lambda x: plot_fields(x * np.nan), DataError, "NaN only"),
+    (lambda x: plot_fields(x, n_paths=0), InputError, "n_paths"),
+    (lambda x: plot_fields(x[0]), DataError, "dims"),
+    (lambda x: plot_fields(with_clocks(x)), DataError, "times of their own"),
+    (lambda x: plot_fields(x.drop_vars("x")), DataError, "no coordinate x"),
+    (lambda x: save_figure(plot_fields(x), "paths.docx"), FileError, "ends in one of"),
+    (lambda x: save_figure(plot_fields(x), "nowhere/paths.png"), FileError, "folder"),
+]
 
 
-def test_bad_fields(fields):
-    with pytest.raises(DataError, match="NaN only"):
-        plot_fields(fields * np.nan)
-    with pytest.raises(InputError, match="n_paths"):
-        plot_fields(fields, n_paths=0)
-    with pytest.raises(DataError, match="dims"):
-        plot_fields(fields[0])
-    own = fields.assign_coords(path_time=(("path", "time"), np.zeros(fields.shape[:2])))
-    with pytest.raises(DataError, match="times of their own"):
-        plot_fields(own)
-    with pytest.raises(DataError, match="no coordinate x"):
-        plot_fields(fields.drop_vars("x"))
+def with_clocks(x):
+    return x.assign_coords(path_time=(("path", "time"), np.zeros(x.shape[:2])))
 
 
-def test_spectrum_needs_complete_paths(heat, fields):
-    with (
-        pytest.warns(AliasingWarning, match="too few points"),
-        pytest.raises(DataError, match="complete paths"),
-    ):
-        plot_energy_spectrum(fields.where(fields.path == 0), heat)
+def test_refusals(heat, fields, monkeypatch):
+    for call, error, word in FIELDS:
+        with pytest.raises(error, match=word):
+            call(fields)
+    for plot in (plot_variance, plot_energy_spectrum):
+        for change, error, word in MOMENTS:
+            with pytest.raises(error, match=word):
+                plot(change(fields), heat)
+    many = sl.catalogue.ornstein_uhlenbeck(n_modes=50)
+    few = sl.simulate(many, 3, times=[1.0], seed=0)
+    with pytest.warns(AliasingWarning), pytest.raises(DataError, match="tells 50 modes apart"):
+        plot_energy_spectrum(few, many)
+    gappy = fields.where(fields.path == 0)
+    with pytest.warns(AliasingWarning), pytest.raises(DataError, match="complete paths"):
+        plot_energy_spectrum(gappy, heat)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'spdelaw\[report\]'"):
+        plot_variance(fields, heat)
 
 
 # ------------------------------------------------------------------ manners
 
 
-@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
-def test_save_writes_the_format_of_the_suffix(fields, tmp_path, kind):
-    path = save_figure(plot_fields(fields), tmp_path / f"paths.{kind}")
-    start = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}[kind]
-    assert path.read_bytes().startswith(start)
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
-
-
-def test_save_says_what_is_wrong(fields, tmp_path):
-    figure = plot_fields(fields)
-    with pytest.raises(FileError, match="ends in one of"):
-        save_figure(figure, tmp_path / "paths.docx")
-    with pytest.raises(FileError, match="folder"):
-        save_figure(figure, tmp_path / "nowhere" / "paths.png")
+def test_save_writes_the_format_of_the_suffix(fields, tmp_path):
+    small = fields[:2, :3]
+    for kind, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        path = save_figure(plot_fields(xr.zeros_like(small)), tmp_path / f"paths.{kind}")
+        assert path.read_bytes().startswith(start)
+    save_figure(plot_fields(fields.isel(time=[3])), tmp_path / "one.png")
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_figures_change_nothing_of_the_process(heat, fields, tmp_path):
@@ -238,12 +227,6 @@ def test_importing_report_loads_no_matplotlib():
     code = "import sys, spdelaw.report; print('matplotlib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
-
-
-def test_missing_matplotlib_pastes_the_pip_line(heat, fields, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'spdelaw\[report\]'"):
-        plot_variance(fields, heat)
 
 
 def test_an_interval_without_end_does_not_stretch_the_axis():

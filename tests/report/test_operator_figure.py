@@ -39,7 +39,7 @@ def test_matrices_and_eigenvalues(law, tmp_path):
 
 def test_a_diagonal_law_has_the_figure_too():
     heat = sl.catalogue.heat(n_modes=3)
-    law = sl.fit(sl.simulate(heat, 20, seed=0), heat.domain, 3)
+    law = sl.fit(sl.simulate(heat, 20, np.linspace(0, 1, 21), seed=0), heat.domain, 3)
     left = plot_operator(law).axes[0]
     np.testing.assert_array_equal(left.images[0].get_array(), np.diag(law.dynamics.drift))
 

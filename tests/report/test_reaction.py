@@ -10,16 +10,16 @@ from spdelaw.report.html._reaction import reaction_curve
 
 
 @pytest.fixture(scope="module")
-def found():
+def discovered():
     start = sl.Gaussian(0.0, 1.0 / np.arange(1.0, 6.0) ** 2)
     e = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(31), initial=start)
     data = sl.simulate(e, 6, seed=0)
-    return sl.discover(data, e.domain, 5, library=("u", "u^3"), bootstrap=5), data
+    return sl.discover(data, e.domain, 5, library=("u", "u^3"), bootstrap=2), data
 
 
-def test_curve_and_band(found):
+def test_curve_and_band(discovered):
     """``a u + b u^3`` with the variance of that sum."""
-    law = found[0].law
+    law = discovered[0].law
     u = np.linspace(-1.2, 1.2, 7)
     f, std = reaction_curve(law, term_values(law.dynamics.terms, {"u": u}), u)
     a, b = law.parameters.coefficient.sel(statistic="estimate").values
@@ -30,17 +30,13 @@ def test_curve_and_band(found):
     np.testing.assert_allclose(np.sqrt([va, vb]), errors, rtol=1e-10)
 
 
-def test_section(found, tmp_path):
+def test_section(discovered, tmp_path):
     pytest.importorskip("plotly")
-    law, data = found[0].law, found[1]
+    law, data = discovered[0].law, discovered[1]
     page = sl.report.write_report(tmp_path / "a.html", law, data).read_text()
     assert 'id="reaction"' in page
     assert 'id="plot-reaction"' in page
     assert "units of BIC behind" in page
-    linear = sl.fit(sl.simulate(sl.catalogue.heat(2), 20, seed=0), sl.Interval(0, np.pi), 2)
-    data = sl.simulate(sl.catalogue.heat(2), 4, seed=1)
-    other = sl.report.write_report(tmp_path / "b.html", linear, data).read_text()
-    assert 'id="reaction"' not in other
 
 
 def test_terms_at_values():
@@ -55,8 +51,8 @@ def test_terms_at_values():
 def test_report_of_two_fields(tmp_path):
     """A curve, maps, samples, forecast and moments of each field, and the plane of both."""
     pytest.importorskip("plotly")
-    e = sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(31))
-    data = sl.mask(sl.simulate(e, 4, seed=5), fraction=0.05, seed=1)
+    e = sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(21))
+    data = sl.mask(sl.simulate(e, 3, seed=5), fraction=0.05, seed=1)
     terms = {"u": ("u", "u^3", "v"), "v": ("1", "u", "v")}
     law = sl.fit(data, e.domain.domain, 3, terms=terms, fixed={"nu v": 0.0})
     page = sl.report.write_report(tmp_path / "two.html", law, data).read_text()
@@ -66,11 +62,11 @@ def test_report_of_two_fields(tmp_path):
     assert 'id="plot-plane"' in page
     assert "The drift of v is " in page
     assert ">u 3<" in page  # the modes of both fields by name
-    material = gather(law, data, None, None, 4, 0)
+    material = gather(law, data, None, None, 3, 0)
     mean, _ = material.reconstructed([0, 1])
-    for own in material.each:
-        np.testing.assert_array_equal(own.reconstructed([0, 1])[0], mean[..., own.own])
-        seen = data.sel(variable=own.label).values[:2]
-        np.testing.assert_array_equal(own.fields.values[:2], seen)
-        there = np.isfinite(seen)  # without noise the law goes through what was seen
-        np.testing.assert_allclose(mean[..., own.own][there], seen[there], atol=1e-3)
+    for one in material.each:
+        np.testing.assert_array_equal(one.reconstructed([0, 1])[0], mean[..., one.own])
+        values = data.sel(variable=one.label).values[:2]
+        np.testing.assert_array_equal(one.fields.values[:2], values)
+        there = np.isfinite(values)  # without noise the law goes through what was seen
+        np.testing.assert_allclose(mean[..., one.own][there], values[there], atol=1e-3)

@@ -9,14 +9,14 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
-from tests.report.pages import FIGURES, figures_of, in_browser, open_whole, unpacked
+from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 
 import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.report import write_report
+from spdelaw.report.html import _material
 from spdelaw.report.html._clock import clock
 from spdelaw.report.html._figure import packed, thinned
-from spdelaw.report.html._material import gather
 from spdelaw.report.html._replicates import ROWS, compare
 from spdelaw.report.html._words import answers
 
@@ -49,55 +49,42 @@ def page(tmp_path_factory, law, gappy):
                         title="A </script><b>title</b>")  # fmt: skip
 
 
-# ------------------------------------------------------------------ one long lazy record
-
-
-def test_a_long_record_is_scored_whole_and_shown_in_part(tmp_path, law, monkeypatch):
-    """Scores, description and checks are those of the record in memory; figures are of its head."""
-    times = np.linspace(0.0, 6.0, 121)
-    data = sl.mask(simulated(1, times=times), "random", 0.3, seed=0)
-    monkeypatch.setattr("spdelaw.report.html._material.SHOWN_BYTES", 40 * 8 * data.sizes["x"])
-    laws = {"one": law, "two": law}
-    here = gather(laws, data, EQUATION, None, 100, 0)
-    there = gather(laws, data.chunk(time=30), EQUATION, None, 100, 0)
-    assert there.fields.sizes["time"] == 40
-    assert there.description == here.description
-    assert answers(there) == answers(here)
-    for tier, score in here.card.tiers.items():
-        np.testing.assert_allclose(there.card.tiers[tier], score, rtol=1e-9)
-    page = write_report(tmp_path / "long.html", laws, data.chunk(time=30), truth=EQUATION)
-    assert "the first 40 times; scores and checks are of all" in page.read_text(encoding="utf-8")
+def figures(file):
+    return {figure["name"]: figure for figure in figures_of(file)}
 
 
 # ------------------------------------------------------------------ the file
 
 
-def test_page_is_one_file_with_all_sections(page):
+def test_page_is_one_file_with_all_sections(page, gappy):
     text = page.read_text(encoding="utf-8")
-    assert {figure["name"] for figure in figures_of(page)} == FIGURES
-    for name in ("spectra", "modes", "fields", "samples", "forecast", "moments", "calibration",
-                 "engines", "provenance"):  # fmt: skip
+    assert set(figures(page)) == FIGURES
+    for name in (*FIGURES - {"innovations", "coverage"}, "calibration", "engines", "provenance"):
         assert f'<section id="{name}">' in text
     library = re.search(r'id="plotly" data-version="[0-9.]+">([A-Za-z0-9+/=]+)</script>', text)
     assert b"plotly.js v" in gzip.decompress(base64.b64decode(library[1]))[:500]
     assert page.stat().st_size < 3_000_000
     outside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r'(?:src|href)="(?:https?:)?//', outside)
-    assert "<b>title</b>" not in text
-    assert "<b>chaos</b>" not in text
+    for word in ("<b>title</b>", "<b>chaos</b>", "Skill of forecasts", 'id="reaction"'):
+        assert word not in text
     assert "%%" not in outside
+    for word in (sl.describe(gappy)["fingerprint"], "Wiener Chaos", sl.__version__):
+        assert word in text
 
 
-def test_page_tells_where_things_come_from(page, gappy):
-    text = page.read_text(encoding="utf-8")
-    assert sl.describe(gappy)["fingerprint"] in text
-    assert "Wiener Chaos" in text
-    assert sl.__version__ in text
-
-
-def test_report_twice_differs_in_the_time_only(page, law, gappy, tmp_path):
-    one, two = (write_report(tmp_path / f"{n}.html", law, gappy, seed=3) for n in "ab")
+def test_report_twice_with_a_section_of_skill(law, gappy, tmp_path):
+    row = [{"estimate": 1.0, "lower": 0.9, "upper": 1.1}]
+    scores = {m: {"rmse": row, "crps": row} for m in ("law", "climatology")}
+    skill = {"leads": [2], "scores": scores, "level": 0.9, "units": "K", "facts": ["8 origins"],
+             "verdict": "law against climatology: ahead at lead 2"}  # fmt: skip
+    before = gappy.copy(deep=True)
+    one, two = (write_report(tmp_path / f"{n}.html", law, gappy, seed=3, skill=skill) for n in "ab")
     assert figures_of(one) == figures_of(two)
+    xr.testing.assert_identical(gappy, before)
+    for words in ("Skill of forecasts", "Law against climatology: ahead", "8 origins",
+                  "1 [0.9, 1.1]"):  # fmt: skip
+        assert words in one.read_text()
 
 
 @pytest.mark.parametrize(
@@ -106,34 +93,45 @@ def test_report_twice_differs_in_the_time_only(page, law, gappy, tmp_path):
         ({"path": "report.pdf"}, FileError, "ends in .html"),
         ({"laws": {}}, InputError, "one to 4 laws"),
         ({"laws": {"a": 1}}, InputError, "one to 4 laws"),
+        ({"wider": sl.Interval(-1, np.pi + 1)}, InputError, "one domain"),
         ({"max_paths": 0}, InputError, "positive"),
+        ({"skill": {"leads": [1]}}, InputError, "to_dict"),
+        ({"plotly": None}, MissingExtraError, r"spdelaw\[report\]"),
     ],
 )
-def test_refusals(law, gappy, tmp_path, settings, error, message):
-    path, laws = settings.pop("path", "report.html"), settings.pop("laws", law)
+def test_refusals(law, gappy, tmp_path, monkeypatch, settings, error, message):
+    words = dict(settings)
+    path, laws = words.pop("path", "report.html"), words.pop("laws", law)
+    if "wider" in words:
+        laws = {"a": law, "b": dataclasses.replace(law, domain=words.pop("wider"))}
+    if "plotly" in words:
+        monkeypatch.setitem(sys.modules, "plotly", words.pop("plotly"))
     with pytest.raises(error, match=message):
-        write_report(tmp_path / path, laws, gappy, **settings)
+        write_report(tmp_path / path, laws, gappy, **words)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_laws_on_different_domains_are_refused(law, gappy, tmp_path):
-    wider = sl.Interval(-1, np.pi + 1)
-    other = sl.fit(simulated(), wider, 2)
-    with pytest.raises(InputError, match="one domain"):
-        write_report(tmp_path / "r.html", {"a": law, "b": other}, gappy)
+def test_a_long_record_is_scored_whole_and_shown_in_part(tmp_path, law, monkeypatch):
+    """Scores, description and checks are those of the record in memory; figures are of its head."""
+    data = sl.mask(simulated(1, times=np.linspace(0.0, 3.0, 61)), "random", 0.3, seed=0)
+    monkeypatch.setattr(_material, "SHOWN_BYTES", 40 * 8 * data.sizes["x"])
+    here, there = (
+        _material.gather(law, one, EQUATION, None, 100, 0) for one in (data, data.chunk(time=30))
+    )
+    assert there.fields.sizes["time"] == 40
+    assert there.description == here.description
+    assert answers(there) == answers(here)
+    for tier, score in here.card.tiers.items():
+        np.testing.assert_allclose(there.card.tiers[tier], score, rtol=1e-9)
+    page = write_report(tmp_path / "long.html", law, data.chunk(time=30), truth=EQUATION)
+    assert "the first 40 times; scores and checks are of all" in page.read_text(encoding="utf-8")
 
 
-def test_missing_extra_is_named(monkeypatch, law, gappy, tmp_path):
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(MissingExtraError, match=r"spdelaw\[report\]"):
-        write_report(tmp_path / "r.html", law, gappy)
-
-
-# ------------------------------------------------------------------ kinds of data
+# ------------------------------------------------------------------ kinds of data and of laws
 
 
 def single():
-    return simulated(1, times=np.linspace(0.0, 4.0, 161), std=0.0)
+    return simulated(1, times=np.linspace(0.0, 4.0, 81), std=0.0)
 
 
 def own_times():
@@ -148,80 +146,106 @@ def dated():
     return sl.as_fields(fields.drop_vars("time").assign_coords(time=days))
 
 
-@pytest.mark.parametrize("kind", [single, own_times, dated])
+def too_short_to_cut():
+    return simulated(40, times=[0.0, 0.1, 0.3], std=0.0)
+
+
+@pytest.mark.parametrize("kind", [single, own_times, dated, too_short_to_cut])
 def test_every_kind_of_data_gets_a_report(kind, tmp_path):
     fields = kind()
     law = sl.fit(fields, EQUATION.domain, 2)
-    names = {f["name"] for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
-    assert {"spectra", "fields", "samples", "moments", "coverage"} <= names
-    if kind is dated:
-        text = (tmp_path / "r.html").read_text(encoding="utf-8")
-        assert "2020-01-15" in text
-        assert "field (degC)" in text
+    page = write_report(tmp_path / "r.html", law, fields)
+    assert {"spectra", "fields", "samples", "moments", "coverage"} <= set(figures(page))
+    assert ("forecast" in figures(page)) == (kind is not too_short_to_cut)
+    words = ("2020-01-15", "field (degC)") if kind is dated else ()
+    assert all(word in page.read_text(encoding="utf-8") for word in words)
 
 
-def test_a_path_too_short_to_cut_has_no_forecast(tmp_path):
-    fields = simulated(40, times=[0.0, 0.1, 0.3], std=0.0)
-    law = sl.fit(fields, EQUATION.domain, 2)
-    names = {f["name"] for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
-    assert "forecast" not in names
+HEAT, FORCING = sl.catalogue.heat(n_modes=2), sl.Forcing([0.0, 1.0], [[9.0, 0.0], [9.0, 0.0]])
+RING = sl.catalogue.advection_diffusion(5, speed=3.0)
+STORMY = dataclasses.replace(HEAT, season=sl.Season(0.5, [3.0, 1.0]))
+HEATED = dataclasses.replace(HEAT, forcing=FORCING)
 
 
-def test_paths_that_were_not_seen_are_not_shown(law, gappy, tmp_path):
+@pytest.mark.parametrize(
+    ("equation", "settings", "words"),
+    [
+        (RING, {"drift": "normal"}, ("Eigenmodes of the drift", "does not turn")),
+        (STORMY, {"season": sl.Season(0.5, 2)}, ("noise in season 2, relative",)),
+        (HEATED, {"forcing": FORCING}, ("The model fits",)),  # what the forcing leaves is judged
+    ],
+)
+def test_laws_of_every_kind_get_a_report(equation, settings, words, tmp_path):
+    grid = equation.domain.grid(16)
+    data = sl.simulate(equation, 20, TIMES, grid, seed=0, observation_std=0.05)
+    law = sl.fit(data, equation.domain, equation.n_modes, **settings)
+    text = write_report(tmp_path / "r.html", law, data, truth=equation).read_text(encoding="utf-8")
+    if equation is RING:
+        words = (*words, f"{law.eigenmodes()['period'].values[-1, 0]:.4g}")
+    assert all(word in text for word in words)
+
+
+def test_paths_without_data_are_not_shown(law, gappy, tmp_path):
     holed = gappy.copy()
     holed[0] = np.nan
     holed[2, :15] = np.nan
-    found = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, holed))}
-    assert found["fields"]["controls"][0]["labels"] == ["path 1", "path 3", "path 4"]
-    titles = [note["text"] for note in found["samples"]["layout"]["annotations"]]
+    shown = figures(write_report(tmp_path / "r.html", law, holed))
+    assert shown["fields"]["controls"][0]["labels"] == ["path 1", "path 3", "path 4"]
+    titles = [note["text"] for note in shown["samples"]["layout"]["annotations"]]
     assert titles[:3] == ["data, path 1", "data, path 3", "data, path 4"]
-    assert np.isfinite(unpacked(found["forecast"]["arrays"]["mean"])).all()
+    assert np.isfinite(unpacked(shown["forecast"]["arrays"]["mean"])).all()
 
 
 # ------------------------------------------------------------------ words and numbers
 
 
+def answers_of(law, data, truth=None):
+    return answers(_material.gather(law, data, truth, None, 100, 0))
+
+
 def test_words_follow_the_verdict(law, gappy):
-    good = answers(gather(law, gappy, EQUATION, None, 100, 0))
+    good = answers_of(law, gappy, EQUATION)
     assert [a.question for a in good] == ["What was learned", "How sure", "Does the model fit?"]
     assert good[2].short == "Yes"
     assert any("truth is known" in sentence for sentence in good[2].sentences)
     wrong = sl.simulate(sl.catalogue.heat(n_modes=3, nu=5.0), 12, TIMES, GRID, seed=1)
-    _, sure, fits = answers(gather(law, 3 * wrong, None, None, 100, 0))
+    _, sure, fits = answers_of(law, 3 * wrong)
     assert fits.short == "No"
     assert any("What to try" in sentence for sentence in fits.sentences)
     assert sure.short == "Not, as the model does not fit"
 
 
 def test_numbers_that_are_undetermined_are_said_to_be(law, gappy):
-    import dataclasses
-
     table = law.parameters.copy(deep=True)
     table["eigenvalue"].loc[{"statistic": ["stderr", "upper"], "mode": [2, 3]}] = np.inf
-    vague = dataclasses.replace(law, parameters=table)
-    sure = answers(gather(vague, gappy, None, None, 100, 0))[1]
+    sure = answers_of(dataclasses.replace(law, parameters=table), gappy)[1]
     assert sure.short != "Sharply"
     assert any("2 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
     assert sure.sentences[0].startswith("The typical 95 % interval reaches more than ± 1,000 % ")
-    known = law.with_info(identifiability={"undetermined": ["eigenvalue[2]"]})
-    sure = answers(gather(known, gappy, None, None, 100, 0))[1]
+    vague = law.with_info(identifiability={"undetermined": ["eigenvalue[2]"]})
+    sure = answers_of(vague, gappy)[1]
     assert any("1 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
 
 
-def test_bands_of_draws_hold_data_of_the_same_law():
+def inside(curve):
+    return (curve.low <= curve.data) & (curve.data <= curve.high)
+
+
+def replicates(law, data):
+    return compare(_material.gather(law, data, None, None, 100, 0))[0]
+
+
+def test_bands_of_draws_hold_data_of_the_same_law(law):
     """Data drawn from the law itself: 95 % bands hold at least 70 % of 3 modes and 20 times.
 
     Times are correlated, so the share wanders; the failure meant here is a bias, which would
     leave hardly any point inside.
     """
-    data = simulated(30, seed=5)
-    law = sl.fit(data, EQUATION.domain, 3)
-    own = law.sample(30, seed=9, observation_noise=True)
-    ((over_time, energy),) = compare(gather(law, own, None, None, 100, 0))
-    inside = (over_time.low <= over_time.data) & (over_time.data <= over_time.high)
-    assert inside[1:].mean() > 0.7
-    assert ((energy.low <= energy.data) & (energy.data <= energy.high)).sum() >= 2
-    ((doubled, _),) = compare(gather(law, 2 * own, None, None, 100, 0))
+    data = law.sample(30, seed=9, observation_noise=True)
+    over_time, energy = replicates(law, data)
+    assert inside(over_time)[1:].mean() > 0.7
+    assert inside(energy).sum() >= 2
+    doubled, _ = replicates(law, 2 * data)
     assert (doubled.data > doubled.high)[5:].mean() > 0.9
 
 
@@ -236,19 +260,18 @@ def test_energy_is_right_through_gaps():
     c = equation.domain.analyse(fields, 8).values
     noisy = fields + 0.02 * np.random.default_rng(0).standard_normal(fields.shape)
     gappy = sl.mask(noisy, "random", 0.6, seed=3)
-    law = sl.fit(gappy, equation.domain, 8)
-    ((_, energy),) = compare(gather(law, gappy, None, None, 100, 0))
+    _, energy = replicates(sl.fit(gappy, equation.domain, 8), gappy)
     rows = 20 + thinned(21, ROWS)
     np.testing.assert_allclose(energy.data, (c[:, rows] ** 2).mean((0, 1)), rtol=0.25)
     # Null: the law is right, and more than 4 of 8 are outside a 95 % band with P < 2e-5.
-    assert ((energy.low <= energy.data) & (energy.data <= energy.high)).sum() >= 4
+    assert inside(energy).sum() >= 4
 
 
 def test_times_with_a_calendar_of_the_real_world_become_dates():
     attrs = {"units": "days since 2006-04-16", "calendar": "proleptic_gregorian"}
-    found = clock(np.array([0.0, 30.5]), attrs)
-    assert found.positions == ["2006-04-16T00:00:00", "2006-05-16T12:00:00"]
-    assert found.axis == {"type": "date"}
+    real = clock(np.array([0.0, 30.5]), attrs)
+    assert real.positions == ["2006-04-16T00:00:00", "2006-05-16T12:00:00"]
+    assert real.axis == {"type": "date"}
     model = clock(np.array([0.0, 30.0, 345.0]), {**attrs, "calendar": "360_day"})
     assert not model.is_date
     assert model.title == "year (360_day calendar)"
@@ -258,43 +281,26 @@ def test_times_with_a_calendar_of_the_real_world_become_dates():
 
 
 def test_arrays_survive_packing():
-    import base64
-
     values = np.array([[1.0, np.nan], [-2.5, 3.0]])
-    document = packed(values)
-    back = np.frombuffer(base64.b64decode(document["bdata"]), "<f4").reshape(2, 2)
-    assert document["shape"] == "2, 2"
-    np.testing.assert_array_equal(back, values.astype("f4"))
+    np.testing.assert_array_equal(unpacked(packed(values)), values.astype("f4"))
     assert thinned(1000, 5).tolist() == [0, 250, 500, 749, 999]
     assert thinned(3, 5).tolist() == [0, 1, 2]
-
-
-def test_skill_is_a_section_where_it_is_given(law, gappy, tmp_path):
-    row = [{"estimate": 1.0, "lower": 0.9, "upper": 1.1}]
-    scores = {m: {"rmse": row, "crps": row} for m in ("law", "climatology")}
-    found = {"leads": [2], "scores": scores, "level": 0.9, "units": "K", "facts": ["8 origins"],
-             "verdict": "law against climatology: ahead at lead 2"}  # fmt: skip
-    text = write_report(tmp_path / "a.html", law, gappy, skill=found).read_text()
-    for words in (
-        "Skill of forecasts",
-        "Law against climatology: ahead",
-        "8 origins",
-        "1 [0.9, 1.1]",
-    ):
-        assert words in text
-    assert "Skill of forecasts" not in write_report(tmp_path / "b.html", law, gappy).read_text()
-    with pytest.raises(InputError, match="to_dict"):
-        write_report(tmp_path / "c.html", law, gappy, skill={"leads": [1]})
 
 
 # ------------------------------------------------------------------ in a browser
 
 
-@in_browser
-def test_page_loads_alone_and_draws_every_figure(page, browser):
+def test_page_loads_alone_draws_every_figure_and_fits_narrow_windows(page, browser):
     open_whole(browser, page)
     titles = browser.run("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
     assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
+    panels = "document.getElementById('plot-spectra').layout.xaxis2.domain[0]"
+    for width in (1024, 700, 390):
+        browser.resize(width, 800)
+        browser.open(page)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        assert (browser.run(panels) == 0) == (width == 390), "one above the other on a phone"
+    browser.resize(1280, 900)
 
 
 MOVE = """(async () => {
@@ -309,7 +315,6 @@ MOVE = """(async () => {
 })()"""
 
 
-@in_browser
 def test_slider_moves_the_field(page, browser, law, gappy):
     browser.open(page)
     mean = law.reconstruct(gappy)["mean"].values[0]
@@ -320,7 +325,6 @@ def test_slider_moves_the_field(page, browser, law, gappy):
         assert float(text) == pytest.approx(TIMES[step], abs=1e-6)
 
 
-@in_browser
 def test_dark_light_and_paper(page, browser, tmp_path):
     ground = "getComputedStyle(document.body).backgroundColor"
     ink = "document.querySelector('#plot-spectra .xtick text').style.fill"
@@ -333,48 +337,3 @@ def test_dark_light_and_paper(page, browser, tmp_path):
     assert all(a != b for a, b in zip(dark, light, strict=True))
     assert browser.pdf(tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     browser.media()
-
-
-@in_browser
-def test_page_fits_narrow_windows(page, browser):
-    panels = "document.getElementById('plot-spectra').layout.xaxis2.domain[0]"
-    for width in (1024, 700, 390):
-        browser.resize(width, 800)
-        browser.open(page)
-        assert browser.run("document.documentElement.scrollWidth") <= width
-        assert (browser.run(panels) == 0) == (width == 390), "one above the other on a phone"
-    browser.resize(1280, 900)
-
-
-def test_fields_of_a_file_are_not_changed(law, gappy, tmp_path):
-    before = gappy.copy(deep=True)
-    write_report(tmp_path / "r.html", law, gappy)
-    xr.testing.assert_identical(gappy, before)
-
-
-def test_laws_that_couple_modes_show_their_eigenmodes(tmp_path):
-    ring = sl.catalogue.advection_diffusion(5, speed=3.0)
-    data = sl.simulate(ring, 20, TIMES, ring.domain.grid(16), seed=0, observation_std=0.05)
-    law = sl.fit(data, ring.domain, 5, drift="normal")
-    page = write_report(tmp_path / "r.html", law, data, truth=ring).read_text(encoding="utf-8")
-    assert "Eigenmodes of the drift" in page
-    assert "does not turn" in page  # the constant
-    period = law.eigenmodes()["period"].values[-1, 0]
-    assert f"{period:.4g}" in page
-
-
-def test_laws_with_seasons_show_them(tmp_path):
-    stormy = dataclasses.replace(sl.catalogue.heat(n_modes=2), season=sl.Season(0.5, [3.0, 1.0]))
-    data = sl.simulate(stormy, 20, TIMES, stormy.domain.grid(9), seed=0)
-    law = sl.fit(data, stormy.domain, 2, season=sl.Season(0.5, 2))
-    page = write_report(tmp_path / "r.html", law, data).read_text(encoding="utf-8")
-    assert "noise in season 2, relative" in page
-
-
-def test_forced_laws_are_judged_on_what_the_forcing_leaves(tmp_path):
-    forcing = sl.Forcing([0.0, 1.0], [[9.0, 0.0], [9.0, 0.0]])
-    heated = dataclasses.replace(sl.catalogue.heat(n_modes=2), forcing=forcing)
-    data = sl.simulate(heated, 20, TIMES, heated.domain.grid(9), seed=0)
-    law = sl.fit(data, heated.domain, 2, forcing=forcing)
-    page = write_report(tmp_path / "r.html", law, data, truth=heated).read_text(encoding="utf-8")
-    assert "The model fits" in page

@@ -1,9 +1,11 @@
 """The report of fields in several dimensions: maps, and sections that hold at single places."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.spatial import Delaunay
-from tests.report.pages import FIGURES, figures_of, in_browser, open_whole, unpacked
+from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 
 import spdelaw as sl
 from spdelaw.domain import Places
@@ -29,8 +31,17 @@ def gappy(fields):
     return sl.mask(fields, "random", 0.2, seed=1)
 
 
-def learned(fields, domain):
-    return sl.fit(fields, domain, 2, initial="stationary")
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """Law, fields and page of a case, made once."""
+
+    @cache
+    def made(case):
+        domain, fields = case()
+        law = sl.fit(fields, domain, 2, initial="stationary")
+        return law, fields, write_report(tmp_path_factory.mktemp("r") / "r.html", law, fields)
+
+    return made
 
 
 def box():
@@ -81,22 +92,24 @@ def patterns():
 
 def picked(fields, path, time, part):
     """Field at one time as (up, right), or along points."""
-    found = fields.isel(path=path, time=time)
-    if "lat" in found.dims:
-        return found.sortby("lat").transpose("lat", "lon").values
-    if "z" in found.dims:
-        found = found.isel(z=part)
-    return found.transpose("y", "x").values if "y" in found.dims else found.values
+    field = fields.isel(path=path, time=time)
+    if "lat" in field.dims:
+        return field.sortby("lat").transpose("lat", "lon").values
+    if "z" in field.dims:
+        field = field.isel(z=part)
+    return field.transpose("y", "x").values if "y" in field.dims else field.values
 
 
 # ------------------------------------------------------------------ the file
 
 
-@pytest.mark.parametrize("case", [box, sphere, mesh, disk, stations, graph, cube, patterns])
-def test_maps_hold_the_fields(case, tmp_path):
-    domain, fields = case()
-    law = learned(fields, domain)
-    figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
+SLOW = [pytest.param(case, marks=pytest.mark.slow) for case in (disk, stations, graph)]
+
+
+@pytest.mark.parametrize("case", [box, sphere, mesh, cube, patterns, *SLOW])
+def test_maps_hold_the_fields(case, report):
+    law, fields, page = report(case)
+    figures = {f["name"]: f for f in figures_of(page)}
     assert set(figures) == FIGURES
     shown = figures["fields"]
     observed, shown_mean, left, half = unpacked(shown["arrays"]["map"])
@@ -116,11 +129,11 @@ def test_maps_hold_the_fields(case, tmp_path):
     assert is_grid == (case not in (mesh, stations, graph))
 
 
-def test_three_dimensions_say_what_they_show(tmp_path):
-    for case, words in ((cube, "middle slice, z = 0.6667"), (cloud, "middle half of the points")):
-        domain, fields = case()
-        page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
-        assert page.read_text(encoding="utf-8").count(words) >= 2
+@pytest.mark.parametrize(
+    ("case", "words"), [(cube, "middle slice, z = 0.6667"), (cloud, "middle half of the points")]
+)
+def test_three_dimensions_say_what_they_show(case, words, report):
+    assert report(case)[2].read_text(encoding="utf-8").count(words) >= 2
 
 
 def single():
@@ -136,28 +149,12 @@ def own_times():
 
 
 @pytest.mark.parametrize("case", [single, own_times])
-def test_one_path_to_show_has_no_list_of_paths(case, tmp_path):
-    domain, fields = case()
-    law = learned(fields, domain)
-    figures = {f["name"]: f for f in figures_of(write_report(tmp_path / "r.html", law, fields))}
-    shown = figures["fields"]
+def test_one_path_to_show_has_no_list_of_paths(case, report):
+    shown = next(f for f in figures_of(report(case)[2]) if f["name"] == "fields")
     assert [control["name"] for control in shown["controls"]] == ["show", "time", "place"]
     assert not any("path" in bind["index"] for bind in shown["binds"])
     assert unpacked(shown["arrays"]["map"]).ndim == 4
     assert len(shown["controls"][1]["labels"]) <= MAPS
-
-
-def test_units_and_dates_reach_the_maps(tmp_path):
-    domain, fields = sphere()
-    days = np.datetime64("2020-01-01") + (365 * TIMES).astype("timedelta64[D]")
-    fields = fields.drop_vars("time").assign_coords(time=days).assign_attrs(units="K")
-    fields["lon"].attrs["units"] = "degrees_east"
-    fields = sl.as_fields(fields, dims=("lat", "lon"))
-    page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
-    shown = next(f for f in figures_of(page) if f["name"] == "fields")
-    assert shown["layout"]["xaxis"]["title"]["text"] == "lon (degrees_east)"
-    assert shown["layout"]["yaxis4"]["title"]["text"].endswith("(K)")
-    assert shown["controls"][2]["labels"][0] == "2020-01-01"
 
 
 # ------------------------------------------------------------------ the map
@@ -166,11 +163,10 @@ def test_units_and_dates_reach_the_maps(tmp_path):
 def test_large_grids_are_thinned_and_say_so():
     domain = sl.Box((0, 1), (0, 1))
     axes = np.linspace(0, 1, 90), np.linspace(0, 1, 60)
-    canvas = canvas_of(domain, domain.places(np.stack(np.meshgrid(*axes, indexing="ij"), -1)
-                                             .reshape(-1, 2)), ("x", "y"))  # fmt: skip
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
+    canvas = canvas_of(domain, domain.places(points), ("x", "y"))
     assert 0.9 * MOST < canvas.at.size <= MOST
     assert "of 90 x 60 points" in canvas.note
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
     np.testing.assert_allclose(points[canvas.at, 0], np.broadcast_to(canvas.x, canvas.at.shape))
     np.testing.assert_allclose(points[canvas.at, 1].T, np.broadcast_to(canvas.y, canvas.at.T.shape))
 
@@ -220,12 +216,10 @@ MOVE = """(async () => {
 })()"""
 
 
-@in_browser
 @pytest.mark.parametrize("case", [box, sphere, mesh])
-def test_sliders_move_maps_and_place(case, browser, tmp_path):
-    domain, fields = case()
-    law = learned(fields, domain)
-    page = write_report(tmp_path / "r.html", law, fields)
+def test_sliders_move_maps_and_place(case, browser, report):
+    law, fields, page = report(case)
+    domain = law.domain
     open_whole(browser, page)
     result = law.reconstruct(fields)["mean"]
     flat = domain.flatten(result)
@@ -243,12 +237,6 @@ def test_sliders_move_maps_and_place(case, browser, tmp_path):
         assert off.min() < 1e-4
         np.testing.assert_allclose(line, there, rtol=1e-5, atol=1e-6)
     assert browser.complaints() == []
-
-
-@in_browser
-def test_maps_fit_narrow_windows(browser, tmp_path):
-    domain, fields = box()
-    page = write_report(tmp_path / "r.html", learned(fields, domain), fields)
     browser.resize(700, 800)
     browser.open(page)
     assert browser.run("document.documentElement.scrollWidth") <= 700
@@ -274,8 +262,8 @@ def test_forecasts_of_a_law_with_a_mean_are_in_units_of_the_data(tmp_path):
     around = sl.simulate(equation, 1, np.arange(80) * 0.2, domain.grid(6), seed=0) + 300.0
     law = sl.fit(around.rename("tos"), domain, 2, mean="constant", nuisance=0)
     page = write_report(tmp_path / "a.html", law, around.rename("tos"))
-    found = {figure["name"]: figure for figure in figures_of(page)}
-    shown = unpacked(found["forecast"]["arrays"]["observed"])
+    figures = {figure["name"]: figure for figure in figures_of(page)}
+    shown = unpacked(figures["forecast"]["arrays"]["observed"])
     assert np.abs(shown - 300.0).max() < 10.0
     np.testing.assert_allclose(shown.max(), float(around.max()), rtol=1e-5)
     assert "tos less mean" in page.read_text()
