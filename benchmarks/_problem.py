@@ -9,7 +9,7 @@ from benchmarks import _timing  # noqa: F401  (sets the number of threads before
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.model import StateSpace, linear_state_space  # isort: skip
+from spdelaw.statespace.chain import StateSpace, linear_state_space  # isort: skip
 
 NOISE_STD = 0.05
 SQUARE = sl.Box((0, np.pi), (0, np.pi))

@@ -272,7 +272,7 @@ def _numbers(value: Any) -> Iterator[Array]:
 
 def shell(line: str) -> dict[str, Any]:
     """JSON document of a command, run in this process."""
-    from spdelaw.cli import main
+    from spdelaw.cli.entry import main
 
     output, errors = io.StringIO(), io.StringIO()
     words = ["spdelaw", *line.split(), "--json"]

@@ -272,7 +272,7 @@ def law_saved() -> Flat:
 
 @case
 def chaos_coordinates() -> Flat:
-    from spdelaw.law import chaos_posterior  # the documented name; `sl` has none
+    from spdelaw.law.prediction import chaos_posterior  # the documented name; `sl` has none
 
     data = noisy(n_paths=4)
     law = sl.fit(data.train, INTERVAL, 2, engine=sl.Chaos(n_time=4, tail="dropped"))

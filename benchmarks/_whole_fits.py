@@ -16,7 +16,7 @@ import xarray as xr  # isort: skip
 from scipy import linalg  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import Linear  # isort: skip
+from spdelaw.processes.linear import Linear  # isort: skip
 
 LINE, SQUARE = sl.Interval(0, np.pi), sl.Box((0, np.pi), (0, np.pi))
 #: Seconds that a fit of 10, 20 and 40 coupled modes may take with its standard errors.

@@ -34,7 +34,9 @@ except ImportError:
     sys.exit(2)
 
 import spdelaw as sl  # isort: skip
-from spdelaw.model import Block, collapse, evaluate_likelihood, rotate  # isort: skip
+from spdelaw.statespace.collapse import Block, collapse, rotate
+
+from spdelaw.statespace.likelihood import evaluate_likelihood  # isort: skip
 
 N_PATHS, REPEATS, TARGET, TOLERANCE = 700, 15, 3.0, 1e-8
 COMMAND = "python -m benchmarks.bench_complete_noisy"

@@ -29,7 +29,8 @@ from benchmarks._timing import RESULTS, table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl
-from spdelaw.evaluation import coverage, fill_record, gaussian_crps
+from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.evaluation.tasks import coverage, gaussian_crps
 
 COMMAND = "python -m benchmarks.bench_fill --data FOLDER"
 ANOMALIES = "dayofyear"

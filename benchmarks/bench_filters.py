@@ -24,7 +24,10 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from benchmarks._problem import SQUARE, long_record, stationary_law  # isort: skip
-from spdelaw.model import Collapsed, StateSpace, collapse, evaluate_likelihood  # isort: skip
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Collapsed, collapse
+
+from spdelaw.statespace.likelihood import evaluate_likelihood  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_filters"
 N_MODES, REPEATS, TOLERANCE, STEP = 30, 5, 1e-7, 30.0 / 2999

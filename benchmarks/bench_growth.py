@@ -19,7 +19,9 @@ from benchmarks._timing import MISSED, interleaved_medians, table, versions, wri
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.model import collapse, evaluate_likelihood  # isort: skip
+from spdelaw.statespace.collapse import collapse
+
+from spdelaw.statespace.likelihood import evaluate_likelihood  # isort: skip
 
 REPEATS = 7
 COMMAND = "python -m benchmarks.bench_growth"

@@ -33,8 +33,10 @@ from benchmarks._whole_fits import (
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.domain import Multiplied  # isort: skip
-from spdelaw.model import collapse, evaluate_likelihood  # isort: skip
+from spdelaw.domains.products import Multiplied  # isort: skip
+from spdelaw.statespace.collapse import collapse
+
+from spdelaw.statespace.likelihood import evaluate_likelihood  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_limits"
 REPEATS = 7
@@ -172,7 +174,7 @@ def _short_paths() -> Row:
     parameters = stationary_law(equation)
 
     def plain() -> object:
-        with mock.patch("spdelaw.model._posterior.COMPILED_SECONDS", np.inf):
+        with mock.patch("spdelaw.statespace.posterior.COMPILED_SECONDS", np.inf):
             return evaluate_likelihood(collapsed, parameters)
 
     return Row(

@@ -24,8 +24,11 @@ import numpy as np  # isort: skip
 from statsmodels.tsa.statespace import kalman_filter  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import transition  # isort: skip
-from spdelaw.model import Collapsed, _posterior, collapse, evaluate_likelihood  # isort: skip
+from spdelaw.processes.linear import transition  # isort: skip
+from spdelaw.statespace import posterior as posterior_module
+from spdelaw.statespace.collapse import Collapsed, collapse
+
+from spdelaw.statespace.likelihood import evaluate_likelihood  # isort: skip
 
 N_PATHS, MISSING, REPEATS, TARGET, TOLERANCE = 700, 0.3, 7, 20.0, 1e-8
 SOME, FEW = 10, 1
@@ -72,7 +75,7 @@ def _ours(o: Observations, collapsed: Collapsed) -> dict[str, Callable[[], objec
 
 
 def _without_numba(collapsed: Collapsed, o: Observations) -> object:
-    with unittest.mock.patch.object(_posterior, "COMPILED_MODES", 0):
+    with unittest.mock.patch.object(posterior_module, "COMPILED_MODES", 0):
         return evaluate_likelihood(collapsed, o.parameters)
 
 

@@ -87,7 +87,7 @@ def fill(folder: Path) -> None:
 
 
 def report(folder: Path) -> None:
-    from spdelaw.report import write_report
+    from spdelaw.report.page import write_report
 
     write_report(folder / "report.html", sl.load(folder / "record.law"), record(folder))
 

@@ -16,9 +16,13 @@ from benchmarks._recovery import Cases, Record, compare, coverage, main, timed
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import Reacting, advance  # isort: skip
-from spdelaw.infer.semilinear import SemilinearFit, fit_complete, fit_filtered  # isort: skip
-from spdelaw.model import collapse  # isort: skip
+from spdelaw.processes.semilinear import Reacting
+
+from spdelaw.processes.closure import advance  # isort: skip
+from spdelaw.infer.semilinear.layout import SemilinearFit
+
+from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered  # isort: skip
+from spdelaw.statespace.collapse import collapse  # isort: skip
 
 
 def spread(n_modes: int, scale: float = 1.0) -> sl.Gaussian:

@@ -18,9 +18,12 @@ from benchmarks._recovery import Cases, Record, compare, main, timed
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import bind  # isort: skip
-from spdelaw.infer.semilinear import Layout, SemilinearFit, fit_transitions, select  # isort: skip
-from spdelaw.model import transitions  # isort: skip
+from spdelaw.processes.terms import bind  # isort: skip
+from spdelaw.infer.semilinear.fits import fit_transitions
+from spdelaw.infer.semilinear.layout import Layout, SemilinearFit
+
+from spdelaw.infer.discovery import select  # isort: skip
+from spdelaw.statespace.semilinear import transitions  # isort: skip
 
 LENGTH, CELLS = 20.0, 64
 DOMAIN = sl.Interval(0.0, LENGTH, "neumann")

@@ -18,9 +18,11 @@ from benchmarks._timing import table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import InitialState  # isort: skip
-from spdelaw.infer.semilinear import Layout, layout  # isort: skip
-from spdelaw.model import Collapsed, collapse, filter_scores  # isort: skip
+from spdelaw.processes.specification import InitialState  # isort: skip
+from spdelaw.infer.semilinear.layout import Layout, layout  # isort: skip
+from spdelaw.statespace.collapse import Collapsed, collapse
+
+from spdelaw.statespace.semilinear import filter_scores  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_semilinear_start"
 N, POINTS, STEPS, DT, WELLS = 9, 16, 60, 0.1, 60

@@ -14,9 +14,13 @@ import numpy as np
 
 import spdelaw as sl
 from benchmarks._timing import versions
-from spdelaw.data import Here, pieces_of
-from spdelaw.equation import InitialState, Linear
-from spdelaw.model import StateSpace, collapse, collapse_pieces, evaluate_likelihood
+from spdelaw.data.executors import Here, pieces_of
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.condense import collapse_pieces
+from spdelaw.statespace.likelihood import evaluate_likelihood
 
 N_TIMES, N_PARTS, REPEATS = 4000, 8, 3
 

@@ -23,12 +23,14 @@ from benchmarks._timing import RESULTS, interleaved_medians, table, versions, wr
 import torch  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.evaluation import decoder_floor, law_distance  # isort: skip
-from spdelaw.data import observe  # isort: skip
-from spdelaw.infer.amortized import amortized_reconstruct, make_config  # isort: skip
-from spdelaw.train import reused_memory  # isort: skip
-from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
-from spdelaw.infer.amortized._paths import as_paths  # isort: skip
+from spdelaw.evaluation.tasks import decoder_floor, law_distance  # isort: skip
+from spdelaw.data.observed import observe  # isort: skip
+from spdelaw.amortized.engine import amortized_reconstruct
+
+from spdelaw.amortized.structured import make_config  # isort: skip
+from spdelaw.amortized.training import reused_memory  # isort: skip
+from spdelaw.amortized.neural import NeuralRun, new_model  # isort: skip
+from spdelaw.amortized.vae import as_paths  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_structured"
 REGIMES = {"a": sl.catalogue.ornstein_uhlenbeck, "b": sl.catalogue.heat}

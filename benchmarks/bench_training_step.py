@@ -20,14 +20,18 @@ import torch  # isort: skip
 from torch import Tensor, nn  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.chaos import CosineBasis, decode_states, rk4_states  # isort: skip
-from spdelaw.data import observe  # isort: skip
-from spdelaw.infer.amortized import AmortizedConfig, _elbo, make_config  # isort: skip
-from spdelaw.infer.amortized._chaos_vae import ChaosVAE  # isort: skip
-from spdelaw.train import reused_memory  # isort: skip
-from spdelaw.infer.amortized._neural_run import NeuralRun, new_model  # isort: skip
-from spdelaw.infer.amortized._paths import Paths, as_paths  # isort: skip
-from spdelaw.model.encoder import MultiTimeAttention  # isort: skip
+from spdelaw.chaos.bases import CosineBasis
+
+from spdelaw.chaos.propagators import decode_states, rk4_states  # isort: skip
+from spdelaw.data.observed import observe  # isort: skip
+from spdelaw.amortized.structured import AmortizedConfig, make_config
+
+from spdelaw.amortized import vae as vae_module  # isort: skip
+from spdelaw.amortized.vae import ChaosVAE  # isort: skip
+from spdelaw.amortized.training import reused_memory  # isort: skip
+from spdelaw.amortized.neural import NeuralRun, new_model  # isort: skip
+from spdelaw.amortized.vae import Paths, as_paths  # isort: skip
+from spdelaw.amortized.encoder import MultiTimeAttention  # isort: skip
 
 REPEATS, FEW, BATCH = 25, 5, 40
 TARGETS = {"rk4, shared": 4.0, "rk4, per path": 10.0}
@@ -134,11 +138,11 @@ def _step(model: ChaosVAE, paths: Paths) -> Callable[[], object]:
 
 def _plain(step: Callable[[], object]) -> Callable[[], object]:
     def timed() -> None:
-        ours, _elbo.squared_residuals = _elbo.squared_residuals, plain_residuals
+        ours, vae_module.squared_residuals = vae_module.squared_residuals, plain_residuals
         try:
             step()
         finally:
-            _elbo.squared_residuals = ours
+            vae_module.squared_residuals = ours
 
     return timed
 

@@ -36,8 +36,10 @@ import numpy as np  # isort: skip
 import scipy.stats  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.equation import Linear  # isort: skip
-from spdelaw.evaluation import evaluate, parameter_errors, predict_tier  # isort: skip
+from spdelaw.processes.linear import Linear  # isort: skip
+from spdelaw.evaluation.scorecard import evaluate
+
+from spdelaw.evaluation.tasks import parameter_errors, predict_tier  # isort: skip
 
 #: Nats that a fit may lack of the truth, false-alarm rate, band levels.
 NATS, ALARMS, LEVELS = 0.5, 0.01, (0.5, 0.8, 0.95)

@@ -26,10 +26,10 @@ import numpy as np  # isort: skip
 from scipy import linalg  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.data import observe  # isort: skip
-from spdelaw.infer import _mean_decision  # isort: skip
-from spdelaw.infer._design import make_design  # isort: skip
-from spdelaw.infer._model import Model  # isort: skip
+from spdelaw.data.observed import observe  # isort: skip
+from spdelaw.infer.engines import mean as mean_module  # isort: skip
+from spdelaw.infer.engines.design import make_design  # isort: skip
+from spdelaw.infer.model import Model  # isort: skip
 
 Array = np.ndarray
 
@@ -139,12 +139,12 @@ def has_mean(kind: Slow, seed: int) -> tuple[bool, bool]:
     dt = kind.decays / 60
     states = paths(rng, rates, kind.n_paths, 61, dt) + kind.mean / np.sqrt(2.0) * np.array([1, 0])
     size = {"times": dt * np.arange(61), "points": POINTS, "initial": "stationary"}
-    stop, found = _mean_decision.NEARLY, []
+    stop, found = mean_module.NEARLY, []
     for nearly in (stop, -np.inf):
-        _mean_decision.NEARLY = nearly
+        mean_module.NEARLY = nearly
         law = sl.fit(states @ basis(2), DOMAIN, 2, observation_noise="none", nuisance=0, **size)
         found.append(law.info["decisions"]["mean"]["answer"] == "constant")
-    _mean_decision.NEARLY = stop
+    mean_module.NEARLY = stop
     return found[0], found[1]
 
 

@@ -9,7 +9,7 @@ are fitted with default options but for the mean, which is zero, or, in kinds of
 estimated together with a stationary start: ends are then those of the restricted profile. Slow
 kinds have ``lambda T`` from 0.05 to 5, fast ones ``lambda dt`` from 3 to 20; one path or 20;
 complete, noisy, or noisy with half of the values missing; eight modes of 5 paths, whose ends are
-found together (`spdelaw.infer._joint_profile`). Every reported number and the stationary
+found together (`spdelaw.infer.uncertainty`). Every reported number and the stationary
 variance count. A kind holds if the share of intervals with the truth inside lies within 95 +- 1 %
 and three Monte-Carlo errors of it; more is allowed, as a boundary makes intervals cautious.
 

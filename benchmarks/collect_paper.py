@@ -21,7 +21,7 @@ from paper.reproduction.figures import draw_figures
 from paper.reproduction.plan import PROFILES, plan
 from paper.reproduction.records import read_records
 from paper.reproduction.tables import write_tables
-from spdelaw.data.atomic import replace_file
+from spdelaw.data.io.safe_files import replace_file
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"

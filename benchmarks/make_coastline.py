@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.data.atomic import replace_file
+from spdelaw.data.io.safe_files import replace_file
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "spdelaw" / "report" / "coastline.npz"
 #: Degrees of a step in the file.

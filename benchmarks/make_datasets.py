@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from spdelaw.data.atomic import replace_file
+from spdelaw.data.io.safe_files import replace_file
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "spdelaw" / "datasets"
 PACIFIC = {"lat": slice(30, -30), "lon": slice(120, 290)}

@@ -45,15 +45,15 @@ COPIED = (
 LEAST, SECONDS = 27, 300
 #: Test folders by short name; the first of each that exists counts.
 TESTS = {
-    "domains": ("tests/domains", "tests/domain"),
-    "equations": ("tests/processes", "tests/equation"),
-    "simulation": ("tests/processes", "tests/simulation"),
+    "domains": ("tests/domains", "tests/domains"),
+    "equations": ("tests/processes", "tests/processes"),
+    "simulation": ("tests/processes", "tests/processes"),
     "data": ("tests/data",),
     "chaos": ("tests/chaos",),
-    "statespace": ("tests/statespace", "tests/model"),
+    "statespace": ("tests/statespace", "tests/statespace"),
     "law": ("tests/law",),
     "infer": ("tests/infer",),
-    "amortized": ("tests/amortized", "tests/infer/amortized"),
+    "amortized": ("tests/amortized", "tests/amortized"),
     "evaluation": ("tests/evaluation",),
     "report": ("tests/report",),
     "cli": ("tests/cli",),

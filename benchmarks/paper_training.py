@@ -15,7 +15,7 @@ from benchmarks._timing import RESULTS, table
 
 import numpy as np  # isort: skip
 
-from spdelaw.data.atomic import replace_file  # isort: skip
+from spdelaw.data.io.safe_files import replace_file  # isort: skip
 
 
 def main() -> int:

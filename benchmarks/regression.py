@@ -358,8 +358,9 @@ def _score(case: ScoreCase) -> dict[str, Any]:
     No public function gives them: this one, and no other here, knows names from the inside.
     """
     from spdelaw import model
-    from spdelaw.equation import InitialState, Linear
-    from spdelaw.model._collapse import decoupled_block
+    from spdelaw.processes.linear import Linear
+    from spdelaw.processes.specification import InitialState
+    from spdelaw.statespace.collapse import decoupled_block
 
     data, n = case.data, case.n_modes
     phi = data.domain.eigenfunctions(data.points, n)

@@ -33,11 +33,11 @@ import typer
 
 import spdelaw as sl
 from benchmarks._mutate import mutate_bytes, mutate_command, mutate_document, mutate_yaml
-from spdelaw.cli import app
-from spdelaw.data import read_dataset
-from spdelaw.domain import from_dict
+from spdelaw.cli.shell import app
+from spdelaw.data.io.files import read_dataset
+from spdelaw.domains.registry import from_dict
 from spdelaw.errors import SpdeLawError
-from spdelaw.law._store import _digest
+from spdelaw.law.io import _digest
 
 EQUATION = sl.catalogue.heat(n_modes=2)
 TIMES, GRID = np.linspace(0.0, 1.0, 6), np.linspace(0.0, np.pi, 7)
@@ -326,7 +326,7 @@ def kill_training(n: int, rng: random.Random, folder: Path) -> tuple[int, bool]:
     """Training: kills in a run of many checkpoints; failures, and whether the end is bit-equal."""
     import torch
 
-    from spdelaw.train import read_checkpoint
+    from spdelaw.amortized.training import read_checkpoint
 
     torch.set_num_threads(1)
     data = sl.simulate(EQUATION, 40, TIMES, GRID, seed=0)

@@ -32,14 +32,12 @@ import numpy as np  # isort: skip
 import torch  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.data.atomic import replace_file  # isort: skip
-from spdelaw.evaluation import decoder_floor  # isort: skip
-from spdelaw.infer.amortized import (  # isort: skip
-    Progress,
-    TrainingInterrupted,
-    amortized_reconstruct,
-)
-from spdelaw.train import read_checkpoint  # isort: skip
+from spdelaw.data.io.safe_files import replace_file  # isort: skip
+from spdelaw.evaluation.tasks import decoder_floor  # isort: skip
+from spdelaw.amortized.engine import amortized_reconstruct
+from spdelaw.amortized.training import Progress, TrainingInterrupted
+
+from spdelaw.amortized.training import read_checkpoint  # isort: skip
 
 ERRORS = ("relative_l2", "rmse")
 RUNS = Path(__file__).with_name("runs")

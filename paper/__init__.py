@@ -5,32 +5,30 @@ underscore. Names that it needs beyond ``sl.*`` are listed in `BEYOND_PUBLIC`, a
 the list complete.
 """
 
-#: Names by the sub-package that exports them.
+#: Names by the module or sub-package that defines them.
 BEYOND_PUBLIC = {
+    "spdelaw.amortized": ("amortized_posterior", "amortized_reconstruct", "sample_decoder"),
+    "spdelaw.amortized.structured": ("make_config",),
+    "spdelaw.amortized.torch_run": ("TorchRun",),
+    "spdelaw.amortized.training": ("Report", "read_checkpoint", "reporter", "stream", "train"),
     "spdelaw.chaos": ("CosineBasis", "expand", "propagate"),
     "spdelaw.checks": ("whole",),
-    "spdelaw.cli": (
-        *("OutFolder", "Output", "Seed", "load_command", "make_app", "one_of", "positive", "run"),
+    "spdelaw.cli.entry": ("run",),
+    "spdelaw.cli.options": ("OutFolder", "Seed", "one_of", "positive"),
+    "spdelaw.cli.output": ("Output",),
+    "spdelaw.cli.shell": ("load_command", "make_app"),
+    "spdelaw.data.io.safe_files": ("recover_directory", "replace_directory", "replace_file"),
+    "spdelaw.data.summary": ("fingerprint",),
+    "spdelaw.domains": ("from_dict",),
+    "spdelaw.evaluation": ("decoder_floor", "gaussian_crps", "law_distance"),
+    "spdelaw.evaluation.tasks": ("TierScore", "coverage", "mean_predictor", "parameter_errors"),
+    "spdelaw.law": ("chaos_posterior", "relative_l2", "rmse"),
+    "spdelaw.report.figures.moments": ("spatial_weights",),
+    "spdelaw.report.figures.style": ("COLUMN", "GREY", "figure_of", "new_figure", "style"),
+    "spdelaw.report.page": ("render",),
+    "spdelaw.report.plots": (
+        *("Figure", "Section", "Table", "axis", "layout", "log_axis", "packed", "panel_title"),
     ),
-    "spdelaw.data": ("fingerprint",),
-    "spdelaw.data.atomic": ("recover_directory", "replace_directory", "replace_file"),
-    "spdelaw.domain": ("from_dict",),
-    "spdelaw.evaluation": (
-        *("TierScore", "coverage", "decoder_floor", "gaussian_crps", "law_distance"),
-        *("mean_predictor", "parameter_errors", "relative_l2", "rmse"),
-    ),
-    "spdelaw.infer.amortized": (
-        *("amortized_posterior", "amortized_reconstruct", "make_config", "sample_decoder"),
-    ),
-    "spdelaw.law": ("chaos_posterior",),
-    "spdelaw.model": ("StateSpace",),
-    "spdelaw.report.drawing": (
-        *("COLUMN", "GREY", "figure_of", "new_figure", "save_figure", "spatial_weights", "style"),
-    ),
-    "spdelaw.report.html": (
-        *("Answer", "Figure", "Section", "Table", "axis", "layout", "log_axis", "packed"),
-        *("panel_title", "render"),
-    ),
-    "spdelaw.train": ("Report", "read_checkpoint", "reporter", "stream", "train"),
-    "spdelaw.train.torch_run": ("TorchRun",),
+    "spdelaw.report.sections.summary": ("Answer",),
+    "spdelaw.statespace": ("StateSpace",),
 }

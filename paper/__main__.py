@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spdelaw.cli import run
+from spdelaw.cli.entry import run
 
 #: First sentence of the help of each command, and its module with ``command`` and ``EXAMPLES``.
 COMMANDS = {
@@ -16,7 +16,7 @@ MODULES = {"demo": "paper.demonstration", "reproduce": "paper.reproduction.comma
 
 def load_app() -> Any:
     """The shell; a command is imported when it is called."""
-    from spdelaw.cli import load_command, make_app
+    from spdelaw.cli.shell import load_command, make_app
 
     return make_app(
         "python -m paper",

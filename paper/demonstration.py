@@ -18,18 +18,13 @@ import xarray as xr
 import spdelaw as sl
 from paper.regimes import REGIMES, Regime
 from spdelaw import report
-from spdelaw.cli import OutFolder, Output, Seed, positive
+from spdelaw.amortized import amortized_reconstruct
+from spdelaw.cli.options import OutFolder, Seed, positive
+from spdelaw.cli.output import Output
 from spdelaw.errors import FileError, IdentifiabilityWarning, InputError
-from spdelaw.evaluation import (
-    TierScore,
-    decoder_floor,
-    law_distance,
-    mean_predictor,
-    parameter_errors,
-    relative_l2,
-)
-from spdelaw.infer.amortized import amortized_reconstruct
-from spdelaw.law import chaos_posterior
+from spdelaw.evaluation import decoder_floor, law_distance
+from spdelaw.evaluation.tasks import TierScore, mean_predictor, parameter_errors
+from spdelaw.law import chaos_posterior, relative_l2
 
 #: Modes to learn; Regime B has 50.
 N_MODES = 8
@@ -54,13 +49,13 @@ TIMES = (0.1, 0.5, 1.0)
 #: Modes in the table of moments; the verdict is on all modes.
 SHOWN = 8
 
-EXAMPLES = """**Example**
+DEMO_EXAMPLES = """**Example**
 
 python -m paper demo --out demo
 """
 
 
-def command(
+def demo_command(
     *,
     out: OutFolder = Path("demo"),
     paths: Annotated[int, typer.Option("--paths", hidden=True)] = 1000,

@@ -13,21 +13,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / PACKAGE
 
 # Each stage may import itself and the ones before it.
 ORDER = (
-    "_version",
-    "errors",
-    "checks",
-    "domain",
-    "equation",
-    "simulation",
-    "data",
-    "chaos",
-    "model",
-    "law",
-    "train",
-    "infer",
-    "evaluation",
-    "report",
-    "cli",
+    *("_version", "errors", "checks", "domains", "processes", "data", "statespace", "chaos"),
+    *("law", "infer", "amortized", "evaluation", "report", "cli"),
 )
 RANK = {stage: rank for rank, stage in enumerate(ORDER)}
 RANK |= {"datasets": RANK["data"]}
@@ -230,7 +217,7 @@ print(*(key for key in before if before[key] != after[key]))
 
 @pytest.fixture
 def tree(tmp_path):
-    """Write a small package: ``tree({"domain/a.py": "import os"})`` gives its root."""
+    """Write a small package: ``tree({"domains/a.py": "import os"})`` gives its root."""
 
     def write(files: dict[str, str]) -> Path:
         for name, text in files.items():
@@ -258,9 +245,9 @@ def tree(tmp_path):
     ],
 )
 def test_order_checker_sees_every_form_of_import(tree, statement):
-    (violation,) = order_violations(tree({"domain/a.py": statement}))
-    assert violation.startswith("domain/a.py:")
-    assert "'domain'" in violation
+    (violation,) = order_violations(tree({"domains/a.py": statement}))
+    assert violation.startswith("domains/a.py:")
+    assert "'domains'" in violation
 
 
 def test_order_checker_names_the_line(tree):
@@ -276,10 +263,10 @@ def test_order_checker_allows_what_is_allowed(tree):
             "errors.py": "import math",
             "law/a.py": "from spdelaw import __version__\nfrom spdelaw.errors import SpdeLawError",
             "law/b.py": "from . import a\nfrom .a import thing\nfrom ..data.io import read",
-            "law/deep/c.py": "from .. import a\nfrom ...domain import Line",
+            "law/deep/c.py": "from .. import a\nfrom ...domains import Line",
             "datasets/__init__.py": "from spdelaw.data import read",
             "testing/contract.py": "from spdelaw.cli import main",
-            "cli.py": "from spdelaw import law, domain",
+            "cli.py": "from spdelaw import law, domains",
         }
     )
     assert order_violations(root) == []

@@ -15,11 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli import app
-from spdelaw.domain import Interval, _plugins, from_dict
+from spdelaw.cli.shell import app
+from spdelaw.domains import registry as registry_module
+from spdelaw.domains.interval import Interval
+from spdelaw.domains.registry import from_dict
 from spdelaw.errors import DomainError, InputError
-from spdelaw.infer import _engine as engines
-from spdelaw.infer import engine_names
+from spdelaw.infer.engines import registry as engines
+from spdelaw.infer.engines.registry import engine_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +48,7 @@ def registered(monkeypatch, module, name, value):
 
 
 def test_domain_of_another_package(monkeypatch, tmp_path):
-    registered(monkeypatch, _plugins, "rod", "Rod")
+    registered(monkeypatch, registry_module, "rod", "Rod")
     rod = {"name": "rod", "a": 0.0, "b": 2.0, "boundary": "neumann"}
     assert from_dict(rod) == Rod(0, 2, "neumann")
     equation = sl.catalogue.heat(n_modes=2)
@@ -55,7 +57,7 @@ def test_domain_of_another_package(monkeypatch, tmp_path):
     assert sl.load(tmp_path / "a.law").domain == Rod(0, np.pi)
     with pytest.raises(DomainError, match="install the package"):
         from_dict({"name": "ring"})
-    registered(monkeypatch, _plugins, "rod", "half_speed")
+    registered(monkeypatch, registry_module, "rod", "half_speed")
     with pytest.raises(DomainError, match="subclass of AbstractDomain"):
         from_dict({"name": "rod"})
 
@@ -99,7 +101,7 @@ def test_the_skeleton_in_the_guide_keeps_the_contract(heading, contract, tmp_pat
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(code, str(guide), "exec"), names)
     if contract == "TestHalfPinned":
-        registered(monkeypatch, _plugins, "half_pinned", "Rod")
+        registered(monkeypatch, registry_module, "half_pinned", "Rod")
         monkeypatch.setattr(EntryPoint, "load", lambda self: names["HalfPinned"])
     kept = names[contract]()
     tests = [name for name in dir(kept) if name.startswith("test_")]

@@ -30,12 +30,12 @@ from paper.baselines.inputs import (
 )
 from paper.baselines.protocol import Protocol
 from paper.baselines.training import Network, train
+from spdelaw.amortized.training import reporter, stream
 from spdelaw.checks import whole
-from spdelaw.data import fingerprint
-from spdelaw.data.atomic import recover_directory, replace_directory
-from spdelaw.domain import from_dict as domain_from_dict
+from spdelaw.data.io.safe_files import recover_directory, replace_directory
+from spdelaw.data.summary import fingerprint
+from spdelaw.domains import from_dict as domain_from_dict
 from spdelaw.errors import DataError, DomainError, FileError, InputError, SpdeLawError
-from spdelaw.train import reporter, stream
 
 Array = np.ndarray
 #: Names of the random streams of a system.
@@ -137,7 +137,7 @@ class Predictor(abc.ABC):
             noise: noise that the system is given: "hidden", "independent" or "observed".
             validation: paths that choose the best epoch; by default 15 % of the data.
             seed: seed of weights, order of the paths and independent noise.
-            progress: True, or a function of `spdelaw.infer.amortized.Progress`.
+            progress: True, or a function of `spdelaw.amortized.Progress`.
             checkpoint: folder to save the run in; a run that it holds is resumed.
             rules: rules of `Protocol` in place of the published ones, such as ``epochs=50``.
 

@@ -10,12 +10,13 @@ import typer
 
 from paper.demonstration import make_folder
 from spdelaw import report
-from spdelaw.cli import OutFolder, Output, one_of
+from spdelaw.cli.options import OutFolder, one_of
+from spdelaw.cli.output import Output
 
 if TYPE_CHECKING:
     from paper.reproduction.plan import Run
 
-EXAMPLES = """**Examples**
+REPRODUCE_EXAMPLES = """**Examples**
 
 python -m paper reproduce --profile quick --out results
 
@@ -25,7 +26,7 @@ python -m paper reproduce --regime a --only exact,chaos-dropped --out results
 """
 
 
-def command(
+def reproduce_command(
     *,
     regime: Annotated[str, typer.Option(help="Regime of the paper: a, b or all.")] = "all",
     profile: Annotated[

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paper.reproduction.plan import N_MODES
-from spdelaw.report.drawing import COLUMN, GREY, figure_of, new_figure, save_figure, style
+from spdelaw.report import save_figure
+from spdelaw.report.figures.style import COLUMN, GREY, figure_of, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

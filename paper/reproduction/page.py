@@ -10,18 +10,9 @@ import numpy as np
 from paper.regimes import TITLES
 from paper.reproduction.figures import bars, laws, modes, moments, truths
 from paper.reproduction.tables import TASKS, Row, Sheet, answers, name_of, sheets, spread, tables
-from spdelaw.data.atomic import replace_file
-from spdelaw.report.html import (
-    Figure,
-    Section,
-    Table,
-    axis,
-    layout,
-    log_axis,
-    packed,
-    panel_title,
-    render,
-)
+from spdelaw.data.io.safe_files import replace_file
+from spdelaw.report.page import render
+from spdelaw.report.plots import Figure, Section, Table, axis, layout, log_axis, packed, panel_title
 
 Record = dict[str, Any]
 Traces = list[dict[str, Any]]

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from paper.baselines import Predictor
+from spdelaw.amortized.structured import make_config
 from spdelaw.errors import InputError
-from spdelaw.infer.amortized import make_config
 
 Kind = Literal["reference", "law", "predictor", "features"]
 #: The paper's numbers of paths, modes and functions of time.

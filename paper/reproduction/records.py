@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paper.reproduction.plan import Run
-from spdelaw.data.atomic import replace_file
+from spdelaw.data.io.safe_files import replace_file
 from spdelaw.errors import FileError
 
 #: Version of the layout of a record.

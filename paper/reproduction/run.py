@@ -34,12 +34,12 @@ from paper.reproduction.scores import (
     point_scores,
     predictive_scores,
 )
+from spdelaw.amortized import amortized_posterior, amortized_reconstruct, sample_decoder
+from spdelaw.amortized.training import read_checkpoint
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation import decoder_floor
-from spdelaw.infer.amortized import amortized_posterior, amortized_reconstruct, sample_decoder
 from spdelaw.law import chaos_posterior
-from spdelaw.report.drawing import spatial_weights
-from spdelaw.train import read_checkpoint
+from spdelaw.report.figures.moments import spatial_weights
 
 Array = np.ndarray
 #: Called with the epochs done and the number of epochs.

@@ -13,8 +13,10 @@ import numpy as np
 
 import spdelaw as sl
 from spdelaw.chaos import CosineBasis, expand, propagate
-from spdelaw.evaluation import coverage, gaussian_crps, relative_l2, rmse
-from spdelaw.model import StateSpace
+from spdelaw.evaluation import gaussian_crps
+from spdelaw.evaluation.tasks import coverage
+from spdelaw.law import relative_l2, rmse
+from spdelaw.statespace import StateSpace
 
 Array = np.ndarray
 #: Draws behind an energy score, and the step between times that enter it.

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper.regimes import PAPER, TITLES
-from spdelaw.data.atomic import replace_file
-from spdelaw.report.html import Answer
+from spdelaw.data.io.safe_files import replace_file
+from spdelaw.report.sections.summary import Answer
 
 Record = dict[str, Any]
 Row = dict[str, Any]

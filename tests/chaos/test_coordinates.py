@@ -9,16 +9,12 @@ import xarray as xr
 from scipy import stats
 
 import spdelaw as sl
-from spdelaw.chaos import (
-    CosineBasis,
-    HaarBasis,
-    MultiIndex,
-    TruncationSet,
+from spdelaw.chaos.bases import CosineBasis, HaarBasis
+from spdelaw.chaos.indices import MultiIndex, TruncationSet, first_order_set, hermite_chaos
+from spdelaw.chaos.propagators import (
     chaos_coordinates,
     expand,
     first_order,
-    first_order_set,
-    hermite_chaos,
     propagate,
     tail_covariance,
 )

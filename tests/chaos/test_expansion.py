@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.parameters import cross
 
-from spdelaw.chaos import CosineBasis, HaarBasis, expand, propagate
+from spdelaw.chaos.bases import CosineBasis, HaarBasis
+from spdelaw.chaos.propagators import expand, propagate
 
 torch = pytest.importorskip("torch")
 

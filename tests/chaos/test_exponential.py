@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from spdelaw.chaos import decay_mean
-from spdelaw.chaos.array_namespace import namespace
-from spdelaw.chaos.exponential import SMALL
-from spdelaw.equation import decay_mean as numpy_decay_mean
+from spdelaw.chaos.bases import SMALL, decay_mean, namespace
 from spdelaw.errors import InputError
+from spdelaw.processes.operators import decay_mean as numpy_decay_mean
 
 torch = pytest.importorskip("torch")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from spdelaw.chaos import MultiIndex, TruncationSet, hermite_chaos
-from spdelaw.domain import Line
+from spdelaw.chaos.indices import MultiIndex, TruncationSet, hermite_chaos
+from spdelaw.domains.hermite import Line
 
 
 def gauss_hermite_grid(n_points, shape):

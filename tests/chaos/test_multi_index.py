@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdelaw.chaos import MultiIndex, TruncationSet, first_order_set
+from spdelaw.chaos.indices import MultiIndex, TruncationSet, first_order_set
 
 pairs = st.tuples(st.integers(1, 5), st.integers(1, 4))
 multi_indices = st.dictionaries(pairs, st.integers(0, 4), max_size=4).map(MultiIndex)

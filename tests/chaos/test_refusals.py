@@ -6,22 +6,17 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.chaos import (
-    TIME_BASES,
-    CosineBasis,
-    HaarBasis,
-    MultiIndex,
-    TruncationSet,
+from spdelaw.chaos.bases import TIME_BASES, CosineBasis, HaarBasis, time_basis_from_dict
+from spdelaw.chaos.indices import MultiIndex, TruncationSet, hermite_chaos
+from spdelaw.chaos.propagators import (
     chaos_coordinates,
     decode_states,
     expand,
-    hermite_chaos,
     noise_covariance,
     propagate,
     rk4_responses,
     rk4_states,
     tail_covariance,
-    time_basis_from_dict,
     unit_response,
 )
 from spdelaw.errors import ConvergenceError, DataError, InputError

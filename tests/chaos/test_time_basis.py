@@ -9,13 +9,8 @@ import pytest
 from scipy import integrate
 from tests.parameters import cross
 
-from spdelaw.chaos import (
-    CosineBasis,
-    HaarBasis,
-    TimeBasis,
-    unit_response,
-)
-from spdelaw.chaos.response_quadrature import response_by_quadrature
+from spdelaw.chaos.bases import CosineBasis, HaarBasis, TimeBasis
+from spdelaw.chaos.propagators import response_by_quadrature, unit_response
 
 torch = pytest.importorskip("torch")
 

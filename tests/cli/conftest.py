@@ -10,7 +10,7 @@ import pytest
 from tests.cli.law_files import write_files
 from typer.testing import CliRunner, Result
 
-from spdelaw.cli import app
+from spdelaw.cli.shell import app
 
 
 def words(args: tuple[object, ...]) -> list[str]:

@@ -7,7 +7,7 @@ from tests.data.builders import MONTHS
 from tests.data.builders import globe as raw_globe
 
 import spdelaw as sl
-from spdelaw.data import write
+from spdelaw.data.io.files import write
 
 EQUATION = sl.catalogue.heat(n_modes=3)
 TIMES = np.linspace(0.0, 1.0, 21)

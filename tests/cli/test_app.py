@@ -13,9 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli import app
-from spdelaw.cli._errors import one_line_errors
-from spdelaw.cli._group import COMMANDS
+from spdelaw.cli.shell import COMMANDS, app, one_line_errors
 
 
 def test_help_and_version(run):
@@ -144,7 +142,7 @@ def test_warnings_become_one_line(capsys):
 
 def test_the_shell_loads_nothing_heavy():
     code = (
-        "import sys; from spdelaw.cli._group import COMMANDS, load_command;"
+        "import sys; from spdelaw.cli.shell import COMMANDS, load_command;"
         "[load_command(name) for name in COMMANDS];"
         "print(*sorted({'matplotlib', 'torch', 'plotly', 'dask', 'zarr'} & set(sys.modules)))"
     )

@@ -11,15 +11,12 @@ from tests.cli.law_files import CALM, EQUATION, GRID, complete
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli import app
-from spdelaw.cli._compare import command as compare_command
-from spdelaw.cli._discover import command as discover_command
-from spdelaw.cli._evaluate import command as evaluate_command
-from spdelaw.cli._fill import command as fill_command
-from spdelaw.cli._fit import command as fit_command
-from spdelaw.cli._simulate import command as simulate_command
-from spdelaw.cli._skill import command as skill_command
-from spdelaw.data import write
+from spdelaw.cli.fit import discover_command, fit_command
+from spdelaw.cli.judge import compare_command, evaluate_command, skill_command
+from spdelaw.cli.predict import fill_command
+from spdelaw.cli.shell import app
+from spdelaw.cli.simulate import simulate_command
+from spdelaw.data.io.files import write
 
 VERBS = {"fit": (fit_command, "fit"), "fill": (fill_command, "fill_record"),
          "skill": (skill_command, "skill"), "discover": (discover_command, "discover"),

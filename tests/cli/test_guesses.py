@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import guess_boundary, guess_layout, guess_unit
+from spdelaw.data.guess import guess_boundary, guess_layout, guess_unit
 from spdelaw.errors import DataError
 
 

@@ -6,8 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from spdelaw.cli import app
-from spdelaw.cli._moved import MOVED
+from spdelaw.cli.shell import MOVED, app
 
 
 @pytest.mark.parametrize("name", MOVED)

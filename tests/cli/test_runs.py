@@ -9,7 +9,7 @@ import xarray as xr
 from tests.cli.law_files import CALM, EQUATION, KINDS, complete, raw_map
 
 import spdelaw as sl
-from spdelaw.data import read, write
+from spdelaw.data.io.files import read, write
 
 FEW = "--modes 2 --nuisance 0 --initial stationary"
 SMALL = "--paths 5 --modes 4 --steps 10 --points 9"

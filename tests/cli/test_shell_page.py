@@ -5,12 +5,12 @@ from pathlib import Path
 
 import typer
 
-from spdelaw.cli import _group, app
-from spdelaw.cli._errors import BAD_INPUT
-from spdelaw.cli._interrupt import INTERRUPTED
+from spdelaw.cli import shell as shell_module
+from spdelaw.cli.entry import INTERRUPTED
+from spdelaw.cli.shell import BAD_INPUT, app
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(encoding="utf-8")
-COMMANDS = {name: _group.load_command(name) for name in _group.COMMANDS}
+COMMANDS = {name: shell_module.load_command(name) for name in shell_module.COMMANDS}
 
 
 def test_table_lists_every_command():
@@ -34,7 +34,7 @@ def test_options_in_the_example_of_a_file_exist():
 
 def test_the_list_has_the_first_sentence_of_every_command():
     for name, command in COMMANDS.items():
-        assert _group.COMMANDS[name] == command.help.split("\n\n")[0].replace("\n", " "), name
+        assert shell_module.COMMANDS[name] == command.help.split("\n\n")[0].replace("\n", " "), name
 
 
 def test_exit_codes_of_the_page_are_those_of_the_shell():

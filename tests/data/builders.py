@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import spdelaw as sl
-from spdelaw.data import as_fields
+from spdelaw.data.fields import as_fields
 
 TIMES = np.array([0.0, 0.1, 0.25, 0.7, 1.5])
 POINTS = np.array([-1.0, 0.0, 0.5, 2.0])

@@ -12,8 +12,8 @@ import pytest
 from tests.parameters import cross
 
 import spdelaw.errors
-from spdelaw.data import atomic
-from spdelaw.data.atomic import recover_directory, replace_directory, replace_file
+from spdelaw.data.io import safe_files as safe_files_module
+from spdelaw.data.io.safe_files import recover_directory, replace_directory, replace_file
 from spdelaw.errors import FileError
 
 SOURCE = Path(spdelaw.errors.__file__).parent
@@ -59,10 +59,10 @@ SAVES = [save_file, save_directory]
 def exchange(request, monkeypatch):
     """With the system's exchange of directories, and without."""
     if not request.param:
-        monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(safe_files_module, "_exchange", lambda one, other: False)
 
 
-_EXCHANGE = atomic._exchange
+_EXCHANGE = safe_files_module._exchange
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -103,7 +103,9 @@ def test_a_failing_step_changes_nothing(tmp_path, save, step, monkeypatch, excha
     path = tmp_path / "target"
     save(path, "old")
     monkeypatch.setattr(os, step, refuse)
-    if step != "rename" or atomic._exchange is not _EXCHANGE:  # an exchange needs no rename
+    if (
+        step != "rename" or safe_files_module._exchange is not _EXCHANGE
+    ):  # an exchange needs no rename
         with pytest.raises(FileError, match="Permission denied"):
             save(path, "new")
         monkeypatch.undo()
@@ -114,7 +116,7 @@ def test_a_failing_step_changes_nothing(tmp_path, save, step, monkeypatch, excha
 def test_last_rename_fails_and_the_one_before_is_undone(tmp_path, monkeypatch):
     path = tmp_path / "target"
     save_directory(path, "old")
-    monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(safe_files_module, "_exchange", lambda one, other: False)
     rename, calls = os.rename, []
 
     def third_fails(source, target, **options):  # new to target (taken), target to old, new there
@@ -211,7 +213,7 @@ def sibling_of(path, host, process, kind):
 
 
 def test_whose_siblings_are_cleaned(tmp_path):
-    path, host = tmp_path / "target", atomic._host()
+    path, host = tmp_path / "target", safe_files_module._host()
     with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
         child.wait()
     forgotten = sibling_of(path, "another-host", 2, ".new")
@@ -263,7 +265,7 @@ def test_a_directory_with_something_of_somebody_else_is_refused(
     tmp_path, name, exchange, monkeypatch
 ):
     if not exchange:
-        monkeypatch.setattr(atomic, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(safe_files_module, "_exchange", lambda one, other: False)
     path, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "thesis.tex").write_text("years")

@@ -9,7 +9,9 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import as_fields, from_dates, go_on, read_dataset, step_of, to_dates
+from spdelaw.data.clock import from_dates, go_on, step_of, to_dates
+from spdelaw.data.fields import as_fields
+from spdelaw.data.io.files import read_dataset
 from spdelaw.errors import DataError, InputError
 
 X = np.linspace(0.0, 1.0, 5)

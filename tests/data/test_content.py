@@ -19,10 +19,11 @@ from tests.data.builders import (
     with_path_times,
 )
 
-from spdelaw.data import _sweep, as_fields, checksum, describe, fingerprint
-from spdelaw.data._encode import JSON, decode, decode_attrs, encode, encode_attrs
-from spdelaw.data._reading import RUN, read_values
-from spdelaw.data._sweep import Moments, Values, sweep
+from spdelaw.data import quality as quality_module
+from spdelaw.data.fields import as_fields
+from spdelaw.data.io.encoding import JSON, decode, decode_attrs, encode, encode_attrs
+from spdelaw.data.quality import RUN, Moments, Values, read_values, sweep
+from spdelaw.data.summary import checksum, describe, fingerprint
 from spdelaw.errors import DataError
 
 # ---------------------------------------------------------------- one pass over the values
@@ -44,7 +45,7 @@ def test_chunks_and_blocks_leave_no_trace(chunks, block_bytes, lazy):
     data = with_path_times(4)
     expected = fingerprint(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sweep, "BLOCK_BYTES", block_bytes)
+        patch.setattr(quality_module, "BLOCK_BYTES", block_bytes)
         if lazy:
             data = data.chunk(dict(zip(data.dims, chunks, strict=True)))
         assert fingerprint(data) == expected
@@ -55,7 +56,7 @@ def test_chunks_and_blocks_leave_no_trace(chunks, block_bytes, lazy):
 
 
 def test_moments_agree_with_numpy_far_from_zero(monkeypatch):
-    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 200)  # many blocks of a few rows
+    monkeypatch.setattr(quality_module, "BLOCK_BYTES", 200)  # many blocks of a few rows
     data = fields(6) + 1e8
     data[2, 3] = np.nan
     counts, moments = Values(), Moments()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.builders import POINTS, TIMES, any_fields, fields, values, with_path_times
 
-from spdelaw.data import as_fields, stack
+from spdelaw.data.fields import as_fields, stack
 from spdelaw.errors import DataError
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.data.builders import fields, with_path_times
 
-from spdelaw.data import read, read_dataset, write
-from spdelaw.data._seal import LIST
+from spdelaw.data.io.files import read, read_dataset, write
+from spdelaw.data.io.safe_files import LIST
 from spdelaw.errors import FileError, SpdeLawError
 
 SEAL_BYTES = 81

@@ -7,7 +7,10 @@ import xarray as xr
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.data import as_fields, guess_domain, guess_layout, labels_of, read_dataset, read_raw
+from spdelaw.data.fields import as_fields
+from spdelaw.data.guess import guess_domain, guess_layout
+from spdelaw.data.io.files import read_dataset, read_raw
+from spdelaw.data.summary import labels_of
 from spdelaw.errors import DataError, DomainError
 
 # The fields are white noise: what matters here are their names, and no parameter.

@@ -25,8 +25,10 @@ from tests.data.builders import (
 )
 from tests.parameters import cross
 
-from spdelaw.data import as_fields, describe, fingerprint, has_fields, read, read_dataset, write
-from spdelaw.data.atomic import _host
+from spdelaw.data.fields import as_fields
+from spdelaw.data.io.files import has_fields, read, read_dataset, write
+from spdelaw.data.io.safe_files import _host
+from spdelaw.data.summary import describe, fingerprint
 from spdelaw.errors import DataError, FileError, InputError, MissingExtraError, SpdeLawError
 
 DAYS = pd.date_range("1999-12-31T23:59", periods=5, freq="7h")

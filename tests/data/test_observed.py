@@ -12,23 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spdelaw as sl
-from spdelaw.data import (
-    Here,
-    Observed,
-    Prepared,
-    _contract,
-    _observed,
-    _pieces,
-    checksum,
-    in_time,
-    look,
-    observe,
-    observed_fields,
-    of_both,
-    over_blocks,
-    pieces_of,
-    place_of,
-)
+from spdelaw.data import executors as executors_module
+from spdelaw.data import fields as fields_module
+from spdelaw.data import observed as observed_module
+from spdelaw.data.executors import Here, over_blocks, pieces_of, place_of
+from spdelaw.data.observed import Observed, in_time, look, observe, observed_fields, of_both
+from spdelaw.data.prepare import Prepared
+from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError, DomainError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
@@ -141,8 +131,12 @@ def test_one_call_looks_at_the_values_and_prepares_them_once(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(_contract, "check_values", counted("check_values", _contract.check_values))
-    monkeypatch.setattr(_observed, "check_values", counted("check_values", _observed.check_values))
+    monkeypatch.setattr(
+        fields_module, "check_values", counted("check_values", fields_module.check_values)
+    )
+    monkeypatch.setattr(
+        observed_module, "check_values", counted("check_values", observed_module.check_values)
+    )
     monkeypatch.setattr(Prepared, "apply", counted("apply", Prepared.apply))
     raw = sl.datasets.equatorial_pacific().isel(longitude=slice(None, None, 16))
     how = sl.Preparation(average="latitude", rename={"longitude": "x"}, anomalies="month")
@@ -246,7 +240,7 @@ def test_pieces_of_any_chunks_are_the_whole(path, time, seed):
     values = np.random.default_rng(seed).standard_normal((6, 5, 3))
     lazy = da.from_array(values, chunks=(path, time, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_pieces, "ENOUGH", 1.0)
+        patch.setattr(executors_module, "ENOUGH", 1.0)
         pieces = pieces_of(lazy)
     assert [part.stop - part.start for part in pieces.times] == list(lazy.chunks[1])
     rebuilt = [np.concatenate([p.compute() for p in block], axis=1) for block in pieces.blocks]

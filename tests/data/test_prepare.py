@@ -11,7 +11,8 @@ from tests.data.builders import MONTHS, globe
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.data import Preparation, from_dates, on_clock, to_dates
+from spdelaw.data.clock import from_dates, on_clock, to_dates
+from spdelaw.data.prepare import Preparation
 from spdelaw.errors import DataError, InputError
 
 X = np.array([0.0, 0.5, 1.0])

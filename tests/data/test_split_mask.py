@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.builders import fields
 
-from spdelaw.data import as_fields, mask, split
-from spdelaw.data._mask import PATTERNS
+from spdelaw.data.fields import as_fields
+from spdelaw.data.splits import PATTERNS, mask, split
 from spdelaw.errors import DataError, InputError
 
 

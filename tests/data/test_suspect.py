@@ -6,7 +6,9 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import as_fields, hints, read, read_dataset, read_raw, write
+from spdelaw.data.fields import as_fields
+from spdelaw.data.io.files import read, read_dataset, read_raw, write
+from spdelaw.data.quality import hints
 from spdelaw.errors import DataError
 
 RNG = np.random.default_rng(0)

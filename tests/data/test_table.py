@@ -9,9 +9,8 @@ import xarray as xr
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.data import read, read_dataset
-from spdelaw.data._table_dates import times_of
-from spdelaw.data._table_file import suggested
+from spdelaw.data.io.files import read, read_dataset
+from spdelaw.data.io.tables import suggested, times_of
 from spdelaw.errors import DataError, FileError
 
 NAMES = {"time": "date", "value": "tmax", "station": "id", "lon": "lon", "lat": "lat"}

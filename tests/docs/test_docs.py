@@ -76,7 +76,7 @@ def test_names_in_the_glossary_exist():
             cls = getattr(spdelaw, owner)
             assert hasattr(cls, member) or member in cls.__dataclass_fields__, name
         else:
-            place = "spdelaw.equation.catalogue" if owner == "catalogue" else f"spdelaw.{owner}"
+            place = "spdelaw.processes.catalogue" if owner == "catalogue" else f"spdelaw.{owner}"
             assert hasattr(importlib.import_module(place), member), name
 
 

@@ -8,12 +8,10 @@ from scipy import stats
 from scipy.integrate import quad
 
 import spdelaw as sl
-from spdelaw.evaluation import check_model
-from spdelaw.evaluation._allowance import Allowance
-from spdelaw.evaluation._bends import bend_terms, projections
-from spdelaw.evaluation._departures import _uneven
-from spdelaw.evaluation._series import Series
-from spdelaw.evaluation._suite import is_training
+from spdelaw.evaluation.checks.departures import Series, _uneven, bend_terms, projections
+from spdelaw.evaluation.checks.errors import Allowance
+from spdelaw.evaluation.checks.suite import is_training
+from spdelaw.evaluation.checks.verdict import check_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 import spdelaw as sl
-from spdelaw.evaluation import check_model, standard_innovations
+from spdelaw.evaluation.checks.errors import standard_innovations
+from spdelaw.evaluation.checks.verdict import check_model
 
 GRID = np.linspace(0, np.pi, 12)
 TIMES = np.linspace(0, 1, 61)

@@ -9,7 +9,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation._compare_words import sentence_of
+from spdelaw.evaluation.comparison import sentence_of
 
 HEAT = sl.catalogue.heat(n_modes=4, initial="stationary")
 HALF = sl.Preparation(coarsen={"x": 2})

@@ -5,9 +5,11 @@ import pytest
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.chaos import CosineBasis, propagate
+from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.propagators import propagate
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation import decoder_floor, relative_l2, rmse
+from spdelaw.evaluation.tasks import decoder_floor
+from spdelaw.law.derived import relative_l2, rmse
 
 #: Over 150 paths the standard error of each floor is below 2 % of it; the rounding adds 1 %.
 SAMPLING = 0.07

@@ -6,7 +6,9 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation import _fill_choice, fill_record, hold_out
+from spdelaw.evaluation.gaps import selection as selection_module
+from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.evaluation.gaps.selection import hold_out
 
 CALM = sl.catalogue.heat(n_modes=3, initial="stationary")
 GRID = np.linspace(0, np.pi, 13)
@@ -80,14 +82,14 @@ def test_what_is_held_out_is_never_seen(monkeypatch):
     values = gappy.values
     held = hold_out(np.isfinite(values), GRID[:, None], 5)
     assert held.sum() > 50
-    inputs, trained, real = [], [], _fill_choice.learn
+    inputs, trained, real = [], [], selection_module.learn
 
     def watched(data, *others):
         inputs.append(data.fields.values)
         trained.append(real(data, *others))
         return trained[-1]
 
-    monkeypatch.setattr(_fill_choice, "learn", watched)
+    monkeypatch.setattr(selection_module, "learn", watched)
     words = {"seed": 5, "prepare": sl.Preparation(anomalies="mean"), **QUICK}
     wrong = gappy.copy(data=np.where(held, values + 50.0, values))
     first, second = (fill_record(data, CALM.domain, 2, **words) for data in (gappy, wrong))

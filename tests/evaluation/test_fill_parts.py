@@ -5,11 +5,17 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.evaluation._complete_climate import completed
-from spdelaw.evaluation._fill_candidates import Candidate
-from spdelaw.evaluation._fill_choice import Trial, ranked
-from spdelaw.evaluation._local_rest import Kernel, Values, choose_kernel, krige
-from spdelaw.evaluation._shared_rest import NOISE, conditional, shared_covariance
+from spdelaw.evaluation.gaps.prediction import Candidate, completed
+from spdelaw.evaluation.gaps.residuals import (
+    NOISE,
+    Kernel,
+    Values,
+    choose_kernel,
+    conditional,
+    krige,
+    shared_covariance,
+)
+from spdelaw.evaluation.gaps.selection import Trial, ranked
 
 
 def places(n, rng, n_paths=1):

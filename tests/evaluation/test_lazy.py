@@ -9,9 +9,12 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import _sweep
-from spdelaw.evaluation import _fill_lazy, _points, _suite, fill_record
-from spdelaw.infer import _passes
+from spdelaw.data import quality as quality_module
+from spdelaw.evaluation.checks import departures as departures_module
+from spdelaw.evaluation.checks import suite as suite_module
+from spdelaw.evaluation.gaps import filling as filling_module
+from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.infer.engines import design as design_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -118,9 +121,9 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
     rows, make = CASES[case]
     data, words = make()
     # What may be in memory however short the record is.
-    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(_points, "MOST_ROWS", 10)
-    monkeypatch.setattr(_passes, "ROWS", data[..., 0].size // 20)
+    monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(departures_module, "MOST_ROWS", 10)
+    monkeypatch.setattr(design_module, "ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
     equation = sl.catalogue.heat(n_modes=2, initial="stationary")
     lazy, memory = in_memory_at_once(data, rows)
@@ -144,7 +147,7 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
 
 def test_checks_of_a_very_long_record_have_a_bound(monkeypatch):
     data = long_record()
-    monkeypatch.setattr(_suite, "MOST", 120)
+    monkeypatch.setattr(suite_module, "MOST", 120)
     for record in (data, data.chunk(time=40)):
         card = sl.evaluate(fit(data), record, tiers=())
         assert card.check.innovations.shape == (1, 60, 2)
@@ -169,7 +172,7 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
     assert there["mean"].chunks[1] == (20,) * 7 + (11,)
     assert there.attrs == here.attrs
     memory["most"] = 0
-    monkeypatch.setattr(_sweep, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
     with dask.config.set(scheduler="synchronous"):
         target = sl.write(there[["mean", "std"]], tmp_path / "full.zarr")
     stored = xr.open_zarr(target, consolidated=False)
@@ -183,8 +186,8 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
 
 def test_the_beginning_of_a_record_chooses_and_its_climatology_is_of_all(monkeypatch):
     data = finer_record() + 2.0 * np.cos(finer_record().time)
-    monkeypatch.setattr(_fill_lazy, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
-    monkeypatch.setattr(_fill_lazy, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(filling_module, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
+    monkeypatch.setattr(filling_module, "FEWEST_ROWS", 2)
     how = sl.Preparation(anomalies="mean")
     words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
     result = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)

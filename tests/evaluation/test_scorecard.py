@@ -7,8 +7,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation import TIERS, parameter_errors, projection_floor
-from spdelaw.evaluation._tiers import tier_masks
+from spdelaw.evaluation.tasks import TIERS, parameter_errors, projection_floor, tier_masks
 
 GRID = np.linspace(0, np.pi, 21)
 TIMES = np.linspace(0, 1, 41)

@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, stats
 
 import spdelaw as sl
-from spdelaw.evaluation import coverage, gaussian_crps, mean_predictor, relative_l2, rmse
+from spdelaw.evaluation.tasks import coverage, gaussian_crps, mean_predictor
+from spdelaw.law.derived import relative_l2, rmse
 
 
 def test_relative_l2_is_the_mean_of_ratios():

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spdelaw as sl
-from spdelaw.data import observe
-from spdelaw.infer import _auto_modes as auto_modes
-from spdelaw.infer._nuisance import likeliest_total
+from spdelaw.data.observed import observe
+from spdelaw.infer.engines import candidates as auto_modes
+from spdelaw.infer.engines.candidates import likeliest_total
 
 
 @given(least=st.integers(1, 5), beyond=st.integers(0, 40), summit=st.integers(1, 45))

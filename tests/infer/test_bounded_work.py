@@ -6,12 +6,18 @@ from scipy.optimize import rosen, rosen_der
 from tests.infer.objectives import as_posterior
 
 import spdelaw as sl
-from spdelaw.data import observe
-from spdelaw.infer._auto_modes import MOST_COUPLED, MOST_GAPPY, ROWS, choose_modes
-from spdelaw.infer._filter_route import pose
-from spdelaw.infer._model import Model
-from spdelaw.infer._nuisance import MOST_OWN, needed_nuisance
-from spdelaw.infer._optimise import ENOUGH, SEARCH_SECONDS, maximise
+from spdelaw.data.observed import observe
+from spdelaw.infer.engines.candidates import (
+    MOST_COUPLED,
+    MOST_GAPPY,
+    MOST_OWN,
+    ROWS,
+    choose_modes,
+    needed_nuisance,
+)
+from spdelaw.infer.engines.filter_route import pose
+from spdelaw.infer.model import Model
+from spdelaw.infer.optimise import ENOUGH, SEARCH_SECONDS, maximise
 
 INTERVAL = sl.Interval(0.0, np.pi)
 TIMES = np.arange(60.0)
@@ -84,8 +90,8 @@ def test_a_law_says_how_its_standard_errors_were_made(monkeypatch, words, wanted
     words = dict(words)
     quiet = words.pop("quiet", False)
     if words.pop("slow", False):
-        monkeypatch.setattr("spdelaw.infer._optimise.DIFFERENCE_SECONDS", 0.0)
-        monkeypatch.setattr("spdelaw.infer._optimise.SLOW", 0.0)
+        monkeypatch.setattr("spdelaw.infer.optimise.DIFFERENCE_SECONDS", 0.0)
+        monkeypatch.setattr("spdelaw.infer.optimise.SLOW", 0.0)
     fields = sl.simulate(
         sl.catalogue.heat(n_modes=2), 3, TIMES / 20, np.linspace(0.1, 3, 7), seed=0,
         observation_std=0.0 if quiet else 0.2,
@@ -148,9 +154,9 @@ def test_profiles_of_slow_evaluations_are_bounded(monkeypatch):
     gappy = sl.mask(fields, "random", 0.3, seed=2)
     words = {"observation_noise": "none", "nuisance": 0, "mean": "zero", "initial": "stationary"}
     whole = sl.fit(gappy, heat.domain, 3, **words)
-    monkeypatch.setattr("spdelaw.infer._intervals.SLOW", 0.0)
-    monkeypatch.setattr("spdelaw.infer._intervals.PROFILE_SECONDS", 0.0)
-    monkeypatch.setattr("spdelaw.infer._intervals.ENOUGH", 1)
+    monkeypatch.setattr("spdelaw.infer.uncertainty.SLOW", 0.0)
+    monkeypatch.setattr("spdelaw.infer.uncertainty.PROFILE_SECONDS", 0.0)
+    monkeypatch.setattr("spdelaw.infer.uncertainty.ENOUGH", 1)
     bound = sl.fit(gappy, heat.domain, 3, **words)
     plain = sl.fit(gappy, heat.domain, 3, engine=sl.Exact(profile=False), **words)
     profiled = set(bound.info["profiled"])

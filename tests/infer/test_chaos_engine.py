@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.chaos import CosineBasis, chaos_coordinates
-from spdelaw.data import observe
+from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos
+from spdelaw.chaos.propagators import chaos_coordinates
+from spdelaw.data.observed import observe
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
-from spdelaw.evaluation import decoder_floor, relative_l2, rmse
-from spdelaw.infer import _chaos_engine as truncated
-from spdelaw.infer._posterior import estimate
-from spdelaw.law import chaos_posterior
-from spdelaw.model import (
-    ChaosModel,
-    collapse,
-    evaluate_chaos,
-    evaluate_likelihood,
-    linear_state_space,
-)
+from spdelaw.evaluation.tasks import decoder_floor
+from spdelaw.infer.engines import chaos as truncated
+from spdelaw.infer.objective import estimate
+from spdelaw.law.derived import relative_l2, rmse
+from spdelaw.law.prediction import chaos_posterior
+from spdelaw.statespace.chain import linear_state_space
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.likelihood import evaluate_likelihood
 
 N_PATHS = 100
 #: No standardised error of 16 normals passes 4.5 but once in 10,000 times.

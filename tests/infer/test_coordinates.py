@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 
 from spdelaw.errors import InputError
-from spdelaw.infer import LogNormal, Normal
-from spdelaw.infer._coordinates import (
+from spdelaw.infer.objective import LogNormal, Normal, fixed_values, prior_terms
+from spdelaw.infer.parameters import (
     Contrasts,
     OperatorTied,
+    Parametrisation,
     PowerTied,
     Single,
     WithNuisance,
 )
-from spdelaw.infer._parametrisation import Parametrisation
-from spdelaw.infer._priors import fixed_values, prior_terms
 
 JACOBIAN_TOLERANCE = 1e-8
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.data import observe
-from spdelaw.infer import _curvature
-from spdelaw.infer._curvature import SHARED, difference_information
-from spdelaw.infer._filter_route import pose
-from spdelaw.infer._posterior import LogPosterior, owner_of
+from spdelaw.data.observed import observe
+from spdelaw.infer import optimise as optimise_module
+from spdelaw.infer.engines.filter_route import pose
+from spdelaw.infer.objective import LogPosterior, owner_of
+from spdelaw.infer.optimise import SHARED, difference_information
 
 N = 5
 
@@ -85,7 +85,7 @@ def test_standard_errors_of_coupled_modes_are_those_of_both_sides(monkeypatch):
     data = sl.simulate(law, 1, times, law.domain.grid(30), seed=0, observation_std=0.1)
     data = data.where(rng.uniform(size=data.shape) > 0.01)
     both = sl.fit(data, law.domain, 3, drift="dense", noise="dense")
-    monkeypatch.setattr(_curvature, "MANY", 1)
+    monkeypatch.setattr(optimise_module, "MANY", 1)
     one = sl.fit(data, law.domain, 3, drift="dense", noise="dense")
     n = [law.info["convergence"]["evaluations"] for law in (both, one)]
     assert n[1] < 0.7 * n[0]

@@ -14,12 +14,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import spdelaw as sl
-from spdelaw.data import _pieces as pieces_module
-from spdelaw.data import over_blocks, pieces_of, place_of
-from spdelaw.equation import InitialState, Linear
+from spdelaw.data import executors as pieces_module
+from spdelaw.data.executors import over_blocks, pieces_of, place_of
 from spdelaw.errors import ExecutorError
-from spdelaw.model import StateSpace, collapse, collapse_pieces, evaluate_likelihood
-from spdelaw.model import _pieces as model_pieces
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace import condense as model_pieces
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.condense import collapse_pieces
+from spdelaw.statespace.likelihood import evaluate_likelihood
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -80,10 +84,10 @@ def test_the_law_on_a_cluster_is_that_in_memory(client, data):
 
 def test_one_long_record_over_workers(client, monkeypatch):
     """Parts of times stay on their workers and are stitched exactly."""
-    from spdelaw.model import _pieces
+    from spdelaw.statespace import condense as condense_module
 
-    monkeypatch.setattr(_pieces, "LONG", 50)
-    monkeypatch.setattr(_pieces, "RECORD_BYTES", 0.0)
+    monkeypatch.setattr(condense_module, "LONG", 50)
+    monkeypatch.setattr(condense_module, "RECORD_BYTES", 0.0)
     times = np.linspace(0.0, 12.0, 61)
     fields = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
     data = sl.mask(fields, "random", 0.2, seed=1)
@@ -98,11 +102,11 @@ def test_data_in_memory_may_go_to_a_cluster(client, monkeypatch):
 
 def test_an_evaluation_has_as_many_tasks_as_blocks(client, monkeypatch):
     """Blocks are collapsed once and stay; afterwards one task per block and evaluation."""
-    from spdelaw.infer import _problem
+    from spdelaw.infer.engines import filter_route as filter_route_module
 
     _count_tasks(client)
     called = []
-    evaluate = _problem.evaluate_likelihood
+    evaluate = filter_route_module.evaluate_likelihood
 
     def counted(collapsed, *args, **kwargs):
         assert all(isinstance(block, distributed.Future) for block in collapsed.blocks)
@@ -113,7 +117,7 @@ def test_an_evaluation_has_as_many_tasks_as_blocks(client, monkeypatch):
         )
         return found
 
-    monkeypatch.setattr(_problem, "evaluate_likelihood", counted)
+    monkeypatch.setattr(filter_route_module, "evaluate_likelihood", counted)
     fit(gappy().chunk(path=8), 3, executor=client)
     # One of blocks that have just been made also waits for them to be made.
     waits = [tasks for _, tasks in called if tasks != 3]
@@ -166,12 +170,12 @@ def slow_shape(block, seconds):
 
 def test_a_worker_that_is_killed_costs_time_and_not_the_fit(monkeypatch):
     """It dies between two evaluations of the likelihood, with the blocks that it held."""
-    from spdelaw.infer import _problem
+    from spdelaw.infer.engines import filter_route as filter_route_module
 
     data, called = gappy(), []
     with cluster() as machines, distributed.Client(machines) as client:
         victim = min(info["pid"] for info in client.run(_pid).values())
-        evaluate = _problem.evaluate_likelihood
+        evaluate = filter_route_module.evaluate_likelihood
 
         def deadly(*args, **kwargs):
             called.append(1)
@@ -180,7 +184,7 @@ def test_a_worker_that_is_killed_costs_time_and_not_the_fit(monkeypatch):
             return evaluate(*args, **kwargs)
 
         with monkeypatch.context() as patch:
-            patch.setattr(_problem, "evaluate_likelihood", deadly)
+            patch.setattr(filter_route_module, "evaluate_likelihood", deadly)
             found = fit(data.chunk(path=12), 3, executor=client)
     assert len(called) > 3
     same_law(fit(data, 3), found)

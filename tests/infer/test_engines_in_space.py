@@ -5,7 +5,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.law import chaos_posterior
+from spdelaw.law.prediction import chaos_posterior
 
 pytest.importorskip("torch")
 
@@ -106,7 +106,7 @@ def test_chaos_coordinates_through_gaps(gappy):
 
 
 def test_structured_reconstruction_through_gaps(gappy):
-    from spdelaw.infer.amortized import amortized_reconstruct
+    from spdelaw.amortized.engine import amortized_reconstruct
 
     domain, data, whole = gappy
     exact = sl.fit(data, domain, 4, initial="stationary")

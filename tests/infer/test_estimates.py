@@ -9,8 +9,8 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, assert_recovers, heat,
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.infer._statistics_problem import pose_statistics
-from spdelaw.model import collect
+from spdelaw.infer.engines.exact import pose_statistics
+from spdelaw.statespace.statistics import collect
 
 #: The optimiser stops where 1e-4 of log-likelihood is left: 1 % of a standard error.
 OF_A_STANDARD_ERROR = 0.02

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.infer._moment_estimates import INTERRUPTION, _interrupted
+from spdelaw.infer.moments import INTERRUPTION, _interrupted
 
 INTERVAL, N = sl.Interval(0, np.pi), 4
 POINTS, RATES = np.linspace(0.0, np.pi, 33), np.arange(1.0, N + 1.0) ** 2

@@ -9,7 +9,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, EquationError, InputError
-from spdelaw.evaluation import law_distance
+from spdelaw.evaluation.tasks import law_distance
 
 N = 4
 KNOTS = np.array([0.0, 0.2, 0.5, 0.8, 1.5])

@@ -9,7 +9,9 @@ from scipy.stats import binom
 
 import spdelaw as sl
 from spdelaw import datasets
-from spdelaw.model import collapse, evaluate_likelihood, linear_state_space
+from spdelaw.statespace.chain import linear_state_space
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.likelihood import evaluate_likelihood
 
 HEAT = sl.catalogue.heat(n_modes=4)
 POINTS = np.linspace(0.0, np.pi, 31)

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import spdelaw as sl
-from spdelaw.data import _pieces as pieces_module
-from spdelaw.data import observe
+from spdelaw.data import executors as pieces_module
+from spdelaw.data.observed import observe
 from spdelaw.errors import DataError
-from spdelaw.infer import _searches
-from spdelaw.infer._mean import centred_fields
+from spdelaw.infer import starts as starts_module
+from spdelaw.infer.objective import centred_fields
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -91,11 +91,11 @@ def test_drawn_states_are_the_same_in_whatever_pieces(monkeypatch):
     """Those of a block were once drawn from one generator, so that pieces had other starts."""
     heights = []
 
-    def listen(problem, start, drawn=_searches._drawn):
+    def listen(problem, start, drawn=starts_module._drawn):
         heights.append([one.start_value() for one in drawn(problem, start)])
         return drawn(problem, start)
 
-    monkeypatch.setattr(_searches, "_drawn", listen)
+    monkeypatch.setattr(starts_module, "_drawn", listen)
     for data in (GAPPY, GAPPY.chunk(path=10, time=4)):
         fit(data, 2, drift="dense", nuisance=0, observation_noise="estimate")
     half = len(heights) // 2
@@ -121,18 +121,19 @@ def test_one_record_in_pieces_of_time():
 @pytest.mark.parametrize("words", [{}, {"initial": "stationary"}], ids=str)
 def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words):
     """Parts are condensed to their ends in threads; three of them, one after the other."""
-    from spdelaw.model import _likelihood, _pieces
+    from spdelaw.statespace import condense as condense_module
+    from spdelaw.statespace import likelihood as likelihood_module
 
-    monkeypatch.setattr(_pieces, "LONG", 50)
+    monkeypatch.setattr(condense_module, "LONG", 50)
     times, called = np.linspace(0.0, 20.0, 101), []
     whole = sl.simulate(sl.catalogue.heat(n_modes=2), 1, times=times, seed=0, observation_std=0.05)
-    data, heard = sl.mask(whole, "random", 0.2, seed=1), _likelihood.heard
+    data, heard = sl.mask(whole, "random", 0.2, seed=1), likelihood_module.heard
 
     def counted(collapsed, *rest):
         called.append(len(collapsed.parts))
         return heard(collapsed, *rest)
 
-    monkeypatch.setattr(_likelihood, "heard", counted)
+    monkeypatch.setattr(likelihood_module, "heard", counted)
     with ThreadPoolExecutor(4) as pool:
         two = fit(data.chunk(time=17), 2, executor=pool, nuisance=0, **words)
     assert set(called) == {3}
@@ -140,10 +141,10 @@ def test_one_record_in_parts_of_time_has_the_law_of_the_whole(monkeypatch, words
 
 
 def test_a_long_lazy_record_is_looked_at_by_its_head(monkeypatch):
-    from spdelaw.data import _observed
+    from spdelaw.data import observed as observed_module
 
     observed = observe(GAPPY.isel(path=[0]).chunk(time=2), INTERVAL)
-    monkeypatch.setattr(_observed, "FIRST_BYTES", 4.0 * 8 * GAPPY.sizes["x"])
+    monkeypatch.setattr(observed_module, "FIRST_BYTES", 4.0 * 8 * GAPPY.sizes["x"])
     assert observed.first(24).shape == (1, 4, GAPPY.sizes["x"])
     assert observed.at_times(slice(3)).values.shape == (1, 3, GAPPY.sizes["x"])
 

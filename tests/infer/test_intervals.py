@@ -6,9 +6,7 @@ from scipy import optimize, special
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.infer._held import Held, Point
-from spdelaw.infer._intervals import beside_bound
-from spdelaw.infer._profile import profile_end
+from spdelaw.infer.uncertainty import Held, Point, beside_bound, profile_end
 
 Z = special.ndtri(0.975)
 #: Ends are found where ``r`` is this close to the quantile.
@@ -238,7 +236,7 @@ def test_a_coefficient_at_its_bound_widens_the_others(monkeypatch):
     fields = sl.simulate(equation, 20, 0.05 * np.arange(41), POINTS, seed=2)
     law = sl.fit(fields, DOMAIN, 4, **words)
     assert law.parameters.kappa.values[2] == 0.0
-    monkeypatch.setattr("spdelaw.infer._intervals.beside_bound", lambda level: Z)
+    monkeypatch.setattr("spdelaw.infer.uncertainty.beside_bound", lambda level: Z)
     plain = sl.fit(fields, DOMAIN, 4, **words)
     for name in ("nu", "eigenvalue"):
         own, other = (x.parameters[name].values.reshape(-1, 4)[0, 2:] for x in (law, plain))

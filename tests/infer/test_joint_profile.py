@@ -7,9 +7,7 @@ import pytest
 from scipy import optimize, special
 
 import spdelaw as sl
-from spdelaw.infer._held import Held, Point
-from spdelaw.infer._joint_profile import joint_ends
-from spdelaw.infer._profile import profile_end
+from spdelaw.infer.uncertainty import Held, Point, joint_ends, profile_end
 
 Z = special.ndtri(0.975)
 #: Ends are found where ``r`` is this close to the quantile.
@@ -115,7 +113,7 @@ def test_a_fit_behind_clouds_has_the_ends_of_each_number():
     fields = sl.simulate(equation, 1, times, points, seed=3, observation_std=0.1)
     fields.values[rng.uniform(size=fields.shape) < 0.4] = np.nan
     law = sl.fit(fields, domain, 5, mean="zero")
-    with mock.patch("spdelaw.infer._joint_profile.FEWEST", 1000):
+    with mock.patch("spdelaw.infer.uncertainty.FEWEST", 1000):
         single = sl.fit(fields, domain, 5, mean="zero")
     assert law.info["profiled"] == single.info["profiled"]
     assert len(law.info["profiled"]) >= 4

@@ -8,7 +8,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DomainError, InputError
-from spdelaw.infer import WORDS
+from spdelaw.infer.model import WORDS
 
 EQUATION = sl.catalogue.heat(n_modes=3)
 FIELDS = sl.simulate(EQUATION, 30, np.linspace(0, 1, 16), EQUATION.domain.grid(12), seed=0,

@@ -7,10 +7,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.infer.coupled import stable
 
-from spdelaw.equation import operators
-from spdelaw.infer._coordinates import OperatorTied, PowerTied, Single, WithNuisance
-from spdelaw.infer._covariance_coordinates import Covariance, LowRankCovariance
-from spdelaw.infer._drift_coordinates import Rotating, Stable
+from spdelaw.infer.parameters import (
+    Covariance,
+    LowRankCovariance,
+    OperatorTied,
+    PowerTied,
+    Rotating,
+    Single,
+    Stable,
+    WithNuisance,
+)
+from spdelaw.processes import operators
 
 SCALE = (1.0, 0.3, 2.0, 0.1)
 PAIRS = ((1, 2),)

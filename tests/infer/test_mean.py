@@ -8,11 +8,13 @@ import xarray as xr
 from scipy import stats
 
 import spdelaw as sl
-from spdelaw.equation import InitialState, Linear, operators
 from spdelaw.errors import DataError, InputError
-from spdelaw.infer import _mean
-from spdelaw.infer._coupled_null import coupled_upper_point
-from spdelaw.model import StateSpace
+from spdelaw.infer import objective as objective_module
+from spdelaw.infer.engines.mean import coupled_upper_point
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
 
 SINES = sl.Interval(0, np.pi)
 COSINES = sl.Interval(0, np.pi, boundary="neumann")
@@ -123,14 +125,14 @@ def test_error_includes_that_of_the_other_parameters():
 @pytest.mark.parametrize(("drift", "holes"), [("diagonal", False), ("dense", False), ("dense", 1)])
 def test_two_ways_to_see_how_a_mean_follows_the_rest(drift, holes, initial, monkeypatch):
     """Differences of scores over the mean, and of the mean over all other numbers."""
-    seen, own = [], _mean._slopes
-    monkeypatch.setattr(_mean, "_slopes", lambda *args: seen.append(args) or own(*args))
+    seen, own = [], objective_module._slopes
+    monkeypatch.setattr(objective_module, "_slopes", lambda *args: seen.append(args) or own(*args))
     fields = paths(observation_std=0.1)
     fields = gappy(fields) if holes else fields
     sl.fit(fields, SINES, 2, drift=drift, mean="constant", initial=initial)
     found, problem, value, given = seen[-1]
-    by_scores = _mean._by_scores(found, problem, value, given)
-    by_means = _mean._by_means(found, problem)
+    by_scores = objective_module._by_scores(found, problem, value, given)
+    by_means = objective_module._by_means(found, problem)
     np.testing.assert_allclose(by_scores, by_means, rtol=1e-3, atol=1e-4 * np.sqrt(given.max()))
 
 

@@ -7,16 +7,16 @@ without any of the package's recursions.
 import numpy as np
 import pytest
 from tests.infer.test_coordinates import differences
-from tests.model import _brute_force as oracle
-from tests.model.cases import KINDS, basis, hide
-from tests.model.numbers import Numbers
+from tests.statespace import _brute_force as oracle
+from tests.statespace.cases import KINDS, basis, hide
+from tests.statespace.numbers import Numbers
 
 import spdelaw as sl
-from spdelaw.infer._coordinates import OperatorTied, PowerTied, WithNuisance
-from spdelaw.infer._estimate import Decision
-from spdelaw.infer._moment_estimates import MomentEstimates
-from spdelaw.infer._parametrise import parametrise
-from spdelaw.model import collapse, evaluate_likelihood
+from spdelaw.infer.model import Decision
+from spdelaw.infer.moments import MomentEstimates
+from spdelaw.infer.parameters import OperatorTied, PowerTied, WithNuisance, parametrise
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.likelihood import evaluate_likelihood
 
 N = 3
 RING = sl.Interval(0.0, 2.0, "periodic")

@@ -14,7 +14,7 @@ from tests.infer.recovery import (
 )
 
 import spdelaw as sl
-from spdelaw.equation import SpectralSPDE
+from spdelaw.processes.spde import SpectralSPDE
 
 NOISE = 0.05
 

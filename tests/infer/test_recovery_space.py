@@ -6,7 +6,7 @@ from tests.infer.discrete_heat import disk_stiffness, heat_paths, square_stiffne
 from tests.infer.recovery import WITHIN, assert_recovers, z_scores
 
 import spdelaw as sl
-from spdelaw.model import _collapse
+from spdelaw.statespace import collapse as collapse_module
 
 TIMES = np.linspace(0.0, 1.0, 51)
 KAPPA, AMPLITUDE = 1.0, 0.5
@@ -80,7 +80,7 @@ def test_every_domain(domain, n_points, gaps):
 
 def test_decoupled_modes_recover_too(monkeypatch):
     """Where memory forbids the exact likelihood: the marginals have honest intervals as well."""
-    monkeypatch.setattr(_collapse, "MOST_BYTES", 0.0)
+    monkeypatch.setattr(collapse_module, "MOST_BYTES", 0.0)
     domain = sl.Box((0, np.pi), (0, np.pi))
     equation = sl.catalogue.heat_on(domain, 5)
     fields = sl.simulate(equation, 40, TIMES, domain.grid(12), seed=3, observation_std=0.1)

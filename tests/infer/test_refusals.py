@@ -6,14 +6,9 @@ from tests.infer.objectives import as_posterior
 from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
-from spdelaw.errors import (
-    ConvergenceError,
-    DataError,
-    DomainError,
-    InputError,
-)
-from spdelaw.infer import _optimise
-from spdelaw.infer._optimise import maximise
+from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError
+from spdelaw.infer import optimise as optimise_module
+from spdelaw.infer.optimise import maximise
 
 FIELDS = small(6)
 VALUES = FIELDS.values
@@ -158,7 +153,7 @@ def test_a_likelihood_without_end_is_marked(monkeypatch):
     def objective(x):
         return np.logaddexp(0.0, x).sum(), 1.0 / (1.0 + np.exp(-x))
 
-    monkeypatch.setattr(_optimise, "MOST_ITERATIONS", 3)
+    monkeypatch.setattr(optimise_module, "MOST_ITERATIONS", 3)
     found = maximise(as_posterior(objective, np.ones(2)))
     assert not found.converged
     assert found.note
@@ -168,7 +163,7 @@ def test_a_likelihood_without_end_is_marked(monkeypatch):
 def test_a_search_that_ends_short_says_by_how_much(monkeypatch, short):
     """No law is lost; a tenth of a standard error counts as converged, more does not."""
     fields = FIELDS + 0.1 * np.random.default_rng(0).standard_normal(FIELDS.shape)
-    polish = _optimise._polish
+    polish = optimise_module._polish
 
     def moved(objective, x, *how):
         x, start, _, information, _, bend = polish(objective, x, *how)
@@ -176,7 +171,7 @@ def test_a_search_that_ends_short_says_by_how_much(monkeypatch, short):
         value, gradient = objective(x)
         return x, start, gradient, information, value, bend
 
-    monkeypatch.setattr(_optimise, "_polish", moved)
+    monkeypatch.setattr(optimise_module, "_polish", moved)
     law = sl.fit(fields, INTERVAL, 2, mean="zero")
     said = [note for note in law.info["warnings"] if "standard errors short" in note]
     assert len(said) == (short > 0.05)

@@ -7,8 +7,8 @@ from tests.law.test_rest import HEAT, POINTS, process, with_rest
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.infer import Model
-from spdelaw.law import noise_at
+from spdelaw.infer.model import Model
+from spdelaw.law.observations import noise_at
 
 TIMES = 0.5 * np.arange(600)
 
@@ -27,7 +27,7 @@ def test_decay_and_variance_per_point_are_recovered():
 
 def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times():
     """The estimator itself, on residuals: 40 paths of 300 times, a third of them missing."""
-    from spdelaw.infer._rest import learn_rest
+    from spdelaw.infer.residuals import learn_rest
 
     generator = np.random.default_rng(5)
     times = np.cumsum(generator.uniform(0.2, 1.8, 300))
@@ -44,7 +44,7 @@ def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times(
 
 
 def test_points_with_few_values_are_drawn_to_the_others():
-    from spdelaw.infer._rest import learn_rest
+    from spdelaw.infer.residuals import learn_rest
 
     generator = np.random.default_rng(6)
     times = np.arange(400.0)
@@ -60,7 +60,7 @@ def test_points_with_few_values_are_drawn_to_the_others():
 
 def test_auto_finds_memory_where_there_is_some_and_none_elsewhere():
     """White residuals under the null: 200 data sets, none may be called memory (rate 1e-4)."""
-    from spdelaw.infer._rest import memory_test
+    from spdelaw.infer.residuals import memory_test
 
     generator = np.random.default_rng(7)
     mixing = generator.standard_normal((8, 8))

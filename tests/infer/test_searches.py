@@ -10,15 +10,14 @@ from tests.infer.objectives import as_posterior
 from tests.infer.recovery import INTERVAL, small
 
 import spdelaw as sl
-from spdelaw.equation import Linear, operators
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer import _watch
-from spdelaw.infer._coordinates import OperatorTied
-from spdelaw.infer._covariance_coordinates import Covariance
-from spdelaw.infer._door import clear_errors
-from spdelaw.infer._drift_coordinates import Stable
-from spdelaw.infer._optimise import maximise
-from spdelaw.infer._posterior import _root_of_inverse
+from spdelaw.infer import optimise as optimise_module
+from spdelaw.infer.objective import _root_of_inverse
+from spdelaw.infer.optimise import maximise
+from spdelaw.infer.parameters import Covariance, OperatorTied, Stable
+from spdelaw.infer.pipeline import clear_errors
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
 
 HEAT = sl.catalogue.heat(n_modes=3)
 
@@ -91,7 +90,7 @@ def test_no_error_of_a_library_leaves_a_fit(error, monkeypatch):
     def fails(*arguments, **settings):
         raise error("deep inside")
 
-    monkeypatch.setattr("spdelaw.infer._exact.maximum_likelihood", fails)
+    monkeypatch.setattr("spdelaw.infer.engines.exact.maximum_likelihood", fails)
     fields = sl.simulate(HEAT, 5, seed=0)
     with pytest.raises(ConvergenceError, match="deep inside") as caught:
         sl.fit(fields, HEAT.domain, 3)
@@ -122,8 +121,8 @@ def test_starts_are_stable_and_positive():
 
 def test_a_long_search_tells_how_far_it_is(monkeypatch, capsys):
     fields, told = small(4, noise=0.05), []
-    monkeypatch.setattr(_watch, "PATIENCE", 0.0)
-    monkeypatch.setattr(_watch, "EVERY", 0.0)
+    monkeypatch.setattr(optimise_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(optimise_module, "EVERY", 0.0)
     law = sl.fit(fields, INTERVAL, 3, mean="zero", progress=told.append)
     counts = [state.evaluations for state in told]
     assert counts == list(range(1, len(told) + 1))

@@ -8,8 +8,8 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.evaluation import law_distance
-from spdelaw.law import chaos_posterior
+from spdelaw.evaluation.tasks import law_distance
+from spdelaw.law.prediction import chaos_posterior
 
 WEIGHTS = np.array([2.2, 1.0, 0.3, 0.5])
 N = 3

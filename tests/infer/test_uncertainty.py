@@ -8,9 +8,9 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer._identifiability import _rates_with_errors, identifiability, in_words
-from spdelaw.infer._statistics_problem import pose_statistics
-from spdelaw.model import collect
+from spdelaw.infer.assemble import _rates_with_errors, identifiability, in_words
+from spdelaw.infer.engines.exact import pose_statistics
+from spdelaw.statespace.statistics import collect
 
 #: Allowed multiple of the expected divergence p / (2 M).
 KL_FACTOR = 1.5

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.equation import InitialState, Linear
-from spdelaw.infer._assemble import _decaying
-from spdelaw.model import StateSpace
+from spdelaw.infer.assemble import _decaying
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
 
 
 @pytest.mark.parametrize("kind", ["stationary", "gaussian"])
@@ -35,7 +36,7 @@ def test_a_fit_gives_such_a_law(monkeypatch):
     """Whatever the search ends with, the law has at least the decay that `_decaying` leaves."""
     times, points = np.linspace(0.0, 1.0, 21), np.linspace(0.1, 3.0, 7)
     fields = sl.simulate(sl.catalogue.heat(n_modes=2), 5, times, points, seed=0)
-    monkeypatch.setattr("spdelaw.infer._assemble.LEAST_DECAY", 10.0)
+    monkeypatch.setattr("spdelaw.infer.assemble.LEAST_DECAY", 10.0)
     law = sl.fit(fields, sl.Interval(0, np.pi), 2, drift="dense", mean="zero", nuisance=0)
     drift = law.parameters.drift.values[..., 0]
     assert np.linalg.eigvals(law.linear.drift).real.min() > 9.0 * np.abs(drift).max()

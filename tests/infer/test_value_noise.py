@@ -8,8 +8,8 @@ import xarray as xr
 from scipy import linalg, stats
 
 import spdelaw as sl
-from spdelaw.equation import Linear
 from spdelaw.errors import DataError, InputError
+from spdelaw.processes.linear import Linear
 
 LAM, Q = np.array([0.8, 3.0]), np.array([1.0, 0.5])
 DOMAIN = sl.Interval(0.0, np.pi)

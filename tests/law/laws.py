@@ -4,12 +4,17 @@ from functools import cache
 
 import numpy as np
 import xarray as xr
-from tests.model.numbers import Numbers
+from tests.statespace.numbers import Numbers
 
 import spdelaw as sl
-from spdelaw.equation import Dynamics, InitialState, Linear, operators
-from spdelaw.law import Law, Quantity, coordinates_dataset, parameters_dataset
-from spdelaw.model import StateSpace, collect
+from spdelaw.law.io import coordinates_dataset
+from spdelaw.law.law import Law
+from spdelaw.law.parameters import Quantity, parameters_dataset
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Dynamics, Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.statistics import collect
 
 INTERVAL = sl.Interval(0.0, np.pi)
 TIMES = np.linspace(0.0, 1.0, 21)

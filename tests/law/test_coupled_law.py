@@ -8,12 +8,12 @@ import pytest
 from scipy import linalg
 from tests.infer.coupled import POINTS, RING, TIMES, N, equation, fields
 from tests.law.laws import make, near, numbers
-from tests.model import _brute_force as oracle
+from tests.statespace import _brute_force as oracle
 
 import spdelaw as sl
 from spdelaw.errors import InputError, MissingExtraError
-from spdelaw.law import chaos_posterior
-from spdelaw.law._derived import _limit, _numbers
+from spdelaw.law.derived import _limit, _numbers
+from spdelaw.law.prediction import chaos_posterior
 
 T = TIMES[:8]
 PHI = RING.eigenfunctions(POINTS, N)

@@ -19,10 +19,10 @@ from tests.law.laws import (
     numbers,
     point_noise_law,
 )
-from tests.model import _brute_force as oracle
-from tests.model import cases
-from tests.model.numbers import Numbers
 from tests.parameters import cross
+from tests.statespace import _brute_force as oracle
+from tests.statespace import cases
+from tests.statespace.numbers import Numbers
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError

@@ -10,7 +10,7 @@ import xarray as xr
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.law import _lazy_times
+from spdelaw.law import lazy as lazy_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -58,7 +58,7 @@ def test_any_chunks_of_times_give_what_the_whole_gives(name, time, grid, first, 
 @pytest.mark.parametrize("kept", [1e9, 0.0])
 def test_no_more_than_a_few_parts_are_in_memory_at_once(data, laws, monkeypatch, kept, tmp_path):
     """With ``kept = 0`` parts are computed again instead of being stored."""
-    monkeypatch.setattr(_lazy_times, "KEPT_BYTES", kept)
+    monkeypatch.setattr(lazy_module, "KEPT_BYTES", kept)
     live, most = [0], [0]
 
     def gone(size):

@@ -17,14 +17,14 @@ from tests.law.laws import (
     numbers,
     point_noise_law,
 )
-from tests.model import _brute_force as oracle
 from tests.parameters import cross
+from tests.statespace import _brute_force as oracle
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.evaluation import check_comparable
-from spdelaw.law import Numbers, density_entries, statistics_density
-from spdelaw.model import collect, evaluate_statistics
+from spdelaw.evaluation.comparison import check_comparable
+from spdelaw.law.likelihood import Numbers, density_entries, statistics_density
+from spdelaw.statespace.statistics import collect, evaluate_statistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 INITIALS = ("bump", "gaussian", "stationary")

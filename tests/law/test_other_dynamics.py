@@ -12,9 +12,10 @@ import pytest
 from tests.law.laws import INTERVAL, POINTS, make
 
 import spdelaw as sl
-from spdelaw.equation import Dynamics, InitialState, Linear, Step, dynamics_from_dict
 from spdelaw.errors import EquationError, InputError
-from spdelaw.law import Quantity, parameters_dataset
+from spdelaw.law.parameters import Quantity, parameters_dataset
+from spdelaw.processes.linear import Dynamics, Linear, Step, dynamics_from_dict
+from spdelaw.processes.specification import InitialState
 
 TIMES = np.linspace(0.0, 2.0, 21)
 FALSE_ALARM = 1e-4

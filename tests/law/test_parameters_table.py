@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats
 
-from spdelaw.law._parameters_table import WIDEST, Quantity, interval_table
+from spdelaw.law.parameters import WIDEST, Quantity, interval_table
 
 Z = scipy.stats.norm.ppf(0.975)
 

@@ -6,8 +6,7 @@ import json
 import pytest
 from tests.law.laws import law
 
-from spdelaw.law import Provenance
-from spdelaw.law._provenance import FIELDS, check_entries
+from spdelaw.law.provenance import FIELDS, Provenance, check_entries
 
 ENTRIES = {
     "engine": "exact",

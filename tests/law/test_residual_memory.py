@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 from tests.law.laws import NOISE, POINTS, TIMES, fields, law
 
-from spdelaw.law import Rest
-from spdelaw.law._rest import draw_rest
+from spdelaw.law.residuals import Rest, draw_rest
 
 
 def residual_law():

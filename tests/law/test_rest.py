@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.law import Rest
-from spdelaw.law._rest import smooth_rest
+from spdelaw.law.residuals import Rest, smooth_rest
 
 POINTS = np.linspace(0.2, 3.0, 12)
 HEAT = sl.catalogue.heat(n_modes=2, initial="stationary")

@@ -6,7 +6,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DomainError
-from spdelaw.law import chaos_posterior
+from spdelaw.law.prediction import chaos_posterior
 
 TIMES = np.linspace(0.0, 1.0, 21)
 DOMAINS = {

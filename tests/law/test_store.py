@@ -18,7 +18,7 @@ from tests.law.laws import NOISE, fields, law, nuisance_law, point_noise_law
 
 import spdelaw as sl
 from spdelaw.errors import FileError
-from spdelaw.law import _store
+from spdelaw.law import io as io_module
 
 LAWS = {
     "statistics": lambda: law(),
@@ -131,7 +131,7 @@ def test_a_failed_save_leaves_the_old_law(saved, monkeypatch):
     def broken(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(_store, "save_file", broken)
+    monkeypatch.setattr(io_module, "save_file", broken)
     with pytest.raises(OSError, match="disk full"):
         law("gaussian").save(saved)
     assert_same(sl.load(saved), law())

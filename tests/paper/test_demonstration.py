@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from paper.demonstration import SPECTRA, Learned
-from spdelaw.report import Verdict
+from spdelaw.report.figures.moments import Verdict
 
 pytest.importorskip("matplotlib")
 

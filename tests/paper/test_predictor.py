@@ -14,10 +14,12 @@ from paper.baselines import FNO, NSPDE, SVNN, DeepONet, DLRNet, Protocol, load
 from paper.baselines.inputs import grid_of
 from paper.baselines.protocol import is_over, rate_factor
 from paper.baselines.sv_nn import graded_pairs
-from spdelaw.chaos import CosineBasis, chaos_coordinates
+from spdelaw.amortized.training import TrainingInterrupted
+from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.propagators import chaos_coordinates
 from spdelaw.errors import DataError, DomainError, FileError, InputError
-from spdelaw.evaluation import mean_predictor, relative_l2
-from spdelaw.infer.amortized import TrainingInterrupted
+from spdelaw.evaluation.tasks import mean_predictor
+from spdelaw.law.derived import relative_l2
 
 torch.set_num_threads(1)
 

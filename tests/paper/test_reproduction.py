@@ -18,7 +18,7 @@ from paper.reproduction.run import execute, make_data, thinned
 from paper.reproduction.scores import of_equation, of_law, predictive_scores
 from paper.reproduction.tables import answers, name_of, sheets, tables, to_markdown, write_tables
 from spdelaw.errors import FileError
-from spdelaw.evaluation import mean_predictor
+from spdelaw.evaluation.tasks import mean_predictor
 
 # ------------------------------------------------------------------ the plan
 

@@ -5,8 +5,8 @@ import pytest
 from tests.report.pages import figures_of, unpacked
 
 import spdelaw as sl
-from spdelaw.report import write_report
-from spdelaw.report._coast import coastline, is_geographic
+from spdelaw.report.maps import coastline, is_geographic
+from spdelaw.report.page import write_report
 
 WINDOWS = [(150.0, 290.0, -30.0, 30.0), (-180.0, 180.0, -90.0, 90.0), (0.0, 360.0, -60.0, 60.0)]
 

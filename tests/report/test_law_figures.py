@@ -8,8 +8,10 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.law import register_accessor
-from spdelaw.report import plot_forecast, plot_reconstruction, plot_spectrum, save_figure
+from spdelaw.law.law import register_accessor
+from spdelaw.report.figures.laws import plot_spectrum
+from spdelaw.report.figures.predictions import plot_forecast, plot_reconstruction
+from spdelaw.report.figures.style import save_figure
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure

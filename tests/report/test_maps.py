@@ -6,15 +6,9 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.report import (
-    plot_energy_spectrum,
-    plot_fields,
-    plot_forecast,
-    plot_modes,
-    plot_reconstruction,
-    plot_variance,
-)
-from spdelaw.report._maps import axis_names, nearest
+from spdelaw.report.figures.fields import axis_names, nearest, plot_fields, plot_modes
+from spdelaw.report.figures.moments import plot_energy_spectrum, plot_variance
+from spdelaw.report.figures.predictions import plot_forecast, plot_reconstruction
 
 TIMES = np.linspace(0.0, 1.0, 9)
 DOMAINS = {

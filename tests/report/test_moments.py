@@ -6,7 +6,7 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.errors import AliasingWarning, DataError
-from spdelaw.report import compare_moments, verdict
+from spdelaw.report.figures.moments import compare_moments, verdict
 
 ALPHA = 1e-4
 TIMES = (0.2, 1.0)

@@ -5,7 +5,8 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import InputError
-from spdelaw.report import plot_operator, plot_spectrum, save_figure
+from spdelaw.report.figures.laws import plot_operator, plot_spectrum
+from spdelaw.report.figures.style import save_figure
 
 pytest.importorskip("matplotlib")
 

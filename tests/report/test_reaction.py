@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.equation import term_values
-from spdelaw.report.html._material import gather
-from spdelaw.report.html._reaction import reaction_curve
+from spdelaw.processes.terms import term_values
+from spdelaw.report.data import gather
+from spdelaw.report.sections.reaction import reaction_curve
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,11 @@ from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 
 import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
-from spdelaw.report import write_report
-from spdelaw.report.html import _material
-from spdelaw.report.html._clock import clock
-from spdelaw.report.html._figure import packed, thinned
-from spdelaw.report.html._replicates import ROWS, compare
-from spdelaw.report.html._words import answers
+from spdelaw.report import data as data_module
+from spdelaw.report.page import write_report
+from spdelaw.report.plots import clock, packed, thinned
+from spdelaw.report.sections.samples import ROWS, compare
+from spdelaw.report.sections.summary import answers
 
 pytest.importorskip("plotly")
 
@@ -114,9 +113,9 @@ def test_refusals(law, gappy, tmp_path, monkeypatch, settings, error, message):
 def test_a_long_record_is_scored_whole_and_shown_in_part(tmp_path, law, monkeypatch):
     """Scores, description and checks are those of the record in memory; figures are of its head."""
     data = sl.mask(simulated(1, times=np.linspace(0.0, 3.0, 61)), "random", 0.3, seed=0)
-    monkeypatch.setattr(_material, "SHOWN_BYTES", 40 * 8 * data.sizes["x"])
+    monkeypatch.setattr(data_module, "SHOWN_BYTES", 40 * 8 * data.sizes["x"])
     here, there = (
-        _material.gather(law, one, EQUATION, None, 100, 0) for one in (data, data.chunk(time=30))
+        data_module.gather(law, one, EQUATION, None, 100, 0) for one in (data, data.chunk(time=30))
     )
     assert there.fields.sizes["time"] == 40
     assert there.description == here.description
@@ -200,7 +199,7 @@ def test_paths_without_data_are_not_shown(law, gappy, tmp_path):
 
 
 def answers_of(law, data, truth=None):
-    return answers(_material.gather(law, data, truth, None, 100, 0))
+    return answers(data_module.gather(law, data, truth, None, 100, 0))
 
 
 def test_words_follow_the_verdict(law, gappy):
@@ -232,7 +231,7 @@ def inside(curve):
 
 
 def replicates(law, data):
-    return compare(_material.gather(law, data, None, None, 100, 0))[0]
+    return compare(data_module.gather(law, data, None, None, 100, 0))[0]
 
 
 def test_bands_of_draws_hold_data_of_the_same_law(law):

@@ -8,10 +8,10 @@ from scipy.spatial import Delaunay
 from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 
 import spdelaw as sl
-from spdelaw.domain import Places
-from spdelaw.report import write_report
-from spdelaw.report.html._canvas import MOST, canvas_of
-from spdelaw.report.html._field_maps import MAPS
+from spdelaw.domains.places import Places
+from spdelaw.report.maps import MOST, canvas_of
+from spdelaw.report.page import write_report
+from spdelaw.report.sections.fields import MAPS
 
 pytest.importorskip("plotly")
 

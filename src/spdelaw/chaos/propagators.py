@@ -1,26 +1,263 @@
-"""Propagators: the deterministic curves of time that multiply the chaos coordinates.
-
-For mode n, zero order ``z(t) = z0 e^(-lambda_n t)`` (paper, eq. 10) and first order
-``z_{k,l}(t) = B[l, n] psi_k(t; lambda_n)`` (eq. 11) with the noise factor
-``B[l, n] = <Q^(1/2) h_l, h_n>`` and the response to unit forcing along one basis function,
-``psi_k(t; lambda) = int_0^t e^(-lambda (t - s)) m_k(s) ds``. All higher orders vanish
-(Proposition 2.1).
-
-Times count from the initial state. Each function runs in NumPy, or in torch where the eigenvalues
-are a tensor, with gradients that are finite for every rate, 0 included.
-"""
+"""Propagators: the deterministic curves of time that multiply the chaos coordinates."""
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, Literal, NamedTuple
 
-from spdelaw.chaos.array_namespace import Array, constant, namespace
-from spdelaw.chaos.checks import check_ages, check_eigenvalues, check_noise_factor
-from spdelaw.chaos.response_quadrature import response_by_quadrature
-from spdelaw.chaos.rk4 import rk4_responses
-from spdelaw.chaos.time_basis import TimeBasis, check_basis
+import numpy as np
+import xarray as xr
+
+from spdelaw.chaos.bases import (
+    SLACK,
+    Array,
+    TimeBasis,
+    as_floating,
+    check_ages,
+    check_basis,
+    check_eigenvalues,
+    check_noise_factor,
+    constant,
+    decay_mean,
+    legendre_moments,
+    namespace,
+    to_numpy,
+)
 from spdelaw.checks import one_of, whole
+from spdelaw.errors import ConvergenceError, DataError, InputError, MissingExtraError
+from spdelaw.processes.spde import SpectralSPDE
+
+# ---------- Unit responses of any time basis by product quadrature
+#
+# ``psi(t) = int_0^t e^(-lambda (t - s)) m(s) ds`` is advanced from piece to piece,
+# ``psi(t + h) = e^(-lambda h) psi(t) + int_t^{t+h} e^(-lambda (t + h - s)) m(s) ds``. On a piece
+# only m is approximated, by the polynomial through `N_NODES` Gauss-Legendre points; the exponential
+# is integrated against it exactly (`legendre_moments`), so no rate is too large for a step.
+#
+# Pieces end at the observation times and at the basis's breakpoints, and are at most T / (4 K)
+# long. Accuracy: rounding (1e-12 of the largest value) for piecewise polynomials of degree
+# below `N_NODES` and for functions that oscillate no faster than ``cos(K pi t / T)``.
+
+
+#: Gauss-Legendre points on a piece.
+N_NODES = 10
+#: Pieces for each basis function: at most a quarter of the fastest half-wave in one piece.
+PIECES_PER_FUNCTION = 4
+
+
+def response_by_quadrature(
+    basis: TimeBasis, times: np.ndarray, eigenvalues: Array, n_time: int, xp: Any
+) -> Array:
+    """``psi_k(t; lambda_n)``, shape (T, K, N), for checked times and eigenvalues.
+
+    Example:
+        >>> from spdelaw.chaos.bases import HaarBasis
+        >>> t, lam = np.array([0.5]), np.array([0.0])  # the integral of m_k
+        >>> response_by_quadrature(HaarBasis(), t, lam, 2, np)[:, :, 0]
+        array([[0.5, 0.5]])
+    """
+    knots = _knots(basis, times, n_time)
+    h = np.diff(knots)
+    x = constant(h[:, None], eigenvalues, xp) * eigenvalues
+    forcing = constant(_piecewise_legendre(basis, knots, n_time), eigenvalues, xp)
+    inputs = xp.matmul(legendre_moments(x, N_NODES, xp), forcing)  # (pieces, N, K)
+    states = _advance(xp.exp(-x)[..., None], inputs, xp)
+    return xp.moveaxis(states[np.searchsorted(knots, times)], 1, 2)
+
+
+def _knots(basis: TimeBasis, times: np.ndarray, n_time: int) -> np.ndarray:
+    """0, the times and the breakpoints before the last time, with long gaps cut up evenly."""
+    inner = basis.breakpoints(n_time)
+    ends = np.unique(np.concatenate([[0.0], times, inner[(inner > 0) & (inner < times[-1])]]))
+    longest = basis.horizon / (PIECES_PER_FUNCTION * n_time)
+    pieces = np.maximum(np.ceil(np.diff(ends) / longest).astype(int), 1)
+    cut = [
+        np.linspace(a, b, n, endpoint=False)
+        for a, b, n in zip(ends[:-1], ends[1:], pieces, strict=True)
+    ]
+    return np.concatenate([*cut, ends[-1:]])
+
+
+def _piecewise_legendre(basis: TimeBasis, knots: np.ndarray, n_time: int) -> np.ndarray:
+    """Step length times the Legendre coefficients of each m_k on each piece: (pieces, J, K)."""
+    u, weights = np.polynomial.legendre.leggauss(N_NODES)
+    j = np.arange(N_NODES)[:, None]
+    table = (j + 0.5) * weights * np.polynomial.legendre.legvander(u, N_NODES - 1).T
+    h = np.diff(knots)[:, None]
+    points = knots[:-1, None] + 0.5 * h * (1.0 + u)
+    m = np.reshape(basis.values(points.ravel(), n_time), (*points.shape, n_time))
+    return h[..., None] * (table @ m)
+
+
+def _advance(factors: Array, inputs: Array, xp: Any) -> Array:
+    """``y_{i+1} = a_i y_i + b_i`` from zero; shape (pieces + 1, N, K)."""
+    states = [xp.zeros_like(inputs).sum(0)]
+    for factor, given in zip(factors, inputs, strict=True):
+        states.append(factor * states[-1] + given)
+    return xp.stack(states)
+
+
+# ---------- The propagators by the classical Runge-Kutta method, as in the paper: torchdiffeq's
+# ``rk4``
+#
+# Two ways to set up eqs. 10 and 11. *Shared*: decay and unit responses, N (1 + K) states, once for
+# all paths. *Per path*: every path carries its own z0 and all N (1 + K L) states (1032 in the
+# paper), as its text describes. Both give what the closed form gives, to fourth order in the
+# observation step; they remain as an option and as an independent check. A basis with jumps inside
+# a step (Haar) lowers the order to one.
+
+
+#: Largest lambda dt at which the method still damps: |1 - x + x^2/2 - x^3/6 + x^4/24| < 1.
+STABLE = 2.785
+
+
+def rk4_responses(
+    basis: TimeBasis, times: Any, eigenvalues: Any, n_time: int
+) -> tuple[Array, Array]:
+    """Decay ``e^(-lambda_n t)`` (T, N) and unit responses ``psi_k(t; lambda_n)`` (T, K, N).
+
+    The shared system: ``y_0' = -lambda y_0`` from 1 and ``y_k' = -lambda y_k + m_k(t)`` from 0,
+    integrated once on the observation grid. Tensors for a tensor, with gradients; NumPy
+    for NumPy.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.chaos import CosineBasis
+        >>> decay, psi = rk4_responses(CosineBasis(), np.linspace(0, 1, 101), [1.0], n_time=4)
+        >>> float(np.round(decay[-1, 0], 6)), psi.shape
+        (0.367879, (101, 4, 1))
+    """
+    torch, odeint = _solver()
+    inside = namespace(eigenvalues)
+    lam = check_eigenvalues(eigenvalues, torch)
+    k = whole("n_time", n_time, 1)
+    start = torch.zeros(1 + k, lam.shape[0], dtype=lam.dtype, device=lam.device)
+    start[0] = 1.0
+
+    def slope(t: Array, y: Array) -> Array:
+        return _forcing(basis, t, k, y, torch)[:, None] - lam * y
+
+    y = _integrate(odeint, slope, start, basis, times, lam, torch)
+    decay, psi = y[:, 0], y[:, 1:]
+    return (decay, psi) if inside is torch else (to_numpy(decay), to_numpy(psi))
+
+
+def rk4_states(
+    basis: TimeBasis,
+    times: Any,
+    eigenvalues: Any,
+    noise_factor: Any,
+    initial: Any,
+    n_time: int,
+) -> Array:
+    """The paper's latent state, ``d = N (1 + K L)`` numbers per path; (T, paths, 1 + K L, N).
+
+    Entry 0 of the third axis is the zero order, started from the path's own z0; then come the
+    first-order propagators, l running fastest.
+
+    Args:
+        basis: functions of time.
+        times: increasing, in [0, T], counted from the initial state.
+        eigenvalues: ``lambda_n``, shape (N,).
+        noise_factor: ``sqrt(q_n)``, shape (N,), or ``<Q^(1/2) h_l, h_n>``, shape (L, N).
+        initial: ``z0``, shape (paths, N).
+        n_time: K.
+
+    Example:
+        >>> from spdelaw.chaos import CosineBasis
+        >>> states = rk4_states(
+        ...     CosineBasis(), [0.0, 1.0], [1.0, 2.0], [1.0, 1.0], [[1.0, 1.0]], n_time=3
+        ... )
+        >>> tuple(states.shape)
+        (2, 1, 7, 2)
+    """
+    torch, odeint = _solver()
+    lam = check_eigenvalues(eigenvalues, torch)
+    b = check_noise_factor(noise_factor, lam, torch)
+    factor = torch.diag(b) if b.ndim == 1 else b
+    k, z0 = whole("n_time", n_time, 1), as_floating(initial, torch).to(lam)
+    if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
+        expected, fix = f"shape (paths, {lam.shape[0]})", "one row per path: initial[None, :]"
+        raise InputError("initial", expected=expected, got=f"shape {tuple(z0.shape)}", fix=fix)
+    rest = torch.zeros(len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device)
+    start = torch.cat([z0[:, None], rest], 1)
+
+    def slope(t: Array, y: Array) -> Array:
+        m = _forcing(basis, t, k, y, torch)
+        push = (m[1:, None, None] * factor).reshape(-1, lam.shape[0])
+        return torch.cat([torch.zeros_like(push[:1]), push]) - lam * y
+
+    return _integrate(odeint, slope, start, basis, times, lam, torch)
+
+
+def decode_states(states: Array, coordinates: Array) -> Array:
+    """``c = z^(0) + sum_{k,l} z^(k,l) xi_{k,l}`` (eq. 12) of states from `rk4_states`.
+
+    Args:
+        states: shape (T, paths, 1 + K L, N).
+        coordinates: shape (paths, K, L).
+
+    Returns:
+        Coefficients, shape (paths, T, N).
+
+    Example:
+        >>> import torch
+        >>> states = torch.ones(5, 2, 1 + 3 * 4, 4)
+        >>> decode_states(states, torch.ones(2, 3, 4))[0, 0]
+        tensor([13., 13., 13., 13.])
+    """
+    xp = namespace(states, coordinates)
+    xi = coordinates.reshape(coordinates.shape[0], -1)
+    if states.shape[1:3] != (xi.shape[0], 1 + xi.shape[1]):
+        expected = f"{states.shape[1]} paths of {states.shape[2] - 1} coordinates"
+        got, fix = f"shape {tuple(coordinates.shape)}", "pass xi of shape (paths, K, L)"
+        raise InputError("coordinates", expected=expected, got=got, fix=fix)
+    return xp.moveaxis(states[:, :, 0], 0, 1) + xp.einsum("tpan,pa->ptn", states[:, :, 1:], xi)
+
+
+def _solver() -> tuple[Any, Any]:
+    try:
+        torch, torchdiffeq = map(importlib.import_module, ("torch", "torchdiffeq"))
+    except ImportError as error:
+        raise MissingExtraError("rk4 propagators", "neural") from error
+    return torch, torchdiffeq.odeint
+
+
+def _forcing(basis: TimeBasis, t: Array, n_time: int, like: Array, torch: Any) -> Array:
+    """``(0, m_1(t), ..., m_K(t))``: the zero order is not forced."""
+    m = basis.values(np.array([min(float(t), basis.horizon)]), n_time)[0]
+    return constant(np.concatenate([[0.0], m]), like, torch)
+
+
+def _integrate(
+    odeint: Any, slope: Any, start: Array, basis: TimeBasis, times: Any, lam: Array, torch: Any
+) -> Array:
+    """States at the observation times, one step from each to the next, from time 0 on."""
+    t = check_ages(times, check_basis(basis).horizon)
+    grid = t if t[0] == 0.0 else np.concatenate([[0.0], t])
+    fastest = float(lam.detach().max()) * np.diff(grid).max(initial=0.0)
+    if not fastest < STABLE:
+        expected = f"lambda dt below {STABLE}, where rk4 is stable"
+        fix = "use method='closed_form', or a finer grid of times"
+        raise ConvergenceError("rk4 propagators", expected=expected, got=f"{fastest:.3g}", fix=fix)
+    if len(grid) == 1:
+        return start[None]
+    steps = constant(grid, start, torch)
+    return odeint(slope, start, steps, method="rk4")[len(grid) - len(t) :]
+
+
+# ---------- Propagators: the deterministic curves of time that multiply the chaos coordinates
+#
+# For mode n, zero order ``z(t) = z0 e^(-lambda_n t)`` (paper, eq. 10) and first order
+# ``z_{k,l}(t) = B[l, n] psi_k(t; lambda_n)`` (eq. 11) with the noise factor
+# ``B[l, n] = <Q^(1/2) h_l, h_n>`` and the response to unit forcing along one basis function,
+# ``psi_k(t; lambda) = int_0^t e^(-lambda (t - s)) m_k(s) ds``. All higher orders vanish
+# (Proposition 2.1).
+#
+# Times count from the initial state. Each function runs in NumPy, or in torch where the eigenvalues
+# are a tensor, with gradients that are finite for every rate, 0 included.
+
 
 Method = Literal["closed_form", "rk4"]
 
@@ -122,7 +359,7 @@ def unit_response(
     """``psi_k(t; lambda_n) = int_0^t e^(-lambda_n (t - s)) m_k(s) ds``, shape (T, K, N).
 
     In closed form where the basis knows one, else by quadrature to rounding
-    (`spdelaw.chaos.response_quadrature`).
+    (`spdelaw.chaos.propagators`).
 
     Example:
         >>> from spdelaw.chaos import CosineBasis
@@ -165,3 +402,218 @@ def latent_dimension(n_modes: int, n_time: int, n_noise: int) -> int:
         for what, value in (("n_modes", n_modes), ("n_time", n_time), ("n_noise", n_noise))
     )
     return n * (1 + k * l)
+
+
+# ---------- The truncated expansion: chaos coordinates in, paths of the Galerkin coefficients out
+
+
+def expand(curves: Propagators, initial: Any, coordinates: Any) -> Array:
+    """``c_n(t) = e^(-lambda_n t) z0_n + sum_{k,l} B[l, n] psi_k(t; lambda_n) xi_{k,l}`` (eq. 12).
+
+    The noise factor is applied to the coordinates first, one small matrix; then one matrix
+    product per mode, (paths, K) by (K, T). The dense tensor (T, K, L, N) never exists.
+
+    Args:
+        curves: from `propagate`.
+        initial: ``z0_n``, shape (..., N); its leading axes broadcast with those of the coordinates.
+        coordinates: ``xi_{k,l}``, shape (..., K, L). In torch the result has their precision
+            and device, and gradients flow to all arguments.
+
+    Returns:
+        Coefficients, shape (..., T, N); ``domain.synthesise`` makes fields of them.
+
+    Example:
+        >>> from spdelaw.chaos import CosineBasis, propagate
+        >>> curves = propagate(CosineBasis(), [0.0, 1.0], [0.0, 0.0], [1.0, 2.0], n_time=1)
+        >>> expand(curves, initial=[5.0, 5.0], coordinates=[[1.0, -1.0]])
+        array([[5., 5.],
+               [6., 3.]])
+    """
+    xp = namespace(coordinates, initial, *curves)
+    xi, z0 = as_floating(coordinates, xp), as_floating(initial, xp)
+    decay, psi, b = (as_floating(a, xp) for a in curves)
+    if xp is not np:
+        z0, decay, psi, b = (a.to(xi) for a in (z0, decay, psi, b))
+    _check_shapes(curves, z0, xi)
+    forcing = xi * b if b.ndim == 1 else xp.matmul(xi, b)  # (..., K, N)
+    return decay * z0[..., None, :] + respond(psi, forcing, xp)
+
+
+def respond(response: Array, forcing: Array, xp: Any) -> Array:
+    """``sum_k psi_k(t; lambda_n) f_{k,n}``: (T, K, N) and (..., K, N) give (..., T, N)."""
+    flat = forcing.reshape(-1, *forcing.shape[-2:])
+    rows = xp.moveaxis(flat, 2, 0)  # (N, paths, K)
+    columns = xp.moveaxis(response, (0, 1, 2), (2, 1, 0))  # (N, K, T)
+    out = xp.moveaxis(xp.matmul(rows, columns), 0, 2)
+    return out.reshape(*forcing.shape[:-2], response.shape[0], response.shape[2])
+
+
+def _check_shapes(curves: Propagators, initial: Array, coordinates: Array) -> None:
+    k, l, n = curves.n_time, curves.n_noise, curves.n_modes
+    if tuple(coordinates.shape[-2:]) != (k, l):
+        expected = f"shape (..., {k}, {l}) for K = {k}, L = {l}"
+        got = f"shape {tuple(coordinates.shape)}"
+        fix = "time index before noise index: np.swapaxes(xi, -1, -2)"
+        raise InputError("coordinates", expected=expected, got=got, fix=fix)
+    if initial.ndim == 0 or initial.shape[-1] != n:
+        expected, got = f"shape (..., {n}), one number per mode", f"shape {tuple(initial.shape)}"
+        raise InputError("initial", expected=expected, got=got, fix="pass equation.initial_mean")
+    try:
+        np.broadcast_shapes(tuple(initial.shape[:-1]), tuple(coordinates.shape[:-2]))
+    except ValueError as error:
+        expected = f"leading axes that fit {tuple(coordinates.shape[:-2])}"
+        got, fix = f"{tuple(initial.shape[:-1])}", "one initial state a path, or one for all"
+        raise InputError("initial", expected=expected, got=got, fix=fix) from error
+
+
+# ---------- What the truncation at K cuts off: the covariance of the noise beyond it, in closed
+# form
+#
+# The stochastic part of mode n is ``c_n(t) = sum_{k <= K} z_k(t) xi_k + r_n(t)`` with a remainder
+# that is Gaussian, independent of the coordinates kept, and has
+# ``Cov r(t, s) = Cov_OU(t, s) - sum_{k <= K} z_k(t) z_k(s)``. By Bessel's inequality it is
+# positive semi-definite for every orthonormal basis; for the cosines its trace falls as 1 / K.
+
+
+def noise_covariance(times: Any, eigenvalues: Any, noise_factor: Any, *, xp: Any = None) -> Array:
+    """Covariance in time of modes that start from zero: the Ornstein-Uhlenbeck process.
+
+    ``Cov(c_n(t), c_m(s)) = (B^T B)[n, m] e^(-lambda_n (t - e)) e^(-lambda_m (s - e))
+    (1 - e^(-(lambda_n + lambda_m) e)) / (lambda_n + lambda_m)`` with ``e = min(t, s)``; the
+    limit is ``e`` where both rates are 0.
+
+    Args:
+        times: increasing, counted from the initial state.
+        eigenvalues: ``lambda_n``, shape (N,).
+        noise_factor: ``sqrt(q_n)``, shape (N,), or ``<Q^(1/2) h_l, h_n>``, shape (L, N).
+        xp: numpy or torch; by default that of the arguments.
+
+    Returns:
+        One matrix per mode, shape (N, T, T), for a factor of shape (N,). For a dense factor, which
+        couples the modes, shape (N, T, N, T).
+
+    Example:
+        >>> noise_covariance([1.0, 2.0], [0.0], [3.0])  # 9 min(t, s)
+        array([[[ 9.,  9.],
+                [ 9., 18.]]])
+    """
+    xp = namespace(eigenvalues, noise_factor, xp=xp)
+    lam = check_eigenvalues(eigenvalues, xp)
+    b = check_noise_factor(noise_factor, lam, xp)
+    t = check_ages(times, np.inf)
+    early = np.minimum(t[:, None], t[None, :])
+    wait, age = constant(t[:, None] - early, lam, xp), constant(early, lam, xp)
+    if b.ndim == 1:
+        rate = lam[:, None, None]
+        unit = xp.exp(-rate * (wait + wait.T)) * age * decay_mean(2.0 * rate * age, xp)
+        return (b**2)[:, None, None] * unit
+    one, two = lam[:, None, None, None], lam[:, None]  # n and m of the axes (n, t, m, s)
+    gap, gap_2, age = wait[:, None, :], wait.T[:, None, :], age[:, None, :]
+    unit = xp.exp(-one * gap - two * gap_2) * age * decay_mean((one + two) * age, xp)
+    return xp.matmul(b.T, b)[:, None, :, None] * unit
+
+
+def tail_covariance(
+    basis: TimeBasis,
+    times: Any,
+    eigenvalues: Any,
+    noise_factor: Any,
+    n_time: int,
+    *,
+    xp: Any = None,
+) -> Array:
+    """Covariance of the remainder, ``Cov_OU(t, s) - sum_{k <= K} z_k(t) z_k(s)``.
+
+    The difference is exact to rounding of ``Cov_OU``, so its smallest eigenvalues are zero
+    up to about ``1e-15 max Cov_OU`` and may come out below it.
+
+    Args:
+        basis: functions of time.
+        times: increasing, in [0, T], counted from the initial state.
+        eigenvalues: ``lambda_n``, shape (N,).
+        noise_factor: ``sqrt(q_n)``, shape (N,), or ``<Q^(1/2) h_l, h_n>``, shape (L, N).
+        n_time: K.
+        xp: numpy or torch; by default that of the arguments.
+
+    Returns:
+        Shape (N, T, T), or (N, T, N, T) for a dense noise factor.
+
+    Example:
+        >>> from spdelaw.chaos import CosineBasis
+        >>> tail = tail_covariance(CosineBasis(), [0.5, 1.0], [0.0], [1.0], n_time=1)
+        >>> tail[0]  # min(t, s) - t s: a Brownian bridge
+        array([[0.25, 0.  ],
+               [0.  , 0.  ]])
+    """
+    xp = namespace(eigenvalues, noise_factor, xp=xp)
+    curves = propagate(basis, times, eigenvalues, noise_factor, n_time, xp=xp)
+    whole = noise_covariance(times, eigenvalues, noise_factor, xp=xp)
+    z = first_order(curves)
+    if z.ndim == 3:
+        rows = xp.moveaxis(z, 2, 0)  # (N, T, K)
+        return whole - xp.matmul(rows, xp.moveaxis(rows, 1, 2))
+    n, t = z.shape[3], z.shape[0]
+    rows = xp.moveaxis(z, 3, 0).reshape(n * t, -1)  # (N T, K L)
+    return whole - xp.matmul(rows, rows.T).reshape(n, t, n, t)
+
+
+# ---------- Chaos coordinates of simulated paths, from the noise that drove them
+
+
+def chaos_coordinates(
+    simulated: xr.Dataset, equation: SpectralSPDE, basis: TimeBasis, n_time: int
+) -> xr.DataArray:
+    """``xi_{k,l} = int_0^T m_k dw_l`` (paper, eq. 6) from the increments of the driving noise.
+
+    ``xi_{k,l} ~ sum_i m_k(midpoint_i) dW_{i,l} / sqrt(q_l)``. For a smooth basis the error is of
+    strong order 1: root mean square ``h ||m_k'|| / sqrt(12)`` for steps h. The law is better than
+    that: on equal steps cosines at midpoints are orthonormal, so for K up to the number of steps
+    the coordinates are exactly independent standard normals, and ``E[c_n(t) xi_{k,n}]`` differs
+    from the propagator by order h^2.
+
+    Args:
+        simulated: ``simulate(..., return_noise=True)``; the times have to reach from the
+            equation's initial time to T after it.
+        equation: what was simulated; all its ``q_n`` have to be positive.
+        basis: functions of time.
+        n_time: K.
+
+    Returns:
+        Dims (path, k, l), both counted from 1; l is the mode whose noise it is.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.chaos import CosineBasis
+        >>> heat = sl.catalogue.heat(n_modes=3)
+        >>> paths = sl.simulate(heat, n_paths=5, seed=0, return_noise=True)
+        >>> dict(chaos_coordinates(paths, heat, CosineBasis(), n_time=4).sizes)
+        {'path': 5, 'k': 4, 'l': 3}
+    """
+    increments, edges = _increments(simulated, equation, check_basis(basis))
+    m = basis.values(0.5 * (edges[:-1] + edges[1:]), whole("n_time", n_time, 1))
+    scaled = increments.values / np.sqrt(equation.noise_variance)
+    xi = np.matmul(m.T, scaled)  # (K, steps) by (paths, steps, L)
+    k, l = np.arange(1, n_time + 1), increments["mode"].values
+    coords = {"path": increments["path"].values, "k": k, "l": l}
+    return xr.DataArray(xi, dims=("path", "k", "l"), coords=coords, name="xi")
+
+
+def _increments(
+    simulated: xr.Dataset, equation: SpectralSPDE, basis: TimeBasis
+) -> tuple[xr.DataArray, np.ndarray]:
+    """Noise increments (path, time, mode) and the ends of their steps, counted from 0."""
+    if not isinstance(simulated, xr.Dataset) or "noise_increment" not in simulated:
+        expected = "a Dataset with the variable noise_increment"
+        fix = "simulate(..., return_noise=True)"
+        raise DataError("simulated", expected=expected, got=type(simulated).__name__, fix=fix)
+    increments = simulated["noise_increment"].transpose("path", "time", "mode")
+    if increments.sizes["mode"] != equation.n_modes or not (equation.noise_variance > 0).all():
+        expected = f"positive q_n for {increments.sizes['mode']} modes"
+        got, fix = f"q = {equation.noise_variance}", "pass the equation that was simulated"
+        raise DataError("equation", expected=expected, got=got, fix=fix)
+    edges = np.append(0.0, increments["time"].values - equation.initial_time)
+    if abs(edges[-1] - basis.horizon) > SLACK * basis.horizon:
+        expected = f"times up to T = {basis.horizon:g} after the initial one"
+        fix = f"CosineBasis(horizon={edges[-1]:g})"
+        raise DataError("simulated", expected=expected, got=f"up to {edges[-1]:g}", fix=fix)
+    return increments, edges

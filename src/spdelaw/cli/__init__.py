@@ -1,4 +1,4 @@
-"""The shell command ``spdelaw``, one file a command, and the parts that build another shell.
+"""The shell command ``spdelaw``, and the parts that build another shell.
 
 Importing this package loads nothing: a Ctrl-C while libraries are loaded has to meet `run`.
 """
@@ -6,33 +6,20 @@ Importing this package loads nothing: a Ctrl-C while libraries are loaded has to
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from spdelaw.cli._main import main, run
+from spdelaw.cli.entry import main, run
 
 if TYPE_CHECKING:
-    from spdelaw.cli._app import app
-    from spdelaw.cli._group import load_command, make_app
-    from spdelaw.cli._options import OutFolder, Seed, one_of, positive
-    from spdelaw.cli._output import Output
+    from spdelaw.cli.options import OutFolder, Seed, one_of, positive
+    from spdelaw.cli.output import Output
+    from spdelaw.cli.shell import app, load_command, make_app
 
-__all__ = [
-    "OutFolder",
-    "Output",
-    "Seed",
-    "app",
-    "load_command",
-    "main",
-    "make_app",
-    "one_of",
-    "positive",
-    "run",
-]
 _MODULES = {
-    "app": "_app",
-    "load_command": "_group",
-    "make_app": "_group",
-    "Output": "_output",
-    **dict.fromkeys(("OutFolder", "Seed", "one_of", "positive"), "_options"),
+    "Output": "output",
+    **dict.fromkeys(("OutFolder", "Seed", "one_of", "positive"), "options"),
+    **dict.fromkeys(("app", "load_command", "make_app"), "shell"),
 }
+__all__ = ["OutFolder", "Output", "Seed", "app", "load_command"]
+__all__ += ["main", "make_app", "one_of", "positive", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
-from spdelaw.data import read_dataset
+from spdelaw.data.io.files import read_dataset
 from spdelaw.errors import InputError
 
 __all__ = ["NAMES", "about", "equatorial_pacific", "file_of", "pacific_sst", "station_tmax"]

@@ -1,37 +1,15 @@
-"""LEARN: parameters from data."""
+"""Estimation: from observed fields to a law."""
 
-from spdelaw.infer._amortized_engine import Amortized
-from spdelaw.infer._chaos_engine import Chaos
-from spdelaw.infer._discovery import Discovery, discover
-from spdelaw.infer._engine import Engine, engine_names
-from spdelaw.infer._exact import Exact
-from spdelaw.infer._fit import fit
-from spdelaw.infer._fit_many import fit_many
-from spdelaw.infer._learner import Learner
-from spdelaw.infer._model import (
-    DRIFTS,
-    INITIALS,
-    MEANS,
-    NOISES,
-    OBSERVATION_NOISES,
-    RESTS,
-    WORDS,
-    LowRank,
-    Model,
-)
-from spdelaw.infer._passes import principal_components
-from spdelaw.infer._priors import LogNormal, Normal
-from spdelaw.infer._update import update
+from spdelaw.infer.discovery import Discovery, discover
+from spdelaw.infer.engines.chaos import Chaos
+from spdelaw.infer.engines.exact import Exact
+from spdelaw.infer.engines.registry import Engine, engine_names
+from spdelaw.infer.many import Learner, fit_many
+from spdelaw.infer.model import LowRank, Model
+from spdelaw.infer.objective import LogNormal, Normal
+from spdelaw.infer.pipeline import fit, update
 
 __all__ = [
-    "DRIFTS",
-    "INITIALS",
-    "MEANS",
-    "NOISES",
-    "OBSERVATION_NOISES",
-    "RESTS",
-    "WORDS",
-    "Amortized",
     "Chaos",
     "Discovery",
     "Engine",
@@ -45,6 +23,5 @@ __all__ = [
     "engine_names",
     "fit",
     "fit_many",
-    "principal_components",
     "update",
 ]

@@ -1,24 +1,24 @@
-"""SHOW: figures and tables.
+"""Figures, tables and the HTML report."""
 
-Figures need the extra ``report``; importing this package does not load it.
-"""
-
-from spdelaw.report._accessor import LawPlots
-from spdelaw.report._energy_of_law import plot_law_energy
-from spdelaw.report._fields import plot_fields
-from spdelaw.report._forecast import plot_forecast
-from spdelaw.report._innovations import plot_innovations
-from spdelaw.report._law_spectrum import plot_spectrum
-from spdelaw.report._modes import plot_modes
-from spdelaw.report._moments import Verdict, compare_moments, verdict
-from spdelaw.report._operator import plot_operator
-from spdelaw.report._ratios import plot_ratios
-from spdelaw.report._reconstruction import plot_reconstruction
-from spdelaw.report._skill import plot_skill
-from spdelaw.report._spectrum import plot_energy_spectrum
-from spdelaw.report._style import require_figures, save_figure
-from spdelaw.report._variance import plot_variance
-from spdelaw.report.html import read_skill, require_report, write_report
+from spdelaw.report.accessor import LawPlots
+from spdelaw.report.figures.fields import plot_fields, plot_modes
+from spdelaw.report.figures.laws import plot_law_energy, plot_operator, plot_ratios, plot_spectrum
+from spdelaw.report.figures.moments import (
+    Verdict,
+    compare_moments,
+    plot_energy_spectrum,
+    plot_variance,
+    verdict,
+)
+from spdelaw.report.figures.predictions import (
+    plot_forecast,
+    plot_innovations,
+    plot_reconstruction,
+    plot_skill,
+)
+from spdelaw.report.figures.style import require_figures, save_figure
+from spdelaw.report.page import require_report, write_report
+from spdelaw.report.sections.forecasts import read_skill
 
 __all__ = [
     "LawPlots",

@@ -5,8 +5,10 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import DataError, EquationError, InputError
-from spdelaw.infer.semilinear import fit_one_pass, fit_transitions, layout
-from spdelaw.model import closure_log_likelihood, closure_scores, transitions
+from spdelaw.infer.semilinear.fits import fit_transitions
+from spdelaw.infer.semilinear.layout import layout
+from spdelaw.infer.semilinear.one_pass import fit_one_pass
+from spdelaw.statespace.semilinear import closure_log_likelihood, closure_scores, transitions
 
 TERMS = {"u": ("u", "u^3", "v"), "v": ("1", "u", "v")}
 #: Standard errors that an estimate may be off; one in 16,000 is, by chance.

@@ -8,9 +8,11 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear import check_library, fit_complete, fit_filtered, layout, select
-from spdelaw.infer.semilinear._optimise import invert_information
-from spdelaw.model import collapse
+from spdelaw.infer.discovery import check_library, select
+from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered
+from spdelaw.infer.semilinear.layout import layout
+from spdelaw.infer.semilinear.starts import invert_information
+from spdelaw.statespace.collapse import collapse
 
 #: A true null fails once in 16,000 numbers.
 WITHIN = 4.0

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.equation import Reacting
 from spdelaw.errors import (
     ConvergenceError,
     DataError,
@@ -15,11 +14,12 @@ from spdelaw.errors import (
     IdentifiabilityWarning,
     InputError,
 )
-from spdelaw.infer._semilinear_law import notes
-from spdelaw.infer._semilinear_sight import noise_score
-from spdelaw.infer.semilinear import fit_complete
-from spdelaw.infer.semilinear._optimise import invert_information
-from spdelaw.model import transition_innovations, transitions
+from spdelaw.infer.semilinear.engine import notes
+from spdelaw.infer.semilinear.fits import fit_complete
+from spdelaw.infer.semilinear.observations import noise_score
+from spdelaw.infer.semilinear.starts import invert_information
+from spdelaw.processes.semilinear import Reacting
+from spdelaw.statespace.semilinear import transition_innovations, transitions
 
 #: A true null fails once in 16,000 numbers.
 WITHIN = 4.0

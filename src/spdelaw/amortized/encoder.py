@@ -1,0 +1,313 @@
+"""The encoder: attention to reference times, a recurrent network, Gaussian heads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+# ---------- Multi-time attention: a path seen at any times, with gaps, on a few reference times
+#
+# For channel m of a path, reference time r and observation times t,
+#
+#     y_m(r) = sum_t w_m(r, t) x_m(t),
+#     w_m(r, t) = o_m(t) e^(s(r, t)) / sum_t' o_m(t') e^(s(r, t'))
+#
+# with ``o`` = 1 where a value was observed and ``s(r, t) = <Q e(r), K e(t)> / sqrt(width)``: the
+# softmax runs over the observed times of each channel. Values and mask are both attended to, so the
+# output map sees 2 M channels, the last M telling whether a channel was observed at all.
+#
+# The scores do not depend on the path when all paths share one clock. Without gaps the whole
+# attention is then one matrix for the batch.
+#
+# Reference: Shukla and Marlin, Multi-Time Attention Networks for Irregularly Sampled Time Series,
+# ICLR 2021, section 3.1.
+
+
+#: Sums of weights below this have lost precision in float32: such paths are done again, safely.
+UNDERFLOW = 1e-30
+
+
+class TimeEmbedding(nn.Module):
+    """``e(t) = (w_0 t + b_0, sin(w_1 t + b_1), ..., sin(w_{d-1} t + b_{d-1}))``.
+
+    Args:
+        width: d.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 1)
+        self.periodic = nn.Linear(1, width - 1)
+
+    def forward(self, times: Tensor) -> Tensor:
+        """Times (...) to embeddings (..., width)."""
+        t = times[..., None]
+        return torch.cat([self.linear(t), torch.sin(self.periodic(t))], -1)
+
+
+class MultiTimeAttention(nn.Module):
+    """One head of attention from reference times to observation times, channel by channel.
+
+    Args:
+        n_points: M, channels of values.
+        n_out: width of the result.
+        n_embedding: width of the time embedding.
+        n_reference: number of reference times, spread over [0, 1].
+    """
+
+    reference: Tensor
+
+    def __init__(self, n_points: int, n_out: int, n_embedding: int, n_reference: int) -> None:
+        super().__init__()
+        self.embedding = TimeEmbedding(n_embedding)
+        self.query = nn.Linear(n_embedding, n_embedding)
+        self.key = nn.Linear(n_embedding, n_embedding)
+        self.output = nn.Linear(2 * n_points, n_out)
+        self.register_buffer("reference", torch.linspace(0.0, 1.0, n_reference), persistent=False)
+
+    def forward(
+        self, values: Tensor, observed: Tensor | None, times: Tensor,
+        through: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Path on the reference times, (R, paths, n_out).
+
+        Args:
+            values: (paths, T, M); what was not observed may hold any number but NaN.
+            observed: (paths, T, M), 1 where observed; None where everything was.
+            times: as a share of the horizon, (T,) or (paths, T).
+            through: weight (n_more, n_out) and bias of a further map of the result. It is
+                multiplied with the output map first, cheaper than applying the two in turn.
+        """
+        scores, m = self.scores(times), values.shape[-1]
+        of_values, of_mask = self.output.weight[:, :m], self.output.weight[:, m:]
+        bias: Tensor = self.output.bias
+        if observed is None:
+            # Every channel is seen: the mask's half of the map adds a constant.
+            weight, bias = _then(through, of_values, of_mask.sum(1) + bias)
+            shared = torch.softmax(scores, -1).expand(len(values), -1, -1)
+            seen = torch.bmm(shared, values).transpose(0, 1)
+            return nn.functional.linear(seen, weight, bias)
+        seen, any_seen = attend_observed(scores, values * observed, observed)
+        weight, bias = _then(through, of_values, bias)
+        constant = any_seen[:, 0] @ _then(through, of_mask)[0].t()
+        return nn.functional.linear(seen.transpose(0, 1), weight, bias) + constant
+
+    def scores(self, times: Tensor) -> Tensor:
+        """``s(r, t)``, shape (R, T) or (paths, R, T)."""
+        query = self.query(self.embedding(self.reference))
+        key = self.key(self.embedding(times))
+        return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+
+
+def _then(
+    through: tuple[Tensor, Tensor] | None, weight: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a map followed by another."""
+    own = weight.new_zeros(len(weight)) if bias is None else bias
+    if through is None:
+        return weight, own
+    return through[0] @ weight, through[0] @ own + through[1]
+
+
+def attend_observed(scores: Tensor, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+    """Softmax over the observed times of each channel: two matrix products instead of M softmaxes.
+
+    ``y = (E (o x)) / (E o)`` with ``E = e^(s - max_t s)``. Where all observed times have far
+    smaller scores than the largest, the denominator underflows; those paths are done with a
+    maximum over their observed times, channel by channel.
+
+    Args:
+        scores: (R, T) or (paths, R, T).
+        values: (paths, T, M), zero where not observed.
+        observed: (paths, T, M), 1 or 0.
+
+    Returns:
+        Weighted values (paths, R, M), zero for a channel without observation, and whether a
+        channel has one, (paths, 1, M).
+    """
+    weights = torch.exp(scores - scores.detach().amax(-1, keepdim=True))
+    total = torch.matmul(weights, observed)
+    any_seen = observed.amax(1, keepdim=True)
+    weak = (total < UNDERFLOW) & (any_seen > 0)
+    attended = torch.matmul(weights, values) / total.clamp_min(UNDERFLOW)
+    if weak.any():
+        paths = weak.flatten(1).any(1)
+        own = scores[paths] if scores.ndim == 3 else scores
+        safe = torch.zeros_like(attended)
+        safe[paths] = _attend_safely(own, values[paths], observed[paths])
+        attended = torch.where(paths[:, None, None], safe, attended)
+    return attended, any_seen
+
+
+def _attend_safely(scores: Tensor, values: Tensor, observed: Tensor) -> Tensor:
+    """The same with a softmax of its own for each channel; (paths, R, T, M) in memory."""
+    hidden = (observed == 0)[:, None]
+    expanded = scores[..., None].masked_fill(hidden, -torch.inf)
+    none = hidden.all(2, keepdim=True)
+    weights = torch.softmax(expanded.masked_fill(none, 0.0), 2)
+    return (weights * values[:, None]).sum(2)
+
+
+# ---------- A gated recurrent unit whose backward pass is written out
+#
+# ``r = sigma(g_r)``, ``z = sigma(g_z)``, ``n = tanh(x_n + r * h_n)``, ``h <- (1 - z) n + z h`` with
+# ``(g_r, g_z) = x_{r,z} + h_{r,z}``, ``x = W_x input + b_x`` and ``h_. = W_h h + b_h``. The
+# gradient with respect to the gates is ``dh`` times a factor that is known before the backward
+# recursion starts, so that each of its steps is one product with ``W_h``; the gradients of the
+# weights are one product for all steps instead of one for each.
+#
+# Reference: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, EMNLP 2014.
+
+
+class FinalStateGRU(nn.Module):
+    """One-directional GRU; the state after the last step, from zero.
+
+    Args:
+        n_in: width of the input.
+        n_hidden: width of the state.
+    """
+
+    weight_input: Tensor
+    weight_state: Tensor
+    bias_input: Tensor
+    bias_state: Tensor
+
+    def __init__(self, n_in: int, n_hidden: int) -> None:
+        super().__init__()
+        bound = 1.0 / math.sqrt(n_hidden)
+        shapes = {
+            "weight_input": (3 * n_hidden, n_in),
+            "weight_state": (3 * n_hidden, n_hidden),
+            "bias_input": (3 * n_hidden,),
+            "bias_state": (3 * n_hidden,),
+        }
+        for name, shape in shapes.items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Inputs (steps, paths, n_in) to the final state (paths, n_hidden)."""
+        return self.recur(nn.functional.linear(inputs, self.weight_input, self.bias_input))
+
+    def recur(self, gates: Tensor) -> Tensor:
+        """The same from ``W_x input + b_x``, (steps, paths, 3 n_hidden)."""
+        return _Recursion.apply(gates, self.weight_state, self.bias_state)
+
+
+class _Recursion(torch.autograd.Function):
+    """Input gates (S, P, 3 H), recurrent weight and bias to the final state (P, H)."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        steps, paths, width = gates.shape
+        n_hidden, two = width // 3, 2 * (width // 3)
+        states = gates.new_zeros(steps + 1, paths, n_hidden)
+        own = torch.empty_like(gates)  # W_h h + b_h of every step
+        opened, n = gates.new_empty(steps, paths, two), torch.empty_like(states[1:])
+        own[0] = bias  # the first state is zero: no product
+        transposed = weight.t()
+        # Every result goes straight to where the backward pass reads it: no copies.
+        for s in range(steps):
+            if s:
+                torch.addmm(bias, states[s], transposed, out=own[s])
+            rz = torch.add(own[s, :, :two], gates[s, :, :two], out=opened[s]).sigmoid_()
+            torch.addcmul(gates[s, :, two:], rz[:, :n_hidden], own[s, :, two:], out=n[s]).tanh_()
+            torch.lerp(n[s], states[s], rz[:, n_hidden:], out=states[s + 1])
+        ctx.save_for_backward(opened, n, own[:, :, two:], states, weight)
+        return states[steps].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        opened, n, candidates, states, weight = ctx.saved_tensors
+        steps, paths, n_hidden = n.shape
+        width = 3 * n_hidden
+        r, z = opened.split(n_hidden, -1)
+        # Blocks h_n, r, z, x_n: the first three meet W_h, the last three are the input's gates.
+        factor = opened.new_empty(steps, paths, 4, n_hidden)
+        by_n, by_r, by_z = factor[:, :, 3], factor[:, :, 1], factor[:, :, 2]
+        aten = torch.ops.aten  # g (1 - y^2) and g y (1 - y) in one pass each
+        aten.tanh_backward.grad_input(1.0 - z, n, grad_input=by_n)
+        torch.mul(by_n, r, out=factor[:, :, 0])
+        aten.sigmoid_backward.grad_input(by_n * candidates, r, grad_input=by_r)
+        aten.sigmoid_backward.grad_input(states[:-1] - n, z, grad_input=by_z)
+        own, rows = torch.empty_like(factor), torch.roll(weight, n_hidden, 0)
+        flat = own.view(steps, paths, 4 * n_hidden)
+        dh = grad
+        for s in range(steps - 1, -1, -1):
+            torch.mul(factor[s], dh[:, None], out=own[s])
+            if s:  # nobody asks for the gradient of the zero state
+                dh = torch.addmm(dh * z[s], flat[s, :, :width], rows)
+        at_state = flat.view(steps * paths, 4 * n_hidden)[:, :width]
+        by_weight = at_state.t() @ states[:-1].view(steps * paths, n_hidden)
+        by_bias = at_state.sum(0)
+        by_gates = flat[:, :, n_hidden:]
+        return by_gates, torch.roll(by_weight, -n_hidden, 0), torch.roll(by_bias, -n_hidden, 0)
+
+
+# ---------- The encoder: attention to reference times, a recurrent network over them, Gaussian
+# heads
+
+
+class Encoded(NamedTuple):
+    """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, L)."""
+
+    initial_mean: Tensor
+    initial_log_variance: Tensor
+    chaos_mean: Tensor
+    chaos_log_variance: Tensor
+
+
+class Encoder(nn.Module):
+    """Amortised posterior ``q(z0, xi | X)`` of a path (paper, sections 2.8 and 2.10).
+
+    Args:
+        n_points: M3, spatial points.
+        n_modes: N.
+        n_time: K, functions of time.
+        n_hidden: width of the recurrent state.
+        n_embedding: width of the time embedding.
+        n_reference: reference times of the attention.
+        n_noise: L, driving Wiener processes; by default one for each mode.
+
+    Example:
+        >>> encoder = Encoder(n_points=101, n_modes=8, n_time=16)
+        >>> sum(p.numel() for p in encoder.parameters()) + 8 + 8 * 8 + 101  # the paper's count
+        550077
+    """
+
+    def __init__(
+        self,
+        n_points: int,
+        n_modes: int,
+        n_time: int,
+        n_hidden: int = 256,
+        n_embedding: int = 128,
+        n_reference: int = 32,
+        n_noise: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_modes, self.n_time = n_modes, n_time
+        self.n_noise = n_modes if n_noise is None else n_noise
+        self.attention = MultiTimeAttention(n_points, n_hidden, n_embedding, n_reference)
+        self.recurrent = FinalStateGRU(n_hidden, n_hidden)
+        self.head = nn.Linear(n_hidden, 2 * (n_modes + n_time * self.n_noise))
+
+    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Encoded:
+        """Posterior of every path.
+
+        Args:
+            values: (paths, T, M); what was not observed may hold any number but NaN.
+            observed: (paths, T, M), 1 where observed; None where everything was.
+            times: as a share of the horizon, (T,) or (paths, T).
+        """
+        recurrent = self.recurrent
+        through = recurrent.weight_input, recurrent.bias_input
+        state = recurrent.recur(self.attention(values, observed, times, through))
+        mean, log_variance = self.head(state).chunk(2, -1)
+        n, shape = self.n_modes, (-1, self.n_time, self.n_noise)
+        chaos = mean[:, n:].reshape(shape), log_variance[:, n:].reshape(shape)
+        return Encoded(mean[:, :n], log_variance[:, :n], *chaos)

@@ -1,0 +1,243 @@
+"""The amortized engine, and what its encoder and decoder say about paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.posterior import project_on_decoder
+from spdelaw.chaos.propagators import expand, propagate
+from spdelaw.checks import optional, whole
+from spdelaw.data.observed import Observed, observe
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import InputError
+from spdelaw.infer.engines.registry import Engine
+from spdelaw.infer.model import WORDS, Model
+from spdelaw.law.derived import relative_l2, rmse
+from spdelaw.law.law import Law
+from spdelaw.statespace.collapse import collapse
+
+# ---------- Reconstruction by the encoder: a path in chaos coordinates, decoded again
+
+
+def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """Field of the encoder's posterior: ``mean`` and ``std``, dims (path, time, x).
+
+    The errors against the data are in ``attrs``: ``relative_l2``, the mean over paths of
+    ``|X_hat - X| / |X|``, and ``rmse``, pooled; both without the first time (paper, section 3.3),
+    at which the field is the learned initial state and not fitted to the path.
+
+    Args:
+        source: a law of ``engine="amortized"``; with ``preset="paper"`` one that was trained with
+            ``checkpoint=``, or that folder.
+        data: fields, NaN for missing; with ``preset="paper"`` on the points of the training data
+            and within its times.
+        adapter: as in `spdelaw.fit`.
+    """
+    if isinstance(source, Law) and source.info.get("preset") == "structured":
+        own = observe(data, source.domain, **adapter).in_memory()
+        return decode(source, own, source.info["n_time"])
+    return _neural().neural_reconstruct(_folder(source), data, **adapter)
+
+
+def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """What the paper's encoder says of each path, before it is decoded.
+
+    Independent normals: ``z0_mean``, ``z0_std`` over (path, mode) and ``xi_mean``, ``xi_std`` over
+    (path, k, noise). `spdelaw.law.chaos_posterior` has the exact ones.
+
+    Args:
+        source: a law of ``preset="paper"`` or ``"literal"`` trained with ``checkpoint=``, or that
+            folder.
+        data: fields on the points of the training data and within its times.
+        adapter: as in `spdelaw.fit`.
+    """
+    return _neural().neural_posterior(_folder(source), data, **adapter)
+
+
+def _neural() -> Any:
+    return optional("spdelaw.amortized.neural", "preset='paper'", "neural")
+
+
+def _folder(source: Law | str | Path) -> Path:
+    if not isinstance(source, Law):
+        return Path(source)
+    folder = source.info.get("checkpoint")
+    if source.info.get("engine") != "amortized" or folder is None:
+        expected = "a law of engine='amortized' trained with checkpoint="
+        got = f"engine {source.info.get('engine')!r}, checkpoint {folder!r}"
+        fix = "use law.reconstruct, which every law has"
+        raise InputError("law", expected=expected, got=got, fix=fix)
+    return Path(folder)
+
+
+def decode(law: Law, own: Observed, n_time: int) -> xr.Dataset:
+    """Best field of the decoder in expectation: ``mean`` and ``std``, dims (path, time, x).
+
+    ``E|f - X|^2 = |f - E[X | data]|^2 + const``, so among the fields ``f`` of N modes and K
+    functions of time the best is the least-squares projection of the posterior mean, which needs
+    no truncation. ``std`` is that of the field itself. Errors are in ``attrs`` as in
+    `spdelaw.amortized.amortized_reconstruct`.
+    """
+    domain, smoothed, places = law.domain, law.reconstruct(own), own.places
+    basis = own.basis(law.n_modes)
+    whole = np.asarray(domain.flatten(smoothed["mean"]).values)
+    times = own.times if own.times.ndim == 1 else np.take_along_axis(own.times, own.rows, axis=1)
+    lam, horizon = law.linear.drift[: law.n_modes], float(np.ptp(law.times))
+    mean = np.empty(whole.shape)
+    for part in project_on_decoder(collapse(whole, times, basis), lam, n_time, horizon):
+        mean[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    truth = np.array(own.fields.values)
+    truth[:, 0] = np.nan  # not scored, as in the paper
+    scored = np.where(np.isnan(truth), np.nan, mean)
+    errors = {"relative_l2": relative_l2(scored, truth), "rmse": rmse(scored, truth)}
+    shown = (smoothed["mean"].dims, places.unflatten(mean))
+    return smoothed.assign(mean=shown).assign_attrs(errors)
+
+
+# ---------- Paths of the truncated decoder: what the paper calls samples of the learned model
+#
+# ``X(t, x) = sum_n [z0_n e^(-lambda_n t) + sqrt(q_n) sum_{k<=K} psi_k(t; lambda_n) xi_{k,n}] h_n(x)
+# + sigma(x) e(t, x)`` with ``xi, e ~ N(0, 1)``: smooth sums of K functions of time, and white noise
+# in the place of what they cannot carry. `Law.sample` draws the process with the same lambda and q
+# without the truncation, rough in time and without observation noise: another law wherever the
+# truncation biased the numbers.
+
+
+def sample_decoder(
+    law: Law, n_paths: int = 1, *, seed: int = 0, observation_noise: bool = True
+) -> xr.DataArray:
+    """Unconditional draws of a truncated model, at the times and points of its fit.
+
+    Args:
+        law: of the paper's learner, or of ``engine="chaos"`` with ``tail="dropped"``.
+        n_paths: number of paths.
+        seed: of the chaos coordinates and of the noise.
+        observation_noise: whether the observation variance is part of a sample, as in the paper.
+
+    Returns:
+        Fields with dims (path, time, x). The initial state is the learned mean of ``z0``.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=40, seed=0)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), 2, engine="chaos", tail="dropped", n_time=8)
+        >>> sample_decoder(law, 3).shape
+        (3, 201, 101)
+    """
+    whole("n_paths", n_paths, 1)
+    n_time, rng = _functions_of_time(law), np.random.default_rng(seed)
+    linear, age = law.linear, law.times - law.times[0]
+    basis, n = CosineBasis(float(age[-1])), linear.n_modes
+    curves = propagate(basis, age, linear.drift, np.sqrt(linear.noise), n_time)
+    c = expand(curves, law.initial.mean, rng.standard_normal((n_paths, n_time, n)))
+    values = c @ law.domain.eigenfunctions(law.points, n).T
+    if observation_noise:
+        variance = law.observation_variance + law.unresolved_variance
+        values = values + np.sqrt(variance) * rng.standard_normal(values.shape)
+    places = law.domain.places(law.points)
+    coords = {"path": np.arange(n_paths), "time": law.times, **places.coords}
+    dims = ("path", "time", *places.dims)
+    return xr.DataArray(places.unflatten(values), dims=dims, coords=coords, name="field")
+
+
+def _functions_of_time(law: Law) -> int:
+    """K, or an error where the law was not learned with a truncated model."""
+    info = law.info
+    if info.get("preset") in ("paper", "literal"):
+        return int(info["config"]["n_time"])
+    if info.get("tail") == "dropped":
+        return int(info["n_time"])
+    expected = "one of a truncated model: the paper's learner, or a dropped tail"
+    got = f"engine {info.get('engine')!r} without a truncation"
+    raise InputError("law", expected=expected, got=got, fix="use law.sample")
+
+
+# ---------- The amortized engine: training on batches of paths, with a network or the exact
+# posterior
+
+
+#: Words of the model that ``preset="structured"`` acts on; the others act on none.
+HONOURED = frozenset(WORDS) - {"forcing", "season"}
+
+
+class Amortized(Engine):
+    """Training on batches of paths.
+
+    ``preset="paper"`` is the paper's encoder and needs the extra ``neural``; the encoder of
+    ``preset="structured"`` is the exact posterior.
+
+    Args:
+        config: a config, a mapping or a YAML file of settings of
+            `spdelaw.amortized.AmortizedConfig` or `spdelaw.amortized.StructuredConfig`.
+        validation: fields that score the epochs; for "paper", by default a share of the paths.
+        checkpoint: folder to save the run in, and to go on from where it holds one.
+        tensorboard: folder for a log of every epoch that TensorBoard shows.
+        threads: for data with gaps, of "structured".
+        settings: single settings such as ``preset``, ``epochs``, ``n_time``, on top of ``config``.
+
+    Example:
+        >>> Amortized(preset="structured", epochs=4)
+        Amortized(preset='structured', epochs=4)
+    """
+
+    name = "amortized"
+
+    def __init__(
+        self,
+        config: Any = None,
+        *,
+        validation: Any = None,
+        checkpoint: Any = None,
+        tensorboard: Any = None,
+        threads: int = 1,
+        **settings: Any,
+    ) -> None:
+        """Check every setting."""
+        from spdelaw.amortized.structured import make_config
+
+        self.config: Any = make_config(config, **settings)
+        self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.threads, preset = whole("threads", threads, 1), self.config.preset
+        self.honours = HONOURED if preset == "structured" else frozenset()
+        if preset != "structured" and threads != 1:
+            expected = f"1: preset={preset!r} does not use it"
+            fix = "leave threads out"
+            raise InputError("threads", expected=expected, got=repr(threads), fix=fix)
+
+    def check(self, model: Model, bootstrap: int) -> None:
+        """Refuse what a preset cannot honour."""
+        super().check(model, bootstrap)
+        for what, value in (("drift", model.drift), ("noise", model.noise)):
+            if value not in ("diagonal", "parametric"):
+                expected = "'diagonal' or 'parametric': chaos coordinates are of single modes"
+                raise InputError(what, expected=expected, got=repr(value), fix="use engine='exact'")
+        if model.noise_word == "per_point":
+            expected = "one variance for all points, or known ones"
+            fix = "use engine='exact', which learns one per point"
+            raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)
+        if bootstrap:
+            expected, fix = "0: each replicate would be a training", "use engine='exact'"
+            raise InputError("bootstrap", expected=expected, got=repr(bootstrap), fix=fix)
+
+    def learn(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
+    ) -> Law:
+        """Law of the observed fields by training on batches of paths."""
+        from spdelaw.amortized.structured import Job, StructuredConfig, fit_structured
+
+        job = Job.of(self, observed, n_modes, model, run)
+        if isinstance(self.config, StructuredConfig):
+            return fit_structured(job)
+        neural = "spdelaw.amortized.neural"
+        found: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
+        return found
+
+    def __repr__(self) -> str:
+        """What was said."""
+        return f"Amortized({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"

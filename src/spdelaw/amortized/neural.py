@@ -1,0 +1,345 @@
+"""The paper's learner: training of the network, its law and its reconstructions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from spdelaw.amortized.structured import (
+    AmortizedConfig,
+    Job,
+    training_curve,
+    truncated_log_likelihood,
+    untruncated_log_likelihood,
+)
+from spdelaw.amortized.torch_run import TorchRun, load_weights
+from spdelaw.amortized.training import ALONE, Processes, joined, read_checkpoint, stream
+from spdelaw.amortized.vae import (
+    ChaosVAE,
+    Elbo,
+    Paths,
+    as_paths,
+    assess,
+    elbo,
+    mean_errors,
+    path_errors,
+)
+from spdelaw.data.observed import Observed, observe
+from spdelaw.domains.registry import from_dict as domain_from_dict
+from spdelaw.errors import ConvergenceError, DataError
+from spdelaw.law.law import Law, state_space_law
+from spdelaw.law.likelihood import Numbers, density_entries
+from spdelaw.law.parameters import Quantity, parameters_dataset
+from spdelaw.law.provenance import Provenance, software
+from spdelaw.statespace.chain import StateSpace, linear_state_space
+
+# ---------- A run of the neural learner: model, optimiser and the state after the last whole epoch
+#
+# A training that diverges stops with a sentence that names the part.
+
+
+#: Logarithms beyond this overflow in float32.
+LARGEST = 85.0
+#: What people may call the parts, by the start of a parameter's name.
+PARTS = {
+    "encoder": "the encoder (encoder_rate)",
+    "dynamics": "lambda and q (dynamics_rate)",
+    "log_variance": "the observation variances (variance_rate)",
+    "root_std": "the observation variances (variance_rate)",
+}
+
+
+def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
+    """Model with weights drawn from the seed; torch's own generator stays where it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, "weights"))
+        return ChaosVAE(basis, config)
+
+
+class NeuralRun(TorchRun):
+    """Adam on the evidence lower bound; the epoch with the best validation score is kept.
+
+    Args:
+        model: from `new_model`; its parameters are changed.
+        paths: what to learn from.
+        validation: what chooses the best epoch.
+        config: how.
+        seed: of order and noise.
+        processes: that share every batch.
+    """
+
+    model: ChaosVAE
+
+    def __init__(
+        self,
+        model: ChaosVAE,
+        paths: Paths,
+        validation: Paths,
+        config: AmortizedConfig,
+        seed: int,
+        processes: Processes = ALONE,
+    ) -> None:
+        super().__init__(model, model.groups(config), config.weight_decay, processes)
+        self.config, self.seed = config, seed
+        self.paths, self.validation = paths, validation
+
+    def epoch(self, epoch: int) -> float:
+        """One pass over the paths; mean loss."""
+        paths = self.paths
+        self.set_rates(self.rate(epoch))
+        order = np.random.default_rng(stream(self.seed, "order", epoch)).permutation(len(paths))
+        generator = torch.Generator().manual_seed(stream(self.seed, "noise", epoch))
+        total = 0.0
+        for batch in paths.batches(self.config.batch_size, order):
+            total += self.step(batch, generator, epoch) * len(batch)
+        return total / len(paths)
+
+    def step(self, batch: Paths, generator: torch.Generator, epoch: int) -> float:
+        """One step of Adam; loss before it."""
+        self.optimiser.zero_grad(set_to_none=True)
+        share, noise = self.processes.share(len(batch)), self._noise(len(batch), generator)
+        own = batch.take(share)
+        value = 0.0
+        if len(own):
+            noise = None if noise is None else (noise[0][share], noise[1][share])
+            terms = elbo(self.model, own, noise)
+            loss = -terms.objective(self.config, batch).mean() * (len(own) / len(batch))
+            if not math.isfinite(value := loss.item()):
+                check_terms(terms, self.model, epoch)
+            loss.backward()
+        value = self.add_gradients(value)
+        check_gradients(self.model, epoch)
+        self.optimiser.step()
+        return value
+
+    def finish(self, epoch: int, loss: float, seconds: float) -> None:
+        """Score the epoch and replace the snapshot."""
+        numbers = torch.zeros(2, dtype=torch.float64)
+        if self.processes.rank == 0:
+            found = assess(self.model, self.validation, self.config)
+            numbers = torch.tensor([found["loss"], found["relative_l2"]], dtype=torch.float64)
+        worth, relative_l2 = self.processes.first(numbers).tolist()
+        score = relative_l2 if self.config.select_by == "relative_l2" else worth
+        self.keep(epoch, (loss, worth, relative_l2), score, seconds)
+
+    def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
+        if self.config.expectation == "exact":
+            return None
+        encoder = self.model.encoder
+        initial = torch.randn(n, encoder.n_modes, generator=generator)
+        return initial, torch.randn(n, encoder.n_time, encoder.n_noise, generator=generator)
+
+
+def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
+    """Raise `ConvergenceError` where a term of the bound is not finite."""
+    names = ("log_likelihood", "kl_initial", "kl_chaos", "at_zeros")
+    broken = [n.replace("_", " ") for n in names if not getattr(terms, n).isfinite().all()]
+    if broken:
+        weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
+        cause = f", because of {weights}" if weights else ""
+        raise _diverged(f"{', '.join(broken)} that is not finite{cause}", epoch)
+
+
+def check_gradients(model: nn.Module, epoch: int) -> None:
+    """Raise `ConvergenceError` where a gradient is not finite, before it enters a parameter."""
+    named = model.named_parameters()
+    broken = [n for n, p in named if p.grad is not None and not _finite(p.grad)]
+    if broken:
+        raise _diverged(f"a gradient that is not finite in {_named(broken)}", epoch)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    # A sum is not finite when an entry is not, and costs one pass without a mask in memory.
+    total = tensor.detach().sum()
+    return bool(torch.isfinite(total)) or bool(torch.isfinite(tensor).all())
+
+
+def _in_range(name: str, parameter: torch.Tensor) -> bool:
+    """Finite, and within float32 after the exponential where it is a logarithm."""
+    is_log = name.rpartition(".")[2].startswith("log_")
+    return _finite(parameter) and not (is_log and bool(parameter.detach().abs().max() > LARGEST))
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(PARTS.get(n.split(".")[0], n) for n in names))
+
+
+def _diverged(got: str, epoch: int) -> ConvergenceError:
+    what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
+    fix = (
+        "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
+        "warmup_epochs; the last checkpoint is still whole"
+    )
+    return ConvergenceError(what, expected=expected, got=got, fix=fix)
+
+
+# ---------- ``preset="paper"`` and ``"literal"``: a `Law` of observed fields by the paper's learner
+
+
+Array = np.ndarray
+
+NO_ERRORS = "no standard errors: the method has none; engine='exact' gives them"
+TRUNCATED = (
+    "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
+    "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
+    "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
+    "decoder with its observation noise, as the paper does"
+)
+#: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
+NOT_DRIVEN = 1e-12
+AT_ZEROS = (
+    "{} points where every mode is zero are left out of elbo, log_likelihood and the gaps: their "
+    "variance goes to zero and their density has no upper bound"
+)
+NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
+
+
+def fit_neural(job: Job) -> Law:
+    """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
+    config, observed = job.engine.config, job.observed
+    paths, held_out = (as_paths(part, *job.clock) for part in (observed, job.held_out))
+    seed = job.seed if config.initialisation is None else config.initialisation
+    model = new_model(observed.basis(job.n_modes), config, seed)
+    run = NeuralRun(model, paths, held_out, config, seed, joined())
+    job.train(run)
+    found = assess(run.best(), paths, config)
+    state = _state(model, found["initial_mean"].numpy(), job.clock[1])
+    info = Provenance.of(_info(job, run, found, state))
+    return state_space_law(observed, job.n_modes, state, _table(state, job.level), info=info)
+
+
+def _state(model: ChaosVAE, initial_mean: Array, horizon: float) -> StateSpace:
+    """Learned numbers in the data's unit of time."""
+    with torch.no_grad():
+        lam = model.dynamics.eigenvalues().numpy() / horizon
+        amplitude = model.dynamics.amplitudes().numpy()
+        variance = torch.exp(model.log_observation_variance()).numpy()
+    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / horizon
+    return linear_state_space(lam, q, initial_mean, np.zeros(len(lam)), variance)
+
+
+def _table(state: StateSpace, level: float) -> Any:
+    values = {
+        "eigenvalue": state.linear.drift,
+        "noise_variance": state.linear.noise,
+        "initial_mean": state.initial.mean,
+        "observation_std": np.sqrt(state.observation_variance),
+    }
+    quantities = {
+        name: Quantity(value, np.full(value.shape, np.nan), name != "initial_mean")
+        for name, value in values.items()
+    }
+    return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
+
+
+def _info(job: Job, run: NeuralRun, found: dict[str, Any], state: StateSpace) -> dict[str, Any]:
+    observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
+    kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
+    # At the points where the bound is taken.
+    seen, basis = observed.at_points(kept) if n_zeros else observed, observed.basis(job.n_modes)
+    own = state.with_noise(state.observation_variance[kept])
+    each = truncated_log_likelihood(seen, basis[kept], own, n_time, job.clock[1])
+    exact, elbo = float(each.sum()), found["elbo"] * observed.n_paths
+    whole = untruncated_log_likelihood(seen, job.n_modes)
+    n_values = int(np.isfinite(observed.values).sum())
+    notes = [NO_ERRORS, TRUNCATED.format(k=n_time)]
+    notes += [] if job.engine.checkpoint else [NOT_KEPT]
+    notes += [AT_ZEROS.format(n_zeros)] if n_zeros else []
+    errors = {name: found[name] for name in ("relative_l2", "rmse")}
+    return {
+        **job.facts(),
+        "n_observed": float(n_values),
+        "n_parameters": run.model.n_parameters,
+        "n_law_parameters": 3 * job.n_modes,
+        "n_nuisance": 0,
+        "epochs": snapshot.epoch,
+        "elbo": elbo,
+        **density_entries(exact, Numbers("values", n_values), observed),
+        "amortization_gap": exact - elbo,
+        "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
+        "training": {**errors, **training_curve(snapshot)},
+        "latent_use": found["latent_use"],
+        "initial_state": "deterministic",
+        "drift": "diagonal",
+        "noise": "diagonal",
+        "seconds": {"training": round(snapshot.seconds, 3)},
+        "warnings": notes,
+        **software(torch),
+    }
+
+
+# ---------- Reconstruction by the network: what it sees in a path, decoded again
+
+
+@torch.no_grad()
+def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
+    model, observed, batches = _opened(folder, data, adapter)
+    parts = []
+    for batch in batches:
+        posterior, curves = model.encode(batch), model.curves(batch)
+        c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
+        mean = c @ model.basis.t()
+        std = torch.sqrt(model.field_variance(curves, batch, posterior))
+        parts.append((mean, std, *path_errors(mean, batch)))
+    mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
+    places, rows = observed.domain.places(observed.points), observed.rows[:, :, None]
+    shown = {}
+    for name, part in (("mean", mean), ("std", std)):
+        values = np.take_along_axis(part.double().numpy(), rows, axis=1)
+        shown[name] = (("path", "time", *places.dims), places.unflatten(values))
+    given = observed.fields.coords.items()
+    coords = {k: v for k, v in given if set(v.dims) <= {"path", "time"}}
+    return xr.Dataset(shown, {**coords, **places.coords}, mean_errors(*errors))
+
+
+@torch.no_grad()
+def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
+    """What the encoder says of each path; see `amortized_posterior`."""
+    model, observed, batches = _opened(folder, data, adapter)
+    parts = [model.encode(batch) for batch in batches]
+    z0, z0_log, xi, xi_log = (torch.cat(part).double().numpy() for part in zip(*parts, strict=True))
+    n_time, n_noise = xi.shape[1:]
+    return xr.Dataset(
+        {
+            "z0_mean": (("path", "mode"), z0),
+            "z0_std": (("path", "mode"), np.exp(0.5 * z0_log)),
+            "xi_mean": (("path", "k", "noise"), xi),
+            "xi_std": (("path", "k", "noise"), np.exp(0.5 * xi_log)),
+        },
+        coords={
+            "path": observed.fields["path"].values,
+            "mode": np.arange(1, z0.shape[1] + 1),
+            "k": np.arange(1, n_time + 1),
+            "noise": np.arange(1, n_noise + 1),
+        },
+    )
+
+
+def _opened(
+    folder: Path, data: Any, adapter: dict[str, Any]
+) -> tuple[ChaosVAE, Observed, Iterator[Paths]]:
+    """The network, and batches of paths on its points and within its times."""
+    snapshot, identity = read_checkpoint(folder)
+    values = identity["config"]
+    if "variance" not in values:  # before 0.2 there was one reading, now called literal
+        values = values | {"preset": "literal"}
+    config = AmortizedConfig(**values)
+    domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+        model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
+    load_weights(model, snapshot, "best")
+    observed = observe(data, domain, **adapter).in_memory()
+    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
+        expected = f"the {len(points)} points the encoder was trained on"
+        fix = "use law.reconstruct, which takes any points"
+        raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
+    paths = as_paths(observed, *identity["clock"])
+    return model, observed, paths.batches(config.batch_size)

@@ -1,0 +1,395 @@
+"""The paper's latent-variable model and its evidence lower bound (eq. 13)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from spdelaw.amortized.encoder import Encoded, Encoder
+from spdelaw.amortized.structured import ACTIVE, AmortizedConfig
+from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.propagators import Propagators, expand, propagate
+from spdelaw.data.observed import Observed
+from spdelaw.errors import DataError
+
+# ---------- Observed paths as tensors for the network: values, mask, and times as a share of the
+# horizon
+
+
+Array = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Paths:
+    """Paths in one batch or all of them.
+
+    Attributes:
+        values: (P, T, M) float32, zero where missing.
+        observed: (P, T, M) float32, 1 or 0; None where nothing is missing.
+        ages: distinct times as shares of the horizon, (U,) float64.
+        index: place of each path's times among them, (P, T); None where all share one clock.
+    """
+
+    values: Tensor
+    observed: Tensor | None
+    ages: Array
+    index: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def times(self) -> Tensor:
+        """Times for the encoder, float32: (T,) or (P, T)."""
+        shared = torch.from_numpy(self.ages).float()
+        return shared if self.index is None else shared[self.index]
+
+    def take(self, where: Array | slice) -> Paths:
+        """Some of the paths."""
+        at = where if isinstance(where, slice) else torch.from_numpy(where)
+        observed = None if self.observed is None else self.observed[at]
+        index = None if self.index is None else self.index[at]
+        return Paths(self.values[at], observed, self.ages, index)
+
+    def batches(self, size: int, order: Array | None = None) -> Iterator[Paths]:
+        """Consecutive batches, in the given order of the paths."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            yield self.take(part if order is None else order[part])
+
+
+def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
+    """Tensors of observed fields, with times as ``(t - start) / horizon``.
+
+    Raises:
+        DataError: something was observed before the start or past the horizon.
+    """
+    values = np.array(observed.values, dtype=np.float32)
+    seen = ~np.isnan(values)
+    ages = (observed.times - start) / horizon
+    outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
+    if (outside & (seen.any(2) if ages.ndim == 2 else seen.any((0, 2)))).any():
+        expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
+        got = f"{observed.times.min():g} to {observed.times.max():g}"
+        fix = "fit over the longer time, or use law.forecast"
+        raise DataError("time", expected=expected, got=got, fix=fix)
+    ages = np.clip(ages, 0.0, 1.0)
+    index = None
+    if ages.ndim == 2:
+        ages, places = np.unique(ages, return_inverse=True)
+        index = torch.from_numpy(places.reshape(observed.times.shape))
+    mask = None if seen.all() else torch.from_numpy(seen.astype(np.float32))
+    return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index)
+
+
+# ---------- The paper's latent-variable model: encoder, latent dynamics, chaos decoder, observation
+# noise
+#
+# ``X(t, x) = sum_n c_n(t) h_n(x) + noise(x)`` with
+# ``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12, Q
+# diagonal),
+# ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
+
+
+#: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
+ZERO = 1e-10
+
+
+class LatentDynamics(nn.Module):
+    """Eigenvalues and noise factor of the latent equations, in float64.
+
+    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x L. Q is
+    diagonal in the modes, so all but its diagonal ``sqrt(q_n) = exp(log_factor[n, n])`` is masked.
+    Both start at 1 and stay positive. With L < N driving processes the modes beyond L are not
+    driven at all.
+    """
+
+    def __init__(self, n_modes: int, n_noise: int) -> None:
+        super().__init__()
+        self.log_eigenvalues = nn.Parameter(torch.zeros(n_modes, dtype=torch.float64))
+        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_noise, dtype=torch.float64))
+
+    def eigenvalues(self) -> Tensor:
+        """``lambda_n``, (N,)."""
+        return torch.exp(self.log_eigenvalues)
+
+    def amplitudes(self) -> Tensor:
+        """``sqrt(q_n)``, (N,), zero for a mode that nothing drives."""
+        driven = torch.exp(torch.diagonal(self.log_factor))
+        return nn.functional.pad(driven, (0, len(self.log_eigenvalues) - len(driven)))
+
+    def curves(self, ages: np.ndarray, n_time: int, method: Any) -> Propagators:
+        """Propagators at ages in [0, 1]."""
+        n, l = self.log_factor.shape
+        factor = self.amplitudes()
+        if l != n:
+            factor = nn.functional.pad(torch.diag(factor), (0, 0, 0, l - n))[:l]
+        return propagate(CosineBasis(1.0), ages, self.eigenvalues(), factor, n_time, method=method)
+
+
+class ChaosVAE(nn.Module):
+    """All parameters of the learner: phi (encoder), theta (dynamics), gamma (variances).
+
+    Args:
+        basis: eigenfunctions at the points, (M, N).
+        config: widths, K, kind of propagators.
+
+    ``zeros`` are points that are zeros of every mode, such as Dirichlet ends, (M,).
+    """
+
+    basis: Tensor
+
+    def __init__(self, basis: np.ndarray, config: AmortizedConfig) -> None:
+        super().__init__()
+        n_points, n_modes = basis.shape
+        self.n_time, self.method = config.n_time, config.propagators
+        widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
+        self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
+        self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
+        self.is_log, std = config.variance == "log", config.variance_start
+        start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
+        self.variance_name = "log_variance" if self.is_log else "root_std"
+        variance = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        self.register_parameter(self.variance_name, variance)
+        self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
+        size = np.abs(basis).max(1)
+        self.zeros = torch.from_numpy(size <= ZERO * size.max())
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters, masked ones included, as the paper counts."""
+        return sum(p.numel() for p in self.parameters())
+
+    def groups(self, config: AmortizedConfig) -> list[dict[str, Any]]:
+        """Parameters by learning rate and weight decay, for an optimiser."""
+        free = {"weight_decay": 0.0} if config.decay_of == "encoder" else {}
+        variance = self.get_parameter(self.variance_name)
+        return [
+            {"params": list(self.encoder.parameters()), "lr": config.encoder_rate},
+            {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate, **free},
+            {"params": [variance], "lr": config.variance_rate, **free},
+        ]
+
+    def log_observation_variance(self) -> Tensor:
+        """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
+        value = self.get_parameter(self.variance_name)
+        return value if self.is_log else 4.0 * torch.log(value.abs())
+
+    def encode(self, paths: Paths) -> Encoded:
+        """``q(z0, xi | X)`` of every path."""
+        return self.encoder(paths.values, paths.observed, paths.times)
+
+    def curves(self, paths: Paths) -> Propagators:
+        """Propagators on the paths' clock, shared by all of them."""
+        return self.dynamics.curves(paths.ages, self.n_time, self.method)
+
+    def coefficients(
+        self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
+    ) -> Tensor:
+        """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, L)."""
+        c = expand(curves, initial, chaos)
+        return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
+
+    def field_variance(self, curves: Propagators, paths: Paths, posterior: Encoded) -> Tensor:
+        """Variance of the decoded field under independent normals, (P, T, M).
+
+        The decoder is linear, so variances go through the squares of its coefficients.
+        """
+        squared = Propagators(*(curve**2 for curve in curves))
+        initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
+        variance = self.coefficients(squared, paths, initial.exp(), chaos.exp())
+        return variance @ (self.basis**2).t()
+
+
+# ---------- The evidence lower bound (paper, eq. 13), term by term, and what a model is worth by it
+#
+# Squared residuals ``S_m = sum_t o_tm (X_tm - sum_n c_tn h_nm)^2`` need no field: the residual is
+# one product with the observation as its start, and the gradient ``dS_m / dc_tn = -2 o_tm r_tm
+# h_nm`` one product for each path; no other array of the size of the fields is read or written.
+
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class Elbo(NamedTuple):
+    """Terms of the bound for each path, in nats, float64.
+
+    Attributes:
+        log_likelihood: ``E_q log p(X | z0, xi)`` of the observed values, (P,).
+        kl_initial: ``KL(q(z0_n) || N(0, 1))``, (P, N).
+        kl_chaos: ``KL(q(xi_{k,l}) || N(0, 1))``, (P, K, L).
+        at_zeros: part of the log-likelihood from points where every mode is zero, (P,) or (1,).
+            The field there is known, so the variance runs to zero and this has no upper bound.
+        paths: what was observed.
+        posterior: of the latent variables.
+        coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
+    """
+
+    log_likelihood: Tensor
+    kl_initial: Tensor
+    kl_chaos: Tensor
+    at_zeros: Tensor
+    paths: Paths
+    posterior: Encoded
+    coefficients: Tensor
+
+    def bound(self) -> Tensor:
+        """The bound itself, (P,): all weights 1, points where every mode is zero left out."""
+        return self.weighted(1.0, 1.0) - self.at_zeros
+
+    def weighted(self, initial: float, chaos: float) -> Tensor:
+        """The bound with weights of the two divergences, (P,)."""
+        kl_initial, kl_chaos = self.kl_initial.sum(1), self.kl_chaos.sum((1, 2))
+        return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
+
+    def objective(self, config: AmortizedConfig, batch: Paths | None = None) -> Tensor:
+        """What is maximised, (P,): the weighted bound at the scale that the config asks for.
+
+        ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
+        that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
+        ``batch`` are all paths that are scaled alike, where these are some of them.
+        """
+        w0, w1 = config.kl_initial, config.kl_chaos
+        scale: Tensor | float = 1.0
+        if config.loss_scale != "sum":
+            n_points, whole = self.paths.values.shape[-1], self.paths if batch is None else batch
+            n_values = _counts(whole).expand(-1, n_points).sum(1).mean()
+            scale = n_values / (n_points if config.loss_scale == "per_time" else 1)
+        if config.kl_scale == "sum":
+            return self.weighted(w0, w1) / scale
+        kl_initial, kl_chaos = self.kl_initial.mean(1), self.kl_chaos.mean((1, 2))
+        return self.log_likelihood / scale - w0 * kl_initial - w1 * kl_chaos
+
+
+def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = None) -> Elbo:
+    """Bound of every path.
+
+    Args:
+        model: encoder, dynamics, variances.
+        paths: what was observed.
+        noise: standard normals (P, N) and (P, K, L) for one draw from the posterior; None for
+            the exact expectation, ``E|X - X_hat|^2 = |X - E X_hat|^2 + Var X_hat``.
+    """
+    posterior, curves = model.encode(paths), model.curves(paths)
+    initial, chaos = posterior.initial_mean, posterior.chaos_mean
+    if noise is not None:
+        initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
+        chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
+    c = model.coefficients(curves, paths, initial, chaos)
+    squares = squared_residuals(c, model.basis, paths)
+    if noise is None:
+        variance = model.field_variance(curves, paths, posterior)
+        if paths.observed is not None:
+            variance = variance * paths.observed
+        squares = squares + variance.sum(1).double()
+    # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
+    log_r = model.log_observation_variance()
+    density = squares * torch.exp(-log_r) + _counts(paths) * (log_r + LOG_2PI)
+    return Elbo(
+        -0.5 * density.sum(1),
+        _divergence(posterior.initial_mean, posterior.initial_log_variance),
+        _divergence(posterior.chaos_mean, posterior.chaos_log_variance),
+        -0.5 * density[:, model.zeros].sum(1),
+        paths,
+        posterior,
+        c,
+    )
+
+
+def _counts(paths: Paths) -> Tensor:
+    """Observed times of each point, (P, M) or (1, 1)."""
+    if paths.observed is None:
+        return torch.full((1, 1), float(paths.values.shape[1]), dtype=torch.float64)
+    return paths.observed.sum(1).double()
+
+
+def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
+    m, l = mean.double(), log_variance.double()
+    # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
+    return 0.5 * (m**2 + torch.expm1(l) - l)
+
+
+def squared_residuals(coefficients: Tensor, basis: Tensor, paths: Paths) -> Tensor:
+    """``S`` of every path and point, (P, M), float64.
+
+    Args:
+        coefficients: (P, T, N).
+        basis: eigenfunctions at the points, (M, N), constant.
+        paths: what was observed.
+    """
+    return _SquaredResiduals.apply(coefficients, basis, paths.values, paths.observed).double()
+
+
+class _SquaredResiduals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, basis: Tensor, values: Tensor, observed: Any) -> Tensor:
+        start, rows = values.reshape(-1, len(basis)), c.reshape(-1, c.shape[-1])
+        residual = torch.addmm(start, rows, basis.t(), alpha=-1).view_as(values)
+        if observed is not None:
+            residual.mul_(observed)
+        ctx.save_for_backward(residual, basis)
+        return residual.square().sum(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        residual, basis = ctx.saved_tensors
+        return torch.bmm(residual, -2.0 * grad[..., None] * basis), None, None, None
+
+
+# -- a model on paths it need not have learned from -----------------------------------------------
+@torch.no_grad()
+def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, Any]:
+    """All numbers in one pass, without sampling; means over paths.
+
+    ``relative_l2`` and ``rmse`` are of the posterior mean's field, the first time left out; the
+    first the mean over paths, the second pooled (paper, section 3.3). ``loss`` is as the config
+    weighs and scales it, ``elbo`` the bound of a path with weights 1, ``initial_mean`` the mean of
+    the posterior means of ``z0``, (N,). ``latent_use`` tells of posterior collapse: the divergence
+    of each mode, of each noise, and the share of the K coordinates of each noise in use; one with
+    KL near 0 carries nothing.
+    """
+    parts = []
+    for batch in paths.batches(config.batch_size):
+        terms = elbo(model, batch)
+        errors = path_errors(terms.coefficients @ model.basis.t(), batch)
+        kl = terms.kl_initial, terms.kl_chaos.sum(1)
+        means = terms.posterior.chaos_mean.double(), terms.posterior.initial_mean.double()
+        parts.append((*errors, terms.objective(config), terms.bound(), *kl, *means))
+    *found, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
+    active = (xi.var(0, correction=0) > ACTIVE).double().mean(0)
+    use = {"kl_initial": kl_z.mean(0), "kl_chaos": kl_xi.mean(0), "active_share": active}
+    return {
+        **mean_errors(*found),
+        "loss": -float(objective.mean()),
+        "elbo": float(bound.mean()),
+        "initial_mean": z0.mean(0),
+        "latent_use": {k: [round(v, 6) for v in part.tolist()] for k, part in use.items()},
+    }
+
+
+def path_errors(field: Tensor, paths: Paths) -> tuple[Tensor, Tensor, Tensor]:
+    """Squared error, squared norm and number of values of each path, without the first time."""
+    later = (paths.times > 0).float()[..., None]  # (T, 1) or (P, T, 1)
+    weight = later if paths.observed is None else later * paths.observed
+    error = ((field - paths.values) ** 2 * weight).sum((1, 2))
+    norm = (paths.values**2 * weight).sum((1, 2))
+    count = weight.expand_as(paths.values).sum((1, 2))
+    return error.double(), norm.double(), count.double()
+
+
+def mean_errors(error: Tensor, norm: Tensor, count: Tensor) -> dict[str, float]:
+    """Relative L2, the mean over paths, and pooled root mean square from `path_errors`."""
+    kept = norm > 0
+    return {
+        "relative_l2": float(torch.sqrt(error[kept] / norm[kept]).mean()),
+        "rmse": float(torch.sqrt(error.sum() / count.sum())),
+    }

@@ -1,0 +1,600 @@
+"""A file for a command: its fields, domain and preparation, and what was guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+import xarray as xr
+
+from spdelaw.cli.options import numbers, one_of, positive_number
+from spdelaw.data.clock import has_dates, to_dates
+from spdelaw.data.fields import OBSERVATION_STD, canonical
+from spdelaw.data.guess import (
+    guess_boundary,
+    guess_domain,
+    guess_layout,
+    guess_side,
+    guess_unit,
+    guess_variable,
+)
+from spdelaw.data.io.files import has_fields, read, read_dataset, read_raw
+from spdelaw.data.io.safe_files import read_regular
+from spdelaw.data.io.tables import Columns, is_table
+from spdelaw.data.observed import observed_fields
+from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
+from spdelaw.domains.disk import Disk
+from spdelaw.domains.hermite import Line, Plane
+from spdelaw.domains.interval import Interval
+from spdelaw.domains.registry import from_dict
+from spdelaw.domains.sphere import Sphere
+from spdelaw.errors import DataError, DomainError, FileError, InputError, SpdeLawError
+from spdelaw.law.law import Law
+from spdelaw.processes.spde import SpectralSPDE
+
+# ---------- Fields for a command: read, and what a simulated file says about its equation
+
+
+def read_fields(file: Path, variable: str | None = None, *, check: bool = True) -> xr.DataArray:
+    """Fields of a file; a .zarr is left on disk until it is used, and looked at then."""
+    lazy = file.suffix.lower() == ".zarr"
+    return read(file, variable, None, lazy=lazy, check=check or not lazy)
+
+
+def read_for(
+    law: Law, file: Path, variable: str | None = None, columns: str | None = None
+) -> xr.DataArray:
+    """Data of a file for a law: raw where it prepares them, else fields on its domain.
+
+    Fields of a .zarr stay on disk: what works on them reads them, in parts where it can. Columns
+    of a table are those that the law was learned from, where none are given.
+    """
+    known = law.info.get("data", {})
+    named = parse_columns(columns if columns is not None else known.get("columns", ""))
+    std = known.get("observation_std")
+    if law.preparation is not None or is_table(file):
+        own = None if law.preparation is None else law.preparation.how.variable
+        raw = read_dataset(file, columns=named)
+        return select_variable(raw if std is None else std_beside(raw, std), variable or own)
+    fields = read_fields(file, variable)
+    fields = fields if std is None else with_std(fields, file, std)
+    domain = stored_domain(fields)
+    if domain is not None:
+        check_same_domain(str(file), domain, law.domain)
+    return fields
+
+
+def with_std(fields: xr.DataArray, file: Path, std: str) -> xr.DataArray:
+    """Fields with the variable of a file that holds the standard deviation of each value."""
+    return fields.assign_coords({OBSERVATION_STD: read_fields(file, std)})
+
+
+def std_beside(raw: xr.Dataset, std: str) -> xr.Dataset:
+    """A raw data set in which the standard deviations are beside the other variables."""
+    if std not in raw.data_vars:
+        names = ", ".join(map(str, raw.data_vars))
+        expected = f"a word, a number, or a variable of {names}"
+        fix = "pass --observation-noise auto"
+        raise InputError("--observation-noise", expected=expected, got=repr(std), fix=fix)
+    return raw.drop_vars(std).assign_coords({OBSERVATION_STD: raw[std]})
+
+
+def parse_columns(text: str) -> Columns:
+    """Columns from ``time=date,value=tmax``."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
+    if wrong:
+        expected = f"such as time=date, of {', '.join(Columns._fields)}"
+        fix = "pass --columns time=date,value=tmax,station=id,lon=lon,lat=lat"
+        raise InputError("--columns", expected=expected, got=repr(text), fix=fix)
+    return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
+
+
+def columns_text(columns: Columns) -> str:
+    """Inverse of `parse_columns`."""
+    return ",".join(f"{role}={name}" for role, name in columns.given.items())
+
+
+def select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
+    """The variable of a raw data set that a law prepares."""
+    names = [str(name) for name in raw.data_vars]
+    if variable is None and len(names) == 1:
+        return raw[names[0]]
+    if variable not in names:
+        expected = f"one of {', '.join(names)}, as the law was learned from"
+        fix = f"pass --variable {names[0]}" if names else "check the file"
+        raise DataError("--variable", expected=expected, got=repr(variable), fix=fix)
+    return raw[variable]
+
+
+def stored_equation(fields: xr.DataArray) -> SpectralSPDE | None:
+    """The linear equation in the attributes of a simulated file; None where there is none."""
+    stored = fields.attrs.get("equation")
+    try:
+        description = json.loads(stored) if isinstance(stored, str) else stored
+        return SpectralSPDE.from_dict(description) if isinstance(description, dict) else None
+    except (ValueError, RecursionError, SpdeLawError):
+        return None  # an attribute of the same name with another meaning
+
+
+def stored_domain(fields: xr.DataArray) -> AbstractDomain | None:
+    """Domain of the equation in the attributes of a simulated file, linear or not; else None."""
+    stored = fields.attrs.get("equation")
+    try:
+        description = json.loads(stored) if isinstance(stored, str) else stored
+        known = dict(description or {})
+        return SpectralSPDE.from_dict(known.get("linear", known)).domain
+    except (TypeError, ValueError, RecursionError, SpdeLawError):
+        return None
+
+
+def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) -> None:
+    """Raise where two domains differ; the extent of a line or plane changes no mathematics."""
+    weighted = type(got) is type(expected) and isinstance(got, Line | Plane)
+    if got != expected and not weighted:
+        raise DomainError(
+            what,
+            expected=f"fields on {expected}, as the law",
+            got=f"an equation on {got}",
+            fix="use a law fitted on this domain",
+        )
+
+
+# ---------- The domain of a fit, from options, the file's own equation, or the coordinates
+
+
+#: Domains by name, with the options each of them takes.
+OPTIONS = {
+    "interval": ("--bounds", "--boundary"),
+    "line": (),
+    "box": ("--sides", "--boundary"),
+    "plane": (),
+    "disk": ("--radius", "--centre", "--boundary"),
+    "sphere": ("--radius",),
+}
+NAMES = tuple(OPTIONS)
+BOUNDARIES = ("dirichlet", "neumann", "periodic")
+#: Part of the radius of a disk from which points are at its rim, and the mean square there,
+#: relative to that of the whole, below which the field is zero.
+RIM, PINNED = 0.95, 0.02
+
+
+class Asked(NamedTuple):
+    """Options about the domain, None where not given."""
+
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            "--domain",
+            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); for skill also eof, "
+            "patterns of the data. By default the equation in the file, or guessed.",
+        ),
+    ] = None
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
+    ] = None
+    sides: Annotated[
+        str | None,
+        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
+    ] = None
+    boundary: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
+    ] = None
+    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None
+    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None
+
+
+class Chosen(NamedTuple):
+    """A domain and where its numbers come from."""
+
+    domain: AbstractDomain
+    reason: str
+    guessed: bool = False
+
+
+def dims_of(name: str | None) -> tuple[str, ...]:
+    """Spatial dims of a domain by its name; the third one of a box may be absent."""
+    if name is not None and name.endswith(".json"):
+        return _from_file(Path(name)).dims
+    dims = {"box": ("x", "y", "z"), "plane": ("x", "y"), "disk": ("x", "y"),
+            "sphere": ("lat", "lon")}  # fmt: skip
+    return dims.get(name or "interval", ("x",))
+
+
+def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
+    """The domain that was asked for, or that the file itself describes."""
+    own = stored_domain(fields)
+    name = asked.domain
+    if name is not None and name.endswith(".json"):
+        _refuse(asked, name, ())
+        return Chosen(_from_file(Path(name)), f"from {name}")
+    if name is None and own is not None:
+        name = own.name
+    if name is None:
+        if not _is_flat(fields):
+            expected = f"one of {', '.join(NAMES)}, or a file of domain.to_dict()"
+            got = "nothing, and no equation in the file"
+            raise InputError("--domain", expected=expected, got=got, fix="pass --domain box")
+        name = "interval"
+    if own is not None and name == own.name and name not in OPTIONS:
+        _refuse(asked, name, ())
+        return Chosen(own, "from the equation in the file")
+    _refuse(asked, one_of("--domain", name, NAMES), OPTIONS[name])
+    known = own if own is not None and own.name == name else None
+    make = {"interval": _interval, "line": _weighted, "box": _box, "plane": _weighted,
+            "disk": _disk, "sphere": _sphere}  # fmt: skip
+    return make[name](name, asked, known, fields)
+
+
+def _refuse(asked: Asked, name: str, allowed: tuple[str, ...]) -> None:
+    """Refuse options that belong to another domain."""
+    for key, value in asked._asdict().items():
+        if key != "domain" and value is not None and f"--{key}" not in allowed:
+            expected = f"only {', '.join(allowed) or 'no options'} with {name}"
+            fix = f"leave it out, or pass --domain {_taker(key)}"
+            raise InputError(f"--{key}", expected=expected, got=str(value), fix=fix)
+
+
+def _taker(key: str) -> str:
+    return next(name for name, options in OPTIONS.items() if f"--{key}" in options)
+
+
+def _from_file(path: Path) -> AbstractDomain:
+    try:
+        return from_dict(read_regular(path))
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, SpdeLawError):
+            raise
+        expected, got = "a file of json.dumps(domain.to_dict())", f"{type(error).__name__}: {error}"
+        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
+
+
+def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
+    if asked.boundary is None:
+        return None
+    words = tuple(one_of("--boundary", word, BOUNDARIES) for word in asked.boundary.split(","))
+    if len(words) not in (1, n_dims):
+        expected, got = f"one word, or {n_dims} with commas", asked.boundary
+        raise InputError("--boundary", expected=expected, got=got, fix="pass --boundary dirichlet")
+    return words * n_dims if len(words) == 1 else words
+
+
+def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    words, bounds = _words(asked, 1), asked.bounds
+    if own is not None:
+        kind: Any = words[0] if words else own.boundary
+        reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
+        a, b = bounds or (own.a, own.b)
+        return Chosen(Interval(a, b, kind), reason)
+    ordered = canonical(fields, ("x",))
+    guess, ends, why = guess_boundary(ordered)
+    kind = words[0] if words else guess
+    ends = ends if kind == guess else _ends(ordered, "x")
+    if kind == "periodic" and guess != "periodic" and bounds is None:
+        raise _no_period("--bounds 0 6.283185307179586")
+    told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
+    if words is None:
+        told += f"; {why}"
+    return Chosen(Interval(*(bounds or ends), kind), told, guessed=True)
+
+
+def _weighted(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    kind = Line if name == "line" else Plane
+    return Chosen(own or kind(), f"the weighted {name} has no bounds")
+
+
+def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    dims = ("x", "y", "z") if "z" in fields.coords else ("x", "y")
+    words = _words(asked, len(dims))
+    if own is not None and asked.sides is None:
+        kind: Any = words or own.boundary
+        return Chosen(Box(*own.sides, boundary=kind), "sides from the equation in the file")
+    ordered = canonical(fields, dims)
+    sides = [guess_side(ordered, d) for d in dims]
+    kind = words or (own.boundary if own else tuple(side.boundary for side in sides))
+    told = [f"{d} {side.reason}" for d, side in zip(dims, sides, strict=True)]
+    alike = len({side.reason for side in sides}) == 1
+    why = "" if words or own else f"; {sides[0].reason if alike else '; '.join(told)}"
+    if asked.sides is not None:
+        given = numbers("--sides", asked.sides)
+        if len(given) != 2 * len(dims):
+            expected, got = f"{2 * len(dims)} numbers, two per dim", asked.sides
+            raise InputError("--sides", expected=expected, got=got, fix="pass --sides 0,1,0,2")
+        box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
+        return Chosen(box, f"from --sides{why}", guessed=not words)
+    for side, word in zip(sides, kind, strict=True):
+        if word == "periodic" and side.boundary != "periodic":
+            raise _no_period("--sides 0,1,0,1")
+    ends = [
+        side.ends if word == side.boundary else _ends(ordered, d)
+        for d, side, word in zip(dims, sides, kind, strict=True)
+    ]
+    box = Box(*ends, boundary=kind)
+    return Chosen(box, f"sides from the ends of the coordinates{why}", guessed=True)
+
+
+def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
+    return float(fields[dim].min()), float(fields[dim].max())
+
+
+def _no_period(example: str) -> InputError:
+    # A periodic grid often leaves its last point out: its ends are not the period.
+    got, fix = "a coordinate that may stop short", f"pass {example}, with your period"
+    return InputError(example.split()[0], expected="both ends of one period", got=got, fix=fix)
+
+
+def _is_flat(fields: xr.DataArray) -> bool:
+    """Whether fields have one spatial dim."""
+    return len(set(fields.dims) - {"path", "time"}) == 1 and "point" not in fields.dims
+
+
+def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    words = _words(asked, 1)
+    kind: Any = words[0] if words else (own.boundary if own else None)
+    if own is not None and asked.radius is None and asked.centre is None:
+        return Chosen(Disk(own.radius, own.centre, kind), "from the equation in the file")
+    if asked.radius is None:
+        fix = "pass --radius 1 and, if it is not the origin, --centre 0,0"
+        raise InputError("--radius", expected="the radius of the disk", got="nothing", fix=fix)
+    centre: Any = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
+    radius = positive_number("--radius", asked.radius)
+    why, guessed = "from --radius", kind is None
+    if guessed:
+        kind, told = _rim(fields, radius, np.array(centre))
+        why += f"; {told}"
+    return Chosen(Disk(radius, centre, kind), why, guessed)
+
+
+def _rim(fields: xr.DataArray, radius: float, centre: np.ndarray) -> tuple[str, str]:
+    """Boundary of a disk by the values close to its rim."""
+    ordered = canonical(fields, ("x", "y"))
+    where = xr.ones_like(ordered.isel(path=0, time=0, drop=True))
+    distance = np.hypot(ordered["x"] - centre[0], ordered["y"] - centre[1]) / radius
+    near = ordered.where((distance > RIM) & (distance <= 1.0) & (where > 0))
+    edge = float((near**2).mean()) if bool(near.notnull().any()) else np.inf
+    if edge <= PINNED * float((ordered**2).mean()):
+        return "dirichlet", "dirichlet, because the field is zero at the rim"
+    return "neumann", "neumann, because the field is free at the rim"
+
+
+def _sphere(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+    if asked.radius is not None:
+        return Chosen(Sphere(positive_number("--radius", asked.radius)), "from --radius")
+    return Chosen(own or Sphere(), "the whole sphere")
+
+
+# ---------- Options of `spdelaw fit` that turn a raw file into fields
+
+
+PANEL = "Preparation, kept in the law and undone on output"
+
+
+class Wanted(NamedTuple):
+    """The options as they were given."""
+
+    along: Annotated[
+        str | None, typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PANEL)
+    ] = None
+    average: Annotated[
+        list[str] | None,
+        typer.Option(help="Dim to average over, latitudes by area.", rich_help_panel=PANEL),
+    ] = None
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry "
+            "nearest to a number, depth=10.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    coarsen: Annotated[
+        list[str] | None,
+        typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PANEL),
+    ] = None
+    anomalies: Annotated[
+        str | None,
+        typer.Option(
+            help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, "
+            "lead.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    detrend: Annotated[
+        bool, typer.Option("--detrend", help="Subtract a line in time.", rich_help_panel=PANEL)
+    ] = False
+    standardise: Annotated[
+        str | None,
+        typer.Option(
+            help="Divide by the deviation of each point, or whole.", rich_help_panel=PANEL
+        ),
+    ] = None
+    time_unit: Annotated[
+        str | None,
+        typer.Option(help="Unit that dates are counted in; guessed.", rich_help_panel=PANEL),
+    ] = None
+    area_weights: Annotated[
+        bool,
+        typer.Option(
+            "--area-weights", help="Multiply by the root of a cell's area.", rich_help_panel=PANEL
+        ),
+    ] = False
+    missing: Annotated[
+        list[float] | None,
+        typer.Option(help="Value that means nothing, such as -9999.", rich_help_panel=PANEL),
+    ] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `Preparation`, but for names and means over dims."""
+        ranges = [part for part in map(_range, self.select or ()) if part is not None]
+        return {
+            "select": dict(ranges),
+            "coarsen": dict(_count(text) for text in self.coarsen or ()),
+            "anomalies": self.anomalies,
+            "detrend": self.detrend,
+            "standardise": self.standardise,
+            "time_unit": self.time_unit,
+            "area_weights": self.area_weights,
+            "missing": tuple(self.missing or ()),
+        }
+
+    @property
+    def period(self) -> tuple[str, str] | None:
+        """First and last time to learn from, as text, where --select time gives them."""
+        found = [text.partition("=")[2] for text in self.select or () if _is_period(text)]
+        if not found:
+            return None
+        first, _, last = found[-1].partition(":")
+        return first.strip(), last.strip()
+
+
+def _is_period(text: str) -> bool:
+    return text.partition("=")[0].strip() == "time"
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]] | None:
+    if _is_period(text):
+        return None
+    dim, _, ends = text.partition("=")
+    low, colon, high = ends.partition(":")
+    try:
+        return dim.strip(), (float(low), float(high) if colon else float(low))
+    except ValueError as error:
+        expected, fix = "a dim and a range", "pass --select longitude=150:270"
+        raise InputError("--select", expected=expected, got=repr(text), fix=fix) from error
+
+
+def _count(text: str) -> tuple[str, int]:
+    dim, _, size = text.partition("=")
+    if not dim or not size.isdecimal():
+        expected = "a dim and a number"
+        raise InputError("--coarsen", expected=expected, got=repr(text), fix="pass --coarsen x=2")
+    return dim, int(size)
+
+
+# ---------- A file for `fit` and `info`: what it holds, what to do to it, and what was guessed
+
+
+class Source(NamedTuple):
+    """Data to fit, what to do to them, what the fit will see, and what was guessed.
+
+    Attributes:
+        data: raw, or fields.
+        prepared: what the preparation learned; None for fields.
+        preparation: None for fields.
+        fields: prepared and canonical.
+        domain: name of the domain that was asked for or guessed.
+        guesses: a sentence each.
+    """
+
+    data: Any
+    preparation: Preparation | None
+    fields: xr.DataArray
+    domain: str | None
+    guesses: list[str]
+    prepared: Prepared | None = None
+
+    def ready(self, domain: AbstractDomain) -> dict[str, Any]:
+        """Arguments of a fit: what was prepared already, where its dims are those of the domain."""
+        if set(domain.dims) <= set(map(str, self.fields.coords)):
+            fields, dated = self.fields, has_dates(self.data)
+            return {"data": observed_fields(fields, domain, self.prepared, dated=dated)}
+        return {"data": self.data, "prepare": self.preparation}
+
+
+def read_source(
+    file: Path,
+    variable: str | None,
+    wanted: Wanted,
+    domain: str | None,
+    columns: Columns,
+    std: str | None = None,
+) -> Source:
+    """Fields as they are in the file, or raw data with a preparation.
+
+    ``std`` is the variable with the standard deviation of each value, where there is one.
+    """
+    dims = dims_of(domain)
+    if wanted.along is not None and len(dims) > 1:
+        expected = "a domain with one spatial dim"
+        fix = "leave --along out; --average DIM removes a dim that is too many"
+        raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
+    if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
+        fields = read_fields(file, variable, check=False)  # a fit looks at them itself
+        fields = fields if std is None else with_std(fields, file, std)
+        return Source(fields, None, fields, domain, [])
+    how = wanted.settings
+    raw, guesses = read_raw(file, columns=columns)
+    raw = _within(raw if std is None else std_beside(raw, std), wanted.period)
+    cut = Preparation(select=how["select"], missing=how["missing"])
+    average = tuple(wanted.average or ())
+    selected = _selected(cut, raw, variable)
+    if domain is None and wanted.along is None:
+        domain, why = guess_domain(selected, variable, average)
+        dims = dims_of(domain)
+        guesses += [] if domain == "interval" else [why]
+    guess = guess_layout(selected, variable, wanted.along, average, dims)
+    ranges = {"select": {**guess.preparation.select, **how["select"]}}
+    preparation = dataclasses.replace(guess.preparation, **{**how, **ranges})
+    guesses += guess.reasons
+    unit = _unit(raw[guess.time].values) if guess.time in raw.coords else None
+    if preparation.time_unit is None and unit is not None:
+        preparation = dataclasses.replace(preparation, time_unit=unit)
+        guesses.append(f"times are dates, counted in {unit}")
+    prepared, fields = preparation.learned(raw, guess.dims)
+    return Source(raw, preparation, fields, domain, guesses + prepared.notes, prepared)
+
+
+def _selected(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dataset:
+    """The data set as the ranges of --select leave it, for guesses about its extent."""
+    if not cut.select:
+        return raw
+    name = guess_variable(raw, variable)
+    reduced = dataclasses.replace(cut, variable=name).reduce(raw)
+    return reduced.to_dataset(name=name)
+
+
+def _unit(times: np.ndarray) -> str | None:
+    dated = times.dtype.kind in "Mm" or (times.size > 0 and hasattr(times.flat[0], "calendar"))
+    if not dated or times.ndim != 1 or len(times) < 2:
+        return None
+    return guess_unit(times)
+
+
+def _within(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
+    """The times from the first to the last; the law is not told to forget the others."""
+    if period is None:
+        return raw
+    time = next((str(n) for n in raw.dims if str(n) in ("time", "t", "valid_time", "date")), None)
+    if time is None or time not in raw.coords:
+        got, fix = ", ".join(map(str, raw.coords)), "leave the selection in time out"
+        raise InputError("--select", expected="a file with a coordinate time", got=got, fix=fix)
+    dated = raw[time].dtype.kind in "MO"
+    try:
+        ends = [None if not text else (text if dated else float(text)) for text in period]
+        kept = raw.sortby(time).sel({time: slice(*ends)})
+    except (ValueError, KeyError, TypeError) as error:
+        expected = "dates such as time=1990:2010-06"
+        fix = "pass --select time=1990-01-01:2009-12-31"
+        raise InputError("--select", expected=expected, got=":".join(period), fix=fix) from error
+    if kept.sizes[time] < 2:
+        first, last = raw[time].values[[0, -1]]
+        expected, got = f"a period within {first} to {last}", ":".join(period)
+        raise InputError("--select", expected=expected, got=got, fix="check the dates")
+    return kept
+
+
+def shown_time(moment: float, clock: dict[str, Any]) -> str:
+    """A time as a date where the clock counts from one, else as a number."""
+    if " since " not in str(clock.get("units", "")):
+        return f"{moment:g}"
+    text = str(to_dates(np.array([moment]), clock)[0])
+    return text[:10] if text[11:19] in ("00:00:00", "") else text[:16]

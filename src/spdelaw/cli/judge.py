@@ -1,0 +1,460 @@
+"""``spdelaw evaluate``, ``compare``, ``skill`` and ``report``."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+import xarray as xr
+
+from spdelaw import report
+from spdelaw.cli import options
+from spdelaw.cli.inputs import (
+    Asked,
+    Source,
+    Wanted,
+    check_same_domain,
+    choose_domain,
+    read_fields,
+    read_for,
+    read_source,
+    stored_equation,
+)
+from spdelaw.cli.laws import load_law
+from spdelaw.cli.options import Config, lines_named, one_of, positive, word_or_count
+from spdelaw.cli.output import (
+    Output,
+    check_figure_target,
+    check_page_target,
+    check_target,
+    file_size,
+    human_size,
+)
+from spdelaw.data.io.files import write
+from spdelaw.data.summary import fingerprint
+from spdelaw.errors import IdentifiabilityWarning, InputError
+from spdelaw.evaluation.comparison import compare
+from spdelaw.evaluation.forecast_skill import ORIGINS, Skill, skill
+from spdelaw.evaluation.scorecard import evaluate
+from spdelaw.infer.model import DRIFTS, INITIALS, NOISES, RESTS
+from spdelaw.law.law import Law
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.report.figures.predictions import plot_skill
+from spdelaw.report.figures.style import require_figures, save_figure
+
+# ---------- ``spdelaw evaluate``: how well a law describes fields it has not seen
+
+
+EVALUATE_EXAMPLES = """**Examples**
+
+spdelaw evaluate heat.law test.nc
+
+spdelaw evaluate heat.law test.nc --truth heat.nc --json
+"""
+
+
+class Truth(NamedTuple):
+    """The true equation, where one is known, and where it comes from."""
+
+    equation: SpectralSPDE | None
+    source: str
+
+
+TruthFile = Annotated[
+    Path | None,
+    typer.Option(help="Simulated file whose equation is the truth; that of the data by default."),
+]
+NoTruth = Annotated[
+    bool, typer.Option("--no-truth", help="Do not use the equation stored with the data.")
+]
+
+
+def evaluate_command(
+    *,
+    law: options.LawArgument,
+    file: options.InFile,
+    truth: TruthFile = None,
+    no_truth: NoTruth = False,
+    variable: options.Variable = None,
+    columns: options.ColumnList = None,
+    output: Output,
+) -> None:
+    """Judge a law on fields it has not seen: errors, calibration, model checks.
+
+    Fields that were simulated carry their equation: the law is then compared with the truth
+    as well.
+    """
+    learned = load_law(law)
+    fields = read_for(learned, file, variable, columns)
+    known = find_truth(truth, no_truth, file, fields, learned)
+    with output.busy(f"evaluating {law}"):
+        card = evaluate(learned, fields, known.equation)
+    output.line(f"{law} on {file}; truth: {known.source}\n")
+    output.line(repr(card))
+    output.document(
+        command="evaluate", law=str(law), data=str(file), truth=known.source,
+        verdict=card.verdict, advice=card.advice, scorecard=card.to_dict(),
+    )  # fmt: skip
+
+
+def find_truth(
+    given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law
+) -> Truth:
+    """The equation that the options or the file name, checked against the law."""
+    if given is not None and unwanted:
+        expected = "either --truth or --no-truth"
+        raise InputError("--truth", expected=expected, got="both", fix="leave one out")
+    if unwanted or (given is None and not isinstance(law.dynamics, Linear)):
+        return Truth(None, "not used")
+    source = file if given is None else given
+    equation = stored_equation(fields if given is None else read_fields(given))
+    if equation is None and given is None:
+        return Truth(None, "unknown")
+    if equation is None:
+        expected, fix = "a simulated file, with its equation", "pass a file of spdelaw simulate"
+        raise InputError("--truth", expected=expected, got=f"none in {source}", fix=fix)
+    check_same_domain(f"equation of {source}", equation.domain, law.domain)
+    name = equation.label or "equation"
+    if equation.n_modes < law.n_modes:
+        expected = f"an equation of at least {law.n_modes} modes, as the law has"
+        fix = "pass --no-truth, or fit fewer modes"
+        raise InputError("--truth", expected=expected, got=str(equation.n_modes), fix=fix)
+    return Truth(equation, f"{name}, {equation.n_modes} modes, from {source}")
+
+
+# ---------- ``spdelaw compare``: which of several laws to use, and how sure that is
+
+
+COMPARE_EXAMPLES = """**Examples**
+
+spdelaw compare few.law many.law
+
+spdelaw compare diagonal.law dense.law --data new.nc
+
+spdelaw compare a.law b.law c.law --data new.nc --json
+"""
+
+
+def compare_command(
+    *,
+    laws: Annotated[
+        list[Path], typer.Argument(metavar="LAW LAW ...", help="Laws written by `spdelaw fit`.")
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="File of data that no law was learned from.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    variable: options.Variable = None,
+    columns: options.ColumnList = None,
+    seed: options.Seed = 0,
+    output: Output,
+) -> None:
+    """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
+
+    Likelihoods are compared where they are densities of the same numbers; else --data is needed.
+    The last line says which law to use, and how sure that is.
+    """
+    if len(laws) < 2:
+        fix = "spdelaw compare a.law b.law"
+        raise InputError("LAW", expected="at least two laws", got=str(len(laws)), fix=fix)
+    learned = [load_law(path) for path in laws]
+    fields = None if data is None else read_for(learned[0], data, variable, columns)
+    with output.busy(f"comparing {len(laws)} laws"):
+        found = compare(*learned, data=fields, names=_names(laws), level=level, seed=seed)
+    output.table("Laws compared", ["", *found.names], found.table)
+    for note in [*found.notes, *_not_new(found.names, learned, fields)]:
+        output.line(f"note: {note}")
+    output.line(found.sentence)
+    output.document(
+        command="compare",
+        files=[str(path) for path in laws],
+        data=None if data is None else str(data),
+        **found.to_dict(),
+    )
+
+
+def _not_new(names: tuple[str, ...], laws: list[Law], fields: Any) -> list[str]:
+    """That the data are those of a fit, on which more numbers look better than they are."""
+    if fields is None:
+        return []
+    seen = fingerprint(laws[0].observe(fields).labelled)
+    known = [law.info.get("data") for law in laws]
+    own = [n for n, d in zip(names, known, strict=True)
+           if isinstance(d, dict) and d.get("fingerprint") == seen]  # fmt: skip
+    if not own:
+        return []
+    return [
+        f"{' and '.join(own)} learned from these very data, on which more modes look better than "
+        "they are: data of other times tell more, and so does spdelaw skill"
+    ]
+
+
+def _names(laws: list[Path]) -> tuple[str, ...]:
+    """Names of the laws: of their folders, or their paths where those are alike."""
+    stems = [path.name.removesuffix(".law") or str(path) for path in laws]
+    paths = [str(path) for path in laws]
+    if len(set(stems)) == len(stems):
+        return tuple(stems)
+    return tuple(paths if len(set(paths)) == len(paths) else map(str, range(1, len(laws) + 1)))
+
+
+# ---------- ``spdelaw skill``: forecasts of the past, scored beside what people use now
+
+
+SKILL_EXAMPLES = """**Examples**
+
+spdelaw skill sst.nc --anomalies month --modes 6 --leads 1,3,6,12
+
+spdelaw skill sst.nc --domain eof --anomalies month --modes 2,4,8 --drift dense --noise dense
+
+spdelaw skill tmax.csv --time date --value tmax --lon lon --lat lat --anomalies dayofyear
+
+spdelaw skill heat.nc --modes 4 --leads 1,5 --out forecasts.nc --figure skill.png
+"""
+
+#: The word for patterns of the data.
+PATTERNS = "eof"
+
+
+def skill_command(
+    *,
+    ctx: typer.Context,
+    file: options.InFile,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Forecasts to write: .nc or .zarr.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Figure of the scores to write, such as skill.png.")
+    ] = None,
+    leads: Annotated[str, typer.Option(help="Steps ahead, with commas.")] = "1,3,6,12",
+    origins: Annotated[
+        str, typer.Option(help="expanding (learn from all before) or rolling (from as many).")
+    ] = ORIGINS[0],
+    first: Annotated[
+        float, typer.Option(help="Times before the first origin, as a number or a share of all.")
+    ] = 0.6,
+    refits: Annotated[int, typer.Option(help="How often all is learned anew.")] = 4,
+    most_origins: Annotated[int, typer.Option(help="Origins, spread evenly.")] = 100,
+    asked: Asked,
+    modes: Annotated[
+        str, typer.Option(help="A number, several to choose from with commas, or auto.")
+    ] = "auto",
+    drift: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(DRIFTS)}; diagonal and, for EOFs, dense are tried."),
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(NOISES)}; what goes with the drift.")
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(INITIALS)}; stationary for EOFs.")
+    ] = None,
+    nuisance: Annotated[
+        str | None,
+        typer.Option(help="Modes to model but not to report: a number, or auto; 0 for EOFs."),
+    ] = None,
+    rest: Annotated[
+        str, typer.Option(help=f"What the modes leave over: one of {', '.join(RESTS)}.")
+    ] = "auto",
+    table: options.Table,
+    variable: options.Variable = None,
+    wanted: Wanted,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    seed: options.Seed = 0,
+    config: Config = None,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Score forecasts of the past beside climatology, persistence, its decay and a LIM.
+
+    From each origin, law and rivals see earlier times only: law, climatology and patterns are
+    learned anew, --refits times in all. RMSE, CRPS, log score and coverage come with intervals
+    from a bootstrap over blocks of origins.
+    """
+    start = time.perf_counter()
+    columns = table.columns
+    with lines_named(ctx):
+        _check_targets(out, figure, force)
+        settings: dict[str, Any] = {
+            "leads": _counts("--leads", leads),
+            "origins": one_of("--origins", origins, ORIGINS),
+            "first": int(first) if first >= 1 and float(first).is_integer() else first,
+            "refits": positive("--refits", refits),
+            "most_origins": positive("--most-origins", most_origins),
+            "rest": one_of("--rest", rest, RESTS),
+            "level": level,
+            "seed": seed,
+        }
+        words = (("drift", drift, DRIFTS), ("noise", noise, NOISES), ("initial", initial, INITIALS))
+        settings |= {name: one_of(f"--{name}", v, all_) for name, v, all_ in words if v is not None}
+        if nuisance is not None:
+            settings["nuisance"] = word_or_count("--nuisance", nuisance, "auto", 0)
+        n_modes = _modes(modes)
+        source = read_source(file, variable, wanted, _domain_name(asked), columns)
+        place = _place(asked, source)
+        with output.progress(f"forecasting {file}") as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentifiabilityWarning)
+            found = skill(
+                source.data, place, n_modes, prepare=source.preparation, progress=progress,
+                **settings,
+            )  # fmt: skip
+    _write(found, out, figure)
+    _show_skill(output, found, file, source.guesses)
+    facts = {"forecasts": f"{out} ({human_size(file_size(out))})"} if out is not None else {}
+    facts |= {"figure": str(figure)} if figure is not None else {}
+    seconds = time.perf_counter() - start
+    output.facts("", facts | {"time": f"{seconds:.1f} s"})
+    output.document(
+        command="skill", data=str(file), guesses=source.guesses, seconds=seconds,
+        file=None if out is None else str(out), figure=None if figure is None else str(figure),
+        **found.to_dict(),
+    )  # fmt: skip
+
+
+def _domain_name(asked: Asked) -> str | None:
+    return None if asked.domain == PATTERNS else asked.domain
+
+
+def _place(asked: Asked, source: Source) -> Any:
+    """Patterns, the domain that was asked for, or None where the better one is to be found."""
+    if asked.domain == PATTERNS or (source.preparation is not None and not any(asked)):
+        return asked.domain
+    return choose_domain(asked._replace(domain=source.domain), source.fields).domain
+
+
+def _check_targets(out: Path | None, figure: Path | None, force: bool) -> None:
+    if out is not None:
+        check_target(out, force=force)
+    if figure is not None:
+        require_figures()
+        check_figure_target(figure, force=force)
+
+
+def _write(found: Skill, out: Path | None, figure: Path | None) -> None:
+    if out is not None:
+        write(found.forecasts, out)
+    if figure is not None:
+        save_figure(plot_skill(found), figure)
+
+
+def _show_skill(output: Output, found: Skill, file: Path, guesses: list[str]) -> None:
+    output.line(f"{found.title}, {file}")
+    for fact in found.facts:
+        output.line(f"  {fact}")
+    if guesses:
+        output.line(f"  guessed: {'; '.join(guesses)}")
+    output.line("")
+    for header, rows in found.tables():
+        output.table("", header, rows)
+    output.line(found.verdict)
+
+
+def _counts(option: str, text: str) -> list[int]:
+    """Whole numbers with commas between them."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        expected = "whole numbers of at least 1, with commas between them"
+        raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} 1,3,6")
+    return [int(part) for part in parts]
+
+
+def _modes(text: str) -> int | str | list[int]:
+    if text == "auto":
+        return text
+    given = _counts("--modes", text)
+    return given[0] if len(given) == 1 else given
+
+
+# ---------- ``spdelaw report``: one HTML file that shows a law and how it describes data
+
+
+REPORT_EXAMPLES = """**Examples**
+
+spdelaw report heat.law --data heat.nc --out report.html
+
+spdelaw report sst.law --data sst.nc --skill skill.json --out report.html
+
+spdelaw report exact.law chaos.law --data unseen.nc --out engines.html
+"""
+
+
+def report_command(
+    *,
+    laws: Annotated[
+        list[Path],
+        typer.Argument(metavar="LAW...", help="Law of `spdelaw fit`; further ones to compare."),
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", "-d", help="Fields to judge on: .nc or .zarr, best unseen.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Page to write, such as report.html.")],
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    skill: Annotated[
+        Path | None, typer.Option(help="JSON that `spdelaw skill --json` printed, to show too.")
+    ] = None,
+    truth: TruthFile = None,
+    no_truth: NoTruth = False,
+    max_paths: Annotated[int, typer.Option(help="Paths to use at most.")] = 100,
+    variable: options.Variable = None,
+    columns: options.ColumnList = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Write one HTML page: what was learned, how sure, does it fit, with figures to move.
+
+    The page opens offline in any browser, prints, and has a light and a dark look. With
+    several laws the page is about the first and compares the others with it.
+    """
+    start = time.perf_counter()
+    check_page_target(out, force=force)
+    positive("--max-paths", max_paths)
+    report.require_report()
+    scores = None if skill is None else report.read_skill(skill)
+    learned = _named(laws)
+    first = next(iter(learned.values()))
+    fields = read_for(first, data, variable, columns)
+    known = find_truth(truth, no_truth, data, fields, first)
+    source = {
+        "data": str(data),
+        **{f"law {name}": str(p) for name, p in zip(learned, laws, strict=True)},
+    }
+    own = first.observe(fields)
+    source |= _same(first, fingerprint(own.labelled))
+    with output.busy(f"writing {out}"):
+        report.write_report(
+            out, learned, own, truth=known.equation, title=title, source=source,
+            skill=scores, max_paths=max_paths, seed=seed,
+        )  # fmt: skip
+    size, seconds = file_size(out), time.perf_counter() - start
+    output.facts(
+        f"Report on {', '.join(str(path) for path in laws)}",
+        {"data": str(data), "truth": known.source, "page": f"{out} ({human_size(size)})",
+         "time": f"{seconds:.1f} s", "open": out.resolve().as_uri()},
+    )  # fmt: skip
+    output.document(
+        command="report", laws=[str(path) for path in laws], data=str(data), truth=known.source,
+        file=str(out), bytes=size, seconds=seconds,
+    )  # fmt: skip
+
+
+def _named(paths: list[Path]) -> dict[str, Law]:
+    laws: dict[str, Law] = {}
+    for path in paths:
+        name = path.stem or str(path)
+        if name in laws:
+            expected, got = "laws of different names", f"{name} twice"
+            raise InputError("LAW", expected=expected, got=got, fix="rename one of the directories")
+        laws[name] = load_law(path)
+    return laws
+
+
+def _same(law: Law, seen: str) -> dict[str, str]:
+    """Whether the data are those of the fit, where the law knows."""
+    learned_from = law.info.get("data")
+    known = learned_from.get("fingerprint") if isinstance(learned_from, dict) else None
+    return {} if known is None else {"same": "yes" if known == seen else "no"}

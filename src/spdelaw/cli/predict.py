@@ -1,0 +1,430 @@
+"""``spdelaw sample``, ``reconstruct``, ``forecast`` and ``fill``."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xarray as xr
+
+from spdelaw.cli import options
+from spdelaw.cli.inputs import Asked, Wanted, choose_domain, read_for, read_source, shown_time
+from spdelaw.cli.laws import domain_name, load_law, show_plan
+from spdelaw.cli.options import numbers, one_of, positive, word_or_count
+from spdelaw.cli.output import Output, check_room, check_target, needed, report_written
+from spdelaw.data.clock import from_dates
+from spdelaw.data.io.files import write
+from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation.gaps.filling import RESTS, Filled, fill_record
+from spdelaw.evaluation.gaps.prediction import BASES
+from spdelaw.infer.model import DRIFTS
+from spdelaw.law.law import Law
+from spdelaw.law.observations import next_times
+
+# ---------- ``spdelaw sample``: new paths of a law into a file
+
+
+SAMPLE_EXAMPLES = """**Examples**
+
+spdelaw sample heat.law --paths 100 --out new.nc
+
+spdelaw sample heat.law --times 0,0.5,1,2 --points 51 --observation-noise --out new.nc
+"""
+
+
+def sample_command(
+    *,
+    law: options.LawArgument,
+    out: options.OutFile,
+    paths: options.Paths = 100,
+    times: options.Times = None,
+    points: Annotated[
+        int | None, typer.Option(help="Regular grid points; by default those of the data.")
+    ] = None,
+    observation_noise: Annotated[
+        bool, typer.Option("--observation-noise", help="Add the learned observation noise.")
+    ] = False,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Draw new paths from a law, at the times and points of its data by default."""
+    start = time.perf_counter()
+    check_target(out, force=force)
+    positive("--paths", paths)
+    clock = None if times is None else numbers("--times", times)
+    learned = load_law(law)
+    grid = learned.points if points is None else learned.domain.grid(positive("--points", points))
+    n_times = len(learned.times if clock is None else clock)
+    check_room(out, 8 * paths * n_times * len(grid))
+    fields = learned.sample(paths, clock, grid, seed=seed, observation_noise=observation_noise)
+    write(fields, out)
+    report_written(
+        output, "sample", f"New paths of {law}", fields, out, time.perf_counter() - start,
+        law=str(law), seed=seed,
+    )  # fmt: skip
+
+
+# ---------- ``spdelaw reconstruct``: observed paths through their gaps and noise
+
+
+RECONSTRUCT_EXAMPLES = """**Examples**
+
+spdelaw reconstruct heat.law gappy.nc --out full.nc
+
+spdelaw reconstruct heat.law sensors.nc --points 101 --out full.nc
+"""
+
+
+def reconstruct_command(
+    *,
+    law: options.LawArgument,
+    file: options.InFile,
+    out: options.OutFile,
+    points: Annotated[
+        int | None, typer.Option(help="Regular grid points; by default those of the file.")
+    ] = None,
+    variable: options.Variable = None,
+    columns: options.ColumnList = None,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Reconstruct fields under a law: mean and standard deviation at every time and point.
+
+    Gaps are NaN. The standard deviation is that of the field itself, without the noise of
+    an observation.
+    """
+    start = time.perf_counter()
+    check_target(out, force=force)
+    n_points = None if points is None else positive("--points", points)
+    learned = load_law(law)
+    fields = read_for(learned, file, variable, columns)
+    grid = None if n_points is None else learned.domain.grid(n_points)
+    with output.busy(f"reconstructing {file}"):
+        result = learned.reconstruct(fields, grid)
+    write(result, out)
+    missing = float(np.isnan(fields.data).mean())
+    std = _stored(result["std"], out)
+    low, high = float(std.min()), float(std.max())
+    report_written(
+        output, "reconstruct", f"{file} under {law}", result, out, time.perf_counter() - start,
+        facts={
+            "missing before": f"{100 * missing:.3g} %",
+            "std": f"{low:.3g} to {high:.3g}",
+        },
+        law=str(law), data=str(file), missing=missing, std=[low, high],
+    )  # fmt: skip
+
+
+def _stored(result: xr.DataArray, out: Path) -> xr.DataArray:
+    """A lazy result as it was written, so that it is not made a second time."""
+    if result.chunks is None:
+        return result
+    if out.suffix.lower() == ".zarr":
+        return xr.open_zarr(out, consolidated=False)[result.name]
+    return xr.open_dataset(out, engine="h5netcdf", chunks={})[result.name]
+
+
+# ---------- ``spdelaw forecast``: how observed paths go on
+
+
+#: Times of one forecast where only its end is given.
+MOST_STEPS = 10_000
+
+FORECAST_EXAMPLES = """**Examples**
+
+spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
+
+spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
+
+spdelaw forecast sst.law sst.nc --until 2011-03-15 --out forecast.nc
+
+spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
+"""
+
+
+def forecast_command(
+    *,
+    law: options.LawArgument,
+    file: options.InFile,
+    out: options.OutFile,
+    until: Annotated[str | None, typer.Option(help="Last time: a number or a date.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of the record to go on by; with --until, equal parts up to it."),
+    ] = None,
+    times: options.Times = None,
+    samples: Annotated[int, typer.Option(help="Joint draws to write as well.")] = 0,
+    parameter_draws: Annotated[
+        int, typer.Option(help="Laws drawn around this one, for bands that know its errors.")
+    ] = 0,
+    variable: options.Variable = None,
+    columns: options.ColumnList = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Forecast paths from their history: mean and standard deviation, and draws on request.
+
+    The history may have gaps and noise. Say when by --steps, such as six months of monthly data, by
+    --until, by both, which cuts the time up to it into equal parts, or by --times.
+    """
+    start = time.perf_counter()
+    check_target(out, force=force)
+    _check_choice(until, steps, times)
+    learned = load_law(law)
+    history = learned.observe(read_for(learned, file, variable, columns))
+    seen = history.fields
+    end = _last_time(seen)
+    clock = _listed(learned, times) if times else _regular(learned, seen, end, until, steps)
+    check_room(out, _bytes(seen, len(clock), samples))
+    with output.busy(f"forecasting {file}"):
+        result = learned.forecast(
+            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
+        )
+    write(result, out)
+    report_written(
+        output, "forecast", f"{file} under {law}", result, out, time.perf_counter() - start,
+        facts={"history": f"until {_shown(learned, end)}",
+               "forecast": f"{_shown(learned, clock[0])} to {_shown(learned, clock[-1])}"},
+        law=str(law), data=str(file), history_end=end, times=list(clock), seed=seed,
+    )  # fmt: skip
+
+
+def _check_choice(until: str | None, steps: int | None, times: str | None) -> None:
+    asked = until is not None or steps is not None
+    if asked == (times is not None):
+        expected, fix = "either --steps and --until, or one of them, or --times", "pass --steps 6"
+        raise InputError("--steps", expected=expected, got="both" if asked else "neither", fix=fix)
+    if steps is not None:
+        positive("--steps", steps)
+
+
+def _last_time(history: xr.DataArray) -> float:
+    name = "path_time" if "path_time" in history.coords else "time"
+    return float(np.nanmax(history[name].values))
+
+
+def _regular(
+    law: Law, seen: xr.DataArray, end: float, until: str | None, steps: int | None
+) -> list[float]:
+    """Steps of the record, as many as asked for or as fit, or equal parts up to a time."""
+    if until is None:
+        return [float(t) for t in next_times(law, seen, steps or 1)]
+    (last,) = _moments(law, "--until", [until])
+    if not (math.isfinite(last) and last > end):
+        shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
+        expected = f"a time after the history's last, {_shown(law, end)}"
+        fix = f"pass --until {_shown(law, float(next_times(law, seen, 1)[0])).split()[0]}"
+        raise InputError("--until", expected=expected, got=shown, fix=fix)
+    if steps is not None:
+        return list(np.linspace(end, last, 1 + steps)[1:])
+    span = last - end
+    size = float(next_times(law, seen, 1)[0]) - end
+    many = next_times(law, seen, min(MOST_STEPS, max(1, math.ceil(1.2 * span / size) + 1)))
+    kept = [float(t) for t in many if t <= last + 1e-9 * abs(last)]
+    return kept or [last]
+
+
+def _listed(law: Law, times: str) -> list[float]:
+    return _moments(law, "--times", times.split(","))
+
+
+def _moments(law: Law, option: str, texts: list[str]) -> list[float]:
+    """Numbers, or dates on the clock of the law."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        pass
+    try:
+        dates = np.array([text.strip() for text in texts], dtype="datetime64[ns]")
+    except ValueError as error:
+        expected = "numbers, or dates such as 2011-03-15, with commas between them"
+        got = repr(",".join(texts))
+        raise InputError(option, expected=expected, got=got, fix=f"pass {option} 1.5") from error
+    return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
+
+
+def _shown(law: Law, moment: float) -> str:
+    """A time as a number, and as a date where the law has dates."""
+    clock = law.info.get("time", {})
+    if " since " not in str(clock.get("units", "")):
+        return f"{moment:g}"
+    return f"{shown_time(moment, clock)} ({moment:g})"
+
+
+def _bytes(history: xr.DataArray, n_times: int, samples: int) -> int:
+    return 8 * (2 + max(samples, 0)) * (history.size // history.sizes["time"]) * n_times
+
+
+# ---------- ``spdelaw fill``: the gaps of a record, by the law that predicts held-out clouds best
+
+
+FILL_EXAMPLES = """**Examples**
+
+spdelaw fill sst.nc --anomalies month --out filled.nc
+
+spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
+
+spdelaw fill stations.csv --time date --value tmax --station id --lon lon --lat lat --out full.nc
+
+spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out filled.nc
+
+spdelaw fill sst.nc --anomalies month --dry-run
+"""
+
+
+def fill_command(
+    *,
+    file: options.InFile,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write: .nc or .zarr.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print guesses and the prepared data, and stop.")
+    ] = False,
+    table: options.Table,
+    asked: Asked,
+    modes: Annotated[
+        str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
+    ] = "auto",
+    basis: Annotated[
+        str | None,
+        typer.Option(help="domain (its modes) or patterns (of the data); both are tried."),
+    ] = None,
+    drift: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(DRIFTS)}; the usual ones are tried."),
+    ] = None,
+    rest: Annotated[
+        str,
+        typer.Option(
+            help="What the modes leave over: white, memory, local (close values), shared (other "
+            "points of the same time), auto."
+        ),
+    ] = "auto",
+    smooth: Annotated[
+        bool, typer.Option("--smooth", help="The law's field at observed values also.")
+    ] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Fill points that were never seen too.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(help="Begin no candidate that would take longer; 0 for no limit.")
+    ] = 300.0,
+    variable: options.Variable = None,
+    wanted: Wanted,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    output: Output,
+) -> None:
+    """Fill the gaps of a record: mean and standard deviation of each missing value.
+
+    Laws are tried on clouds: values that are held out as the gaps of other times lie. The one that
+    predicts them best is learned again from all values and fills the gaps. Observed values stay as
+    they are, and so do points that were never seen, such as land. The file is written whole or not
+    at all.
+    """
+    start = time.perf_counter()
+    columns = table.columns
+    target = None if dry_run else check_target(needed(out, "filled.nc"), force=force)
+    n_modes = word_or_count("--modes", modes, "auto", 1)
+    settings: dict[str, Any] = {
+        "basis": None if basis is None else one_of("--basis", basis, BASES),
+        "drift": None if drift is None else one_of("--drift", drift, DRIFTS),
+        "rest": one_of("--rest", rest, RESTS),
+        "seconds": _limit(seconds),
+        "smooth": smooth,
+        "everywhere": everywhere,
+        "seed": seed,
+    }
+    source = read_source(file, variable, wanted, asked.domain, columns)
+    asked = asked._replace(domain=source.domain)
+    chosen = choose_domain(asked, source.fields)
+    if target is None:
+        show_plan(output, file, source, chosen, n_modes)
+        return
+    if not (smooth or everywhere):
+        _check_gaps(source.fields)
+    check_room(target, 16 * source.fields.size)
+    with output.busy(f"filling {file}"):
+        found = fill_record(
+            source.data, chosen.domain, n_modes, prepare=source.preparation, **settings
+        )
+    write(found.data, target)
+    guesses = [*source.guesses, *([chosen.reason] if chosen.guessed else [])]
+    if guesses:
+        output.line(f"Guessed: {'; '.join(guesses)}. Options overrule each of these.\n")
+    _show_filled(output, found)
+    report_written(
+        output, "fill", f"{file} filled", found.data, target, time.perf_counter() - start,
+        facts=_facts(found, source.fields) | {"domain": domain_name(chosen.domain)},
+        data=str(file), guesses=guesses, candidates=_rows(found), chosen=_rows(found)[0],
+        chosen_by=found.data.attrs["chosen_by"],
+    )  # fmt: skip
+
+
+def _check_gaps(fields: xr.DataArray) -> None:
+    """Refuse what has nothing to be filled, before laws are compared for minutes."""
+    seen = np.isfinite(fields.values)
+    ever = seen.any((0, 1))
+    if seen[..., ever].all():
+        never = int((~ever).sum())
+        raise DataError(
+            "data",
+            expected="gaps to fill",
+            got="none" + (f"; {never} points are never seen" if never else ""),
+            fix=("--everywhere fills points that are never seen, " if never else "")
+            + "--smooth gives the law's field",
+        )
+
+
+def _limit(seconds: float) -> float | None:
+    if not np.isfinite(seconds) or seconds < 0:
+        expected, got = "a number of at least 0", f"{seconds:g}"
+        raise InputError("--seconds", expected=expected, got=got, fix="pass --seconds 300")
+    return seconds or None
+
+
+def _facts(found: Filled, fields: xr.DataArray) -> dict[str, str]:
+    seen = np.isfinite(fields.values)
+    ever = seen.any((0, 1))
+    gaps = float((~seen[..., ever]).mean()) if ever.any() else 0.0
+    never = f", {int((~ever).sum())} points never seen" if not ever.all() else ""
+    std = found.data["std"].values
+    filled = std[np.isfinite(std) & (std > 0)]
+    spread = f"{filled.min():.3g} to {filled.max():.3g}" if filled.size else "no gap was filled"
+    return {
+        "missing before": f"{100 * gaps:.3g} %{never}",
+        "std in gaps": spread,
+        "chosen": found.data.attrs["chosen_by"],
+    }
+
+
+def _show_filled(output: Output, found: Filled) -> None:
+    """Candidates by how well they predict what was held out."""
+    header = ["candidate", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", ""]
+    rows = []
+    for trial in found.trials:
+        scores = [f"{x:.4g}" for x in (trial.rmse, trial.crps)]
+        inside = [f"{100 * c:.0f}" for c in trial.coverage]
+        shown = [*scores, *inside] if np.isfinite(trial.crps) else [""] * 5
+        rows.append(
+            [f"{trial.candidate}, {trial.rest}", *shown, f"{trial.seconds:.1f}", trial.note]
+        )
+    output.table("Candidates on held-out clouds, the chosen one first, then by CRPS", header, rows)
+
+
+def _rows(found: Filled) -> list[dict[str, Any]]:
+    return [
+        {
+            **trial.candidate._asdict(), "rest": trial.rest, "rmse": trial.rmse,
+            "crps": trial.crps, "coverage": list(trial.coverage), "seconds": trial.seconds,
+            "note": trial.note,
+        }
+        for trial in found.trials
+    ]  # fmt: skip

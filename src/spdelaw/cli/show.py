@@ -1,0 +1,181 @@
+"""``spdelaw info`` and ``show``: what a file or a law holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+
+from spdelaw.cli import options
+from spdelaw.cli.inputs import dims_of, read_fields
+from spdelaw.cli.laws import (
+    COLUMNS,
+    domain_name,
+    fit_facts,
+    law_document,
+    load_law,
+    show_dynamics,
+    show_notes,
+    show_parameters,
+    time_in_words,
+)
+from spdelaw.cli.output import Output, file_size, human_size, shape
+from spdelaw.data.fields import as_fields
+from spdelaw.data.guess import guess_domain, guess_layout, scattered_places
+from spdelaw.data.io.files import has_fields, read, read_raw
+from spdelaw.data.io.tables import Columns
+from spdelaw.data.quality import hints, suspect_fills
+from spdelaw.data.summary import describe
+
+# ---------- ``spdelaw info``: what a file holds
+
+
+INFO_EXAMPLES = """**Examples**
+
+spdelaw info heat.nc
+
+spdelaw info stations.csv --time date --value tmax --station id --lon lon --lat lat
+
+spdelaw info sst.zarr --variable anomaly --dims lat,lon --json
+"""
+
+#: Longest attribute that the table shows; --json has all of it.
+LONGEST = 80
+
+
+def info_command(
+    *,
+    file: options.InFile,
+    variable: options.Variable = None,
+    dims: Annotated[
+        str | None, typer.Option("--dims", help="Spatial dims, with commas; guessed.")
+    ] = None,
+    table: options.Table,
+    output: Output,
+) -> None:
+    """Describe the fields of a file: whatever `fit` can read, and how it would read it.
+
+    A .zarr of this package is read block by block and may be larger than memory.
+    """
+    columns = table.columns
+    fields, notes = _fields(file, variable, dims, columns)
+    summary = describe(fields)
+    size = file_size(file)
+    output.facts(f"{file} ({human_size(size)})", _facts(summary) | _clock(fields))
+    if fields.variable._in_memory:
+        notes += hints(fields)
+        notes += [
+            f"{n} times {v:g}, a fill that the file does not declare: --missing {v:g}"
+            for v, n in suspect_fills(fields.values)
+        ]
+    for note in notes:
+        output.line(f"note: {note}")
+    output.document(command="info", file=str(file), bytes=size, fields=summary, notes=notes)
+
+
+def _fields(
+    file: Path, variable: str | None, dims: str | None, columns: Columns
+) -> tuple[xr.DataArray, list[str]]:
+    """Fields with all their spatial dims, and how a fit would take them."""
+    lazy = file.suffix.lower() == ".zarr"
+    if dims is not None:
+        return read(file, variable, dims.split(","), lazy=lazy), []
+    if has_fields(file, variable):
+        return read_fields(file, variable), []
+    raw, notes = read_raw(file, columns=columns)
+    guessed, why = guess_domain(raw, variable)
+    layout = guess_layout(raw, variable, dims=dims_of(guessed))
+    name = str(layout.preparation.variable)
+    own = {d: d for d in raw[name].dims} | {n: o for o, n in layout.preparation.rename.items()}
+    places = scattered_places(raw[name], [str(d) for d in raw[name].dims])
+    whole = [str(own.get(d, d)) for d in layout.dims] + list(layout.preparation.average)
+    fields = as_fields(raw[name], dims=places or tuple(whole))
+    return fields, [*notes, f"a fit would take: {'; '.join([why, *layout.reasons])}"]
+
+
+def _clock(fields: xr.DataArray) -> dict[str, str]:
+    """Times as dates, where they are."""
+    clock = dict(fields["time"].attrs)
+    if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
+        return {}
+    return {"dates": time_in_words(fields["time"].values, clock)}
+
+
+def _facts(summary: dict[str, Any]) -> dict[str, str]:
+    coordinates = {k: v for k, v in summary["coordinates"].items() if k != "path"}
+    return {
+        "variable": summary["name"] + _units(summary),
+        "shape": shape(summary["sizes"]),
+        **{name: _coordinate(c) for name, c in coordinates.items()},
+        "values": _values(summary["values"]),
+        "missing": _missing(summary["missing"]),
+        **({"equation": _equation(summary["equation"])} if summary["equation"] else {}),
+        **{name: _short(value) for name, value in summary["attributes"].items()},
+        "fingerprint": summary["fingerprint"],
+    }
+
+
+def _coordinate(c: dict[str, Any]) -> str:
+    if "names" in c:
+        return ", ".join(c["names"])
+    step = (
+        f"step {c['spacing']:.6g}" if c["uniform"] else "irregular" if c["n"] > 1 else "one value"
+    )
+    return f"{c['min']:.6g} to {c['max']:.6g}, {step}{_units(c)}"
+
+
+def _values(values: dict[str, float | None]) -> str:
+    low, high, mean, std = (
+        "overflow" if values[k] is None else f"{values[k]:.4g}"
+        for k in ("min", "max", "mean", "std")
+    )
+    return f"{low} to {high}, mean {mean}, standard deviation {std}"
+
+
+def _missing(missing: dict[str, Any]) -> str:
+    return f"{missing['count']} ({100 * missing['fraction']:.3g} %)" if missing["count"] else "none"
+
+
+def _equation(equation: Any) -> str:
+    if isinstance(equation, dict) and "n_modes" in equation:
+        return f"{equation.get('label') or 'spectral SPDE'}, {equation['n_modes']} modes"
+    return _short(equation)
+
+
+def _units(described: dict[str, Any]) -> str:
+    return f" [{described['units']}]" if described["units"] else ""
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+# ---------- ``spdelaw show``: what a law says
+
+
+SHOW_EXAMPLES = """**Examples**
+
+spdelaw show heat.law
+
+spdelaw show heat.law --json
+"""
+
+
+def show_command(*, law: options.LawArgument, output: Output) -> None:
+    """Show a law: every parameter with its interval, how it was found, what to cite."""
+    learned = load_law(law)
+    title = f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}"
+    show_dynamics(output, title, learned)
+    initial = tuple(n for n in COLUMNS if n.startswith("initial"))
+    if learned.parameters.attrs.get("initial_state") != "stationary":
+        show_parameters(output, "Initial state", learned, initial)
+    facts = fit_facts(learned) | {"version": f"spdelaw {learned.info.get('version', '?')}"}
+    output.facts("", facts | {"size": human_size(file_size(law))})
+    show_notes(output, learned)
+    output.line("cite: " + learned.citation().replace("\n", "\n      "))
+    output.document(
+        command="show", file=str(law), law=law_document(learned), citation=learned.citation()
+    )

@@ -1,0 +1,392 @@
+"""Times as numbers: dates, durations, calendars, and clocks of single paths."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.errors import DataError
+
+# ---------- Times as numbers: dates and durations in a stated unit, with their origin on record
+
+
+#: Units of fixed length; months and years are not.
+UNITS = {
+    "weeks": "W",
+    "days": "D",
+    "hours": "h",
+    "minutes": "m",
+    "seconds": "s",
+    "milliseconds": "ms",
+    "microseconds": "us",
+    "nanoseconds": "ns",
+}
+DEFAULT_UNIT = "days"
+#: Units in which a float64 does not keep the nanosecond of a date.
+COARSE = ("weeks", "days", "hours")
+_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
+
+
+def check_unit(unit: str | None) -> str | None:
+    """The unit itself, refused when its length is not fixed."""
+    if unit is None or (isinstance(unit, str) and unit in UNITS):
+        return unit
+    fix = 'pass time_unit="days"; months and years have no fixed length'
+    raise DataError("time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit), fix=fix)
+
+
+def unit_step(unit: str | None) -> np.ndarray:
+    """A unit of time as a duration of NumPy; days by default."""
+    return _STEPS[check_unit(unit) or DEFAULT_UNIT]
+
+
+def is_date(times: xr.Variable) -> bool:
+    """Whether times are calendar dates, datetime64 or cftime objects."""
+    return times.dtype.kind == "M" or _is_cftime(times)
+
+
+def earliest(times: xr.Variable) -> Any:
+    """First date of an array of dates, missing ones aside."""
+    values = times.values
+    if values.dtype.kind != "M":
+        return min(values.flat)
+    values = values[~np.isnat(values)]
+    if values.size == 0:
+        raise DataError("time", expected="dates", got="only NaT", fix="give the dates of the data")
+    return values.min()
+
+
+def to_numbers(times: xr.Variable, unit: str | None, origin: Any = None) -> xr.Variable:
+    """Dates as numbers since ``origin`` (the first of them), durations and numbers as they are.
+
+    The attribute ``units`` of the result tells the unit and, for dates, the origin.
+    """
+    step = _STEPS[unit or DEFAULT_UNIT]
+    if times.dtype.kind == "m":
+        return _as_variable(times, times.values / step, {"units": unit or DEFAULT_UNIT})
+    if not is_date(times):
+        return times.copy(deep=False) if unit is None else _with_unit(times, unit)
+    origin = earliest(times) if origin is None else origin
+    elapsed = _elapsed(times.values, origin) / step
+    since = {"units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}", "calendar": _calendar(origin)}
+    return _as_variable(times, elapsed, since)
+
+
+def _as_variable(times: xr.Variable, values: np.ndarray, attrs: dict[str, str]) -> xr.Variable:
+    return xr.Variable(times.dims, values, {**times.attrs, **attrs})
+
+
+def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
+    recorded = str(times.attrs.get("units", unit))
+    if recorded.split(" since ")[0] != unit:
+        expected = f"the unit on record, {recorded!r}"
+        fix = "leave time_unit out, or convert the times first"
+        raise DataError("time_unit", expected=expected, got=repr(unit), fix=fix)
+    return xr.Variable(times.dims, times.values, {**times.attrs, "units": recorded})
+
+
+def _is_cftime(times: xr.Variable) -> bool:
+    # Told by its attributes, so that cftime need not be installed.
+    return times.dtype.kind == "O" and times.size > 0 and hasattr(times.values.flat[0], "calendar")
+
+
+def _elapsed(values: np.ndarray, origin: Any) -> np.ndarray:
+    if values.dtype.kind == "M":
+        return values - origin
+    differences: list[timedelta] = [value - origin for value in values.flat]
+    return np.array(differences, dtype="timedelta64[us]").reshape(values.shape)
+
+
+def _iso(date: Any) -> str:
+    if isinstance(date, np.datetime64):
+        return str(np.datetime_as_string(date, unit="auto"))
+    return str(date.isoformat())
+
+
+def _calendar(date: Any) -> str:
+    return str(getattr(date, "calendar", "proleptic_gregorian"))
+
+
+def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Numbers as the dates that the attributes ``units`` and ``calendar`` make of them.
+
+    Raises `DataError` where they count from no date.
+    """
+    units = str(attrs.get("units", ""))
+    if " since " not in units:
+        expected = "dates, or numbers with units such as 'days since 2006-04-16'"
+        got = f"units {units!r}" if units else "numbers without units"
+        fix = "give the time coordinate dates: data.assign_coords(time=dates)"
+        raise DataError("time", expected=expected, got=got, fix=fix)
+    calendar = str(attrs.get("calendar", "proleptic_gregorian"))
+    coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
+    try:
+        dates = decoded_dates(xr.Dataset({"time": coded}))["time"].values
+        return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
+    except (ImportError, ValueError, OverflowError) as error:
+        expected = "dates that xarray can decode"
+        fix = "check units and calendar of the time coordinate"
+        raise DataError("time", expected=expected, got=f"{units!r}: {error}", fix=fix) from error
+
+
+def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
+    """Dates by the CF conventions, without what xarray says of years that are not padded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xr.SerializationWarning)
+        return xr.decode_cf(dataset, decode_timedelta=False)
+
+
+def _rounded(dates: np.ndarray) -> np.ndarray:
+    """Dates to the millisecond: half an hour in days is no finite binary fraction."""
+    if dates.dtype.kind != "M":
+        return dates
+    return (dates + np.timedelta64(500, "us")).astype("datetime64[ms]").astype("datetime64[ns]")
+
+
+def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Dates as numbers on the clock that the attributes ``units`` and ``calendar`` describe."""
+    origin = to_dates(np.zeros(1), attrs)[0]
+    step = unit_step(str(attrs["units"]).split(" since ")[0])
+    values = np.atleast_1d(np.asarray(dates))
+    try:
+        values = _like(values, origin)
+        return np.asarray(_elapsed(values, origin) / step, dtype=float)
+    except (TypeError, ValueError) as error:
+        expected, fix = f"dates like {origin}", "use one calendar for all times"
+        raise DataError("time", expected=expected, got=f"{values.flat[0]!r}", fix=fix) from error
+
+
+def _like(values: np.ndarray, origin: Any) -> np.ndarray:
+    """Dates of the kind of the origin, from text or from dates of NumPy."""
+    if isinstance(origin, np.datetime64):
+        return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
+    if values.dtype.kind not in "MUT":
+        return values
+    moments = values.astype("datetime64[s]")
+    return np.array([_in_calendar(moment.item(), origin) for moment in moments])
+
+
+def _in_calendar(moment: Any, origin: Any) -> Any:
+    """A date of everyday life as one of the calendar of the origin, such as one of 360 days."""
+    parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
+    return origin.replace(**parts, microsecond=0)
+
+
+def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:
+    """Fields whose times count as the clock ``attrs`` does, where both count from a date."""
+    own, wanted = fields["time"].attrs.get("units", ""), attrs.get("units", "")
+    if own == wanted or " since " not in str(own) or " since " not in str(wanted):
+        return fields
+    for name in ("time", "path_time"):
+        if name in fields.coords and " since " in str(fields[name].attrs.get("units", "")):
+            old = fields[name]
+            known = np.isfinite(old.values)
+            new = np.full(old.shape, np.nan)
+            new[known] = from_dates(to_dates(old.values[known], old.attrs), attrs)
+            fields = fields.assign_coords({name: (old.dims, new, {**old.attrs, **attrs})})
+    return fields
+
+
+def has_dates(data: Any) -> bool:
+    """Whether the times of data, or times themselves, are dates, or text that says dates."""
+    if isinstance(data, xr.Dataset | xr.DataArray):
+        data = data["time"].values if "time" in data.coords else ()
+    if getattr(data, "ndim", 0) > 2:
+        return False
+    values = np.asarray(data)
+    if values.dtype.kind in "MUT" and values.size:
+        return True
+    first = values.flat[0] if values.size and values.dtype.kind == "O" else None
+    return hasattr(first, "year") and hasattr(first, "month")
+
+
+# ---------- How a clock goes on: six steps of monthly data are six months, whatever their days
+
+
+Array = np.ndarray
+
+#: Steps that differ from whole multiples of the shortest by less than this part of it are regular.
+REGULAR = 1e-3
+#: Days by which the middle of a month may be rounded.
+ROUNDED = 1.0
+
+
+class Step(NamedTuple):
+    """A step of a record: months of the calendar, or a length of time.
+
+    Attributes:
+        months: calendar months, or None.
+        length: in units of the clock, for other steps.
+        day: "same" day of each month, the "last", or the "middle".
+    """
+
+    months: int | None
+    length: float
+    day: str = "same"
+
+    def in_words(self, unit: str) -> str:
+        """Such as ``1 month``."""
+        if self.months is None and unit == "days" and 0 < self.length < 1:
+            return Step(None, round(24 * self.length, 6)).in_words("hours")
+        if self.months is None:
+            word = unit.removesuffix("s") if self.length == 1 else unit
+            return f"{self.length:g} {word}".strip()
+        years, left = divmod(self.months, 12)
+        n, name = (years, "year") if left == 0 else (self.months, "month")
+        return f"{n} {name}{'s' if n > 1 else ''}"
+
+
+def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
+    """Step of increasing times on a clock; the median one where they are irregular."""
+    times = np.asarray(times, dtype=float)
+    if len(times) < 2:
+        expected = "at least two times, whose step can go on"
+        fix = "pass the times of the forecast: times="
+        raise DataError("time", expected=expected, got=str(len(times)), fix=fix)
+    gaps = np.diff(times)
+    months = _months(times, clock) if " since " in str(clock.get("units", "")) else None
+    if months is not None:
+        return months
+    ratio = gaps / gaps.min()
+    regular = np.abs(ratio - np.round(ratio)).max() < REGULAR
+    return Step(None, float(gaps.min() if regular else np.median(gaps)))
+
+
+def go_on(last: float, step: Step, clock: Mapping[str, Any], n_steps: int) -> Array:
+    """The times after the last one of a record, as numbers on its clock."""
+    ahead = np.arange(1, n_steps + 1)
+    if step.months is None:
+        return last + step.length * ahead
+    date = to_dates(np.array([last]), clock)
+    dates = [_later(date, step.months * int(k), step.day) for k in ahead]
+    return from_dates(np.concatenate(dates), clock)
+
+
+def _months(times: Array, clock: Mapping[str, Any]) -> Step | None:
+    """The step in months, where the record has one date in each of regular months."""
+    dates = xr.DataArray(to_dates(times, clock), dims="time").dt
+    month = 12 * dates.year.values.astype(int) + dates.month.values.astype(int)
+    gaps = np.diff(month)
+    if gaps.min() < 1 or np.median(np.diff(times)) < 0.9 * _days(clock, 28):
+        return None
+    step = int(np.gcd.reduce(gaps))
+    day, last = dates.day.values.astype(int), dates.days_in_month.values.astype(int)
+    hour = dates.hour.values + dates.minute.values / 60.0
+    if np.ptp(day) == 0 and np.ptp(hour) < REGULAR:
+        return Step(step, np.nan, "same")
+    if (day == last).all():
+        return Step(step, np.nan, "last")
+    middle = np.abs(day - 1 + hour / 24 - last / 2).max() <= ROUNDED
+    if middle:
+        return Step(step, np.nan, "middle")
+    # The middle of a season that begins in another month, once a year: leap days move it.
+    yearly = step % 12 == 0 and np.ptp(np.diff(times)) > 0 and np.ptp(day + hour / 24) <= ROUNDED
+    return Step(step, np.nan, "same") if yearly else None
+
+
+def _days(clock: Mapping[str, Any], n: float) -> float:
+    """So many days in the unit of the clock."""
+    return float(n * (np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0])))
+
+
+def _later(date: Array, months: int, day: str) -> Array:
+    """A date so many months later, by the rule of its record."""
+    own = xr.DataArray(date, dims="time").dt
+    count = int(own.month[0]) - 1 + months
+    year, month = int(own.year[0]) + count // 12, count % 12 + 1
+    first = _first(date[0], year, month)
+    length = int(xr.DataArray(np.array([first]), dims="time").dt.days_in_month[0])
+    within = float(own.hour[0]) / 24 + float(own.minute[0]) / 1440 + float(own.second[0]) / 86400
+    number = {"same": min(int(own.day[0]), length), "last": length}.get(day)
+    days = length / 2 if number is None else number - 1 + within
+    return np.array([first + _duration(date[0], days)])
+
+
+def _first(like: Any, year: int, month: int) -> Any:
+    if isinstance(like, np.datetime64):
+        return np.datetime64(f"{year:04d}-{month:02d}-01", "ns")
+    return like.replace(year=year, month=month, day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _duration(like: Any, days: float) -> Any:
+    if isinstance(like, np.datetime64):
+        return np.timedelta64(round(days * 86400), "s")
+    return timedelta(seconds=round(days * 86400))
+
+
+# ---------- Per-path clocks: ragged paths get one matrix of times without holes
+
+
+#: Times that differ by less than this share of the record are one.
+SAME_TIME = 1e-10
+
+
+def shared_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
+    """Values (P, T, M) and times (T,) from ``start`` on, unobserved where the data come later."""
+    times, values = fields["time"].values, np.asarray(fields.values)
+    if start is None or not times[0] > start:
+        return values, times
+    return np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
+
+
+def own_rows(fields: xr.DataArray, times: Array) -> Array:
+    """Where the rows of the fields are on a clock of this module; (P, T)."""
+    own = fields["path_time"].values[:, 0] if times.ndim == 2 else fields["time"].values[0]
+    first = np.broadcast_to(times[..., 0] < own, fields.sizes["path"]).astype(int)
+    return first[:, None] + np.arange(fields.sizes["time"])
+
+
+def own_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
+    """Values (P, T, M) and times (P, T) of fields with a ``path_time`` coordinate.
+
+    Padding after a path's last time continues its clock without observations, which changes
+    no likelihood. All paths start at the earliest time, or at ``start`` where that is earlier,
+    unobserved where they joined later, because the initial state belongs to that time.
+    """
+    times = _continued(np.array(fields["path_time"].values, dtype=float))
+    values = np.asarray(fields.values)
+    start = min(times[:, 0].min(), np.inf if start is None else start)
+    late = times[:, 0] > start
+    if not late.any():
+        return values, times
+    step = np.median(np.diff(times, axis=1))
+    empty = np.full((len(values), 1, values.shape[2]), np.nan)
+    # Late paths get the node in front; the others get one after their end, to stay aligned.
+    clock = np.hstack([np.full((len(times), 1), start), times])
+    clock[~late] = np.hstack([times[~late], times[~late, -1:] + step])
+    padded = np.concatenate([empty, values], axis=1)
+    padded[~late] = np.concatenate([values[~late], empty[~late]], axis=1)
+    return padded, clock
+
+
+def _continued(times: Array) -> Array:
+    step = np.nanmedian(np.diff(times, axis=1))
+    for row in times:
+        gap = np.flatnonzero(np.isnan(row))
+        if gap.size:
+            row[gap] = row[gap[0] - 1] + step * np.arange(1, gap.size + 1)
+    return times
+
+
+def extended_clocks(
+    own: Array, wanted: Array, values: Array
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Clocks of observed and wanted times, values on them, and where the wanted ones are.
+
+    One for all paths that share a clock, else one per path. A wanted time that is an observed one
+    but for rounding is that one: two states a rounding apart would have no transition.
+    """
+    shared = own.ndim == 1
+    for clock, seen in [(own, values)] if shared else zip(own, values[:, None], strict=True):
+        nearest = clock[np.abs(clock[:, None] - wanted).argmin(0)]
+        close = np.abs(nearest - wanted) <= SAME_TIME * np.ptp(np.append(clock, wanted))
+        asked = np.where(close, nearest, wanted)
+        merged = np.union1d(clock, asked)
+        extended = np.full((len(seen), len(merged), seen.shape[2]), np.nan)
+        extended[:, np.searchsorted(merged, clock)] = seen
+        yield merged, extended, np.searchsorted(merged, asked)

@@ -1,0 +1,296 @@
+"""Where blocks of data are computed: in this process, in threads, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.errors import ExecutorError, InputError
+
+# ---------- One pass over data in blocks: here, in threads, or on a Dask cluster, with the same
+# answers
+#
+# Every pass is ``function(block, *parameters)``. Results come back in the order of the blocks, or
+# stay where they were made (`Place.keep`) so that only parameters and sums travel afterwards. A
+# block is any object, or a lazy one (Dask) that is read where the function runs.
+
+
+def over_blocks(
+    function: Callable, blocks: Sequence, *parameters: Any, executor: Any = None
+) -> list:
+    """``[function(block, *parameters) for block in blocks]`` where the executor runs.
+
+    Args:
+        function: of a block and the parameters; importable by name where processes run it.
+        blocks: arrays, lazy arrays, or anything else.
+        parameters: the same for every block.
+        executor: None for here, anything with ``map`` (a ``ThreadPoolExecutor``), or a Dask
+            ``Client``.
+    """
+    return place_of(executor).over(function, blocks, *parameters)
+
+
+class Place(abc.ABC):
+    """Where blocks are worked on."""
+
+    #: Whether results that are kept live in the memory of other processes.
+    remote = False
+
+    @property
+    @abc.abstractmethod
+    def workers(self) -> int:
+        """How many blocks are worked on at once."""
+
+    @abc.abstractmethod
+    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+        """Results here, in the order of the blocks."""
+
+    @abc.abstractmethod
+    def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+        """Results where they are made; each can be a block of a later pass."""
+
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Within it, a place that goes away is one error whatever noticed it first."""
+        return contextlib.nullcontext()
+
+    def tree(self, function: Callable, blocks: Sequence) -> Any:
+        """``function(a, b)`` of neighbours until one is left, here."""
+        kept = list(blocks)
+        while len(kept) > 1:
+            pairs = [kept[i : i + 2] for i in range(0, len(kept) - 1, 2)]
+            last = kept[2 * len(pairs) :]
+            kept = self.keep(_of_two, pairs, function) + last
+        return self.over(_itself, kept)[0]
+
+
+def _of_two(pair: Sequence, function: Callable) -> Any:
+    return function(*pair)
+
+
+def _itself(block: Any) -> Any:
+    return block
+
+
+@dataclasses.dataclass(frozen=True)
+class Here(Place):
+    """One after the other, or through the ``map`` of an executor."""
+
+    map: Callable = map
+    n_workers: int = 1
+
+    @property
+    def workers(self) -> int:
+        """One, or what the executor has."""
+        return self.n_workers
+
+    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+        """Results in the order of the blocks."""
+        return list(self.map(functools.partial(_call, function, parameters), blocks))
+
+    keep = over
+
+
+def _call(function: Callable, parameters: tuple, block: Any) -> Any:
+    return function(loaded(block), *parameters)
+
+
+def loaded(block: Any) -> Any:
+    """A lazy block in memory, anything else as it is."""
+    if isinstance(block, list):
+        return [loaded(part) for part in block]
+    return block.compute() if is_lazy(block) else block
+
+
+def is_lazy(block: Any) -> bool:
+    """Whether a block is still to be read."""
+    return hasattr(block, "__dask_graph__")
+
+
+def place_of(executor: Any) -> Place:
+    """Where an executor runs, or `InputError`."""
+    if executor is None:
+        return Here()
+    if isinstance(executor, Place):
+        return executor
+    if hasattr(executor, "scatter") and hasattr(executor, "gather"):
+        return Cluster(executor)
+    if callable(getattr(executor, "map", None)):
+        # Of the standard library's pools; others say nothing about themselves.
+        return Here(executor.map, int(getattr(executor, "_max_workers", 1)))
+    expected = "None, an executor with a method map, or a Dask Client"
+    fix = "pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)"
+    raise InputError("executor", expected=expected, got=type(executor).__name__, fix=fix)
+
+
+# ---------- Blocks on a Dask cluster: read, condensed and kept on its workers
+#
+# The scheduler knows the whole history of each result, so that what is lost with a worker is made
+# again on another. Blocks in memory are sent with their tasks for the same reason: scattered ones
+# would have no history. Only a scheduler that goes away, or a block that kills every worker, ends
+# the work.
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster(Place):
+    """The workers of a Dask ``Client``."""
+
+    client: Any
+    remote = True
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers that are there now."""
+        with _one_error():
+            return sum(self.client.nthreads().values())
+
+    def guard(self) -> contextlib.AbstractContextManager:
+        """Errors of the cluster as one error."""
+        return _one_error()
+
+    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+        """Results here, in the order of the blocks: one task per block."""
+        futures = self.keep(function, blocks, *parameters)
+        with _one_error():
+            return self.client.gather(futures)
+
+    def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+        """Results on the workers, as futures."""
+        with _one_error():
+            if all(map(_is_future, blocks)):
+                return self.client.map(
+                    _call_remotely, blocks, function=function, parameters=parameters, pure=False
+                )
+            return self._compute(function, blocks, parameters)
+
+    def _compute(self, function: Callable, blocks: Sequence, parameters: tuple) -> list:
+        """Tasks with all that they need: lazy blocks, futures, or arrays of this process."""
+        import dask
+
+        # One node of the graph holds the parameters of all tasks.
+        shared = dask.delayed(parameters, pure=False, traverse=False)
+        call = dask.delayed(_call_remotely, pure=False)
+        tasks = [call(block, function, shared) for block in blocks]
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.compute(tasks)
+
+
+def _call_remotely(block: Any, function: Callable, parameters: tuple) -> Any:
+    return function(block, *parameters)
+
+
+def _is_future(block: Any) -> bool:
+    from distributed import Future
+
+    return isinstance(block, Future)
+
+
+@contextlib.contextmanager
+def _one_error() -> Iterator[None]:
+    """Whatever a cluster that fails raises, as one error; those of the work itself pass."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.client import ClosedClientError
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        expected = "workers with memory for one block"
+        got = f"a block that killed {error.allowed_failures + 1} workers"
+        fix = "store the data in smaller chunks of paths, or give each worker more memory"
+        raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
+    except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
+        expected = "a Dask scheduler that stays until the work is done"
+        got = f"one that went away ({type(error).__name__})"
+        fix = "start the cluster again and repeat the call; nothing was written"
+        raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
+
+
+# ---------- A data set cut in paths and times as it is stored: pieces that are read where they are
+# used
+#
+# Chunks of times stay as they are. Chunks of paths stay too, but neighbours that are small are
+# taken together, so that a task has something to do.
+
+
+#: Bytes of a block of paths that neighbouring chunks are joined up to.
+ENOUGH = 16e6
+#: Blocks that values in memory are cut into for a cluster, at most.
+CUTS = 32
+
+
+class Pieces(NamedTuple):
+    """Arrays (paths, times, points), lazy or not, that make up a data set.
+
+    Attributes:
+        blocks: by block of paths, then by time.
+        paths: of each block.
+        times: of each piece of a block.
+    """
+
+    blocks: list[list[Any]]
+    paths: list[slice]
+    times: list[slice]
+
+    @property
+    def flat(self) -> list[Any]:
+        """All pieces, block after block."""
+        return [piece for block in self.blocks for piece in block]
+
+    def by_block(self, results: Sequence[Any]) -> list[list[Any]]:
+        """Results for each piece, by block of paths."""
+        n = len(self.times)
+        return [list(results[i : i + n]) for i in range(0, len(results), n)]
+
+
+def pieces_of(values: Any) -> Pieces:
+    """The pieces in which values are stored.
+
+    Args:
+        values: (P, T, M), a Dask array, or a NumPy array that is cut in paths alone.
+    """
+    if isinstance(values, np.ndarray):
+        step = max(1, -(-len(values) // CUTS))
+        paths = [slice(i, min(i + step, len(values))) for i in range(0, len(values), step)]
+        return Pieces([[values[part]] for part in paths], paths, [slice(0, values.shape[1])])
+    import dask
+
+    chunks = values.to_delayed()
+    groups = _groups(values.chunks[0], 8.0 * values.shape[1] * values.shape[2])
+    join = dask.delayed(_joined, pure=False)
+    pieces = [
+        [join(chunks[first:last, t].tolist()) for t in range(chunks.shape[1])]
+        for first, last in groups
+    ]
+    ends = np.cumsum([0, *values.chunks[0]])
+    paths = [slice(int(ends[first]), int(ends[last])) for first, last in groups]
+    return Pieces(pieces, paths, slices_of(values.chunks[1]))
+
+
+def _groups(sizes: Sequence[int], row: float) -> list[tuple[int, int]]:
+    """Ranges of neighbouring chunks of paths that are worth a task."""
+    found, first, held = [], 0, 0.0
+    for i, size in enumerate(sizes):
+        held += size * row
+        if held >= ENOUGH or i == len(sizes) - 1:
+            found.append((first, i + 1))
+            first, held = i + 1, 0.0
+    return found
+
+
+def slices_of(sizes: Sequence[int]) -> list[slice]:
+    """Chunks of these sizes, one after the other."""
+    ends = np.cumsum([0, *sizes])
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+
+
+def _joined(chunks: list[list[np.ndarray]]) -> np.ndarray:
+    """Chunks (path, point) of the same times in one array."""
+    rows = [row[0] if len(row) == 1 else np.concatenate(row, axis=-1) for row in chunks]
+    return np.asarray(rows[0] if len(rows) == 1 else np.concatenate(rows))

@@ -1,0 +1,460 @@
+"""Layout, domain and preparation of raw data, guessed from names, coordinates and values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.clock import is_date, to_numbers
+from spdelaw.data.layout import (
+    coordinate,
+    dim_that,
+    in_radians,
+    is_latitude,
+    is_lead,
+    is_longitude,
+    is_path,
+    is_start,
+    is_time,
+    longitudes_together,
+)
+from spdelaw.data.prepare import Preparation
+from spdelaw.data.recognise import with_places
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
+from spdelaw.domains.interval import Interval
+from spdelaw.domains.sphere import Sphere
+from spdelaw.errors import DataError, InputError
+
+# ---------- What the dims of a file mean, by the CF conventions and by common names, with the
+# reasons
+
+
+#: A band of latitudes no wider than this, in degrees, may be averaged without asking.
+BAND = 20.0
+#: Degrees beyond the ends of a range, so that rounding leaves no longitude out.
+MARGIN = 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """How to read a raw file, and why.
+
+    Attributes:
+        preparation: variable, names of dims and means over dims.
+        reasons: a sentence for each thing that was guessed.
+        dims: spatial dims that the fields will have.
+        time: name of the dim of time.
+    """
+
+    preparation: Preparation
+    reasons: list[str]
+    dims: tuple[str, ...]
+    time: str
+
+
+def guess_layout(
+    dataset: xr.Dataset, variable: str | None = None, along: str | None = None,
+    average: tuple[str, ...] = (), dims: tuple[str, ...] = ("x",),
+) -> Guess:  # fmt: skip
+    """Variable, time, paths and space of a raw data set.
+
+    Args:
+        dataset: of any layout, with dates decoded.
+        variable: overrules the guess.
+        along: dim that becomes the spatial one, overrules the guess.
+        average: dims to average over, in addition.
+        dims: what the domain calls its spatial dims; a ``z`` among them may be absent.
+    """
+    dataset = with_places(dataset)
+    name = guess_variable(dataset, variable)
+    array = dataset[name]
+    reasons = [] if variable or len(dataset.data_vars) == 1 else [f"variable {name}"]
+    time, paths, rename, told = time_and_paths(array)
+    space = [str(d) for d in array.dims if d not in (time, *paths, *average)]
+    named, extra, why = _space_names(array, space, dims, along)
+    changed = {old: new for old, new in named.items() if old != new}
+    if changed:
+        rename |= {old: new for old, new in changed.items() if old in array.dims}
+        words = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
+        told.append(f"space is {', '.join(words)}")
+    select, turned = _across(array, [old for old, new in named.items() if new != "lon"])
+    why += turned
+    how = Preparation(variable=name, select=select, average=(*average, *extra), rename=rename)
+    return Guess(how, reasons + told + why, tuple(d for d in dims if d in named.values()), time)
+
+
+def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
+    """The only variable that is a field over time, or the one that was named."""
+    names = [str(name) for name in dataset.data_vars]
+    if variable is not None:
+        if variable in names:
+            return variable
+        expected = f"one of {', '.join(names)}"
+        fix = f"pass --variable {names[0]}" if names else "check the file"
+        raise DataError("variable", expected=expected, got=repr(variable), fix=fix)
+    bounds = {str(c.attrs.get("bounds")) for c in dataset.variables.values()}
+    series = [
+        name for name in names
+        if name not in bounds and not _is_bounds(name)
+        and dataset[name].dtype.kind in "iuf" and _clock_dim(dataset[name]) is not None
+    ]  # fmt: skip
+    fields = [name for name in series if dataset[name].ndim >= 2]
+    if len(fields) == 1:
+        return fields[0]
+    got, fix = "none", "give the time dim the name 'time', or the attribute axis=\"T\""
+    moments = [str(n) for n, c in dataset.coords.items() if c.ndim == 0 and is_date(c.variable)]
+    others = [n for n in names if dataset[n].dtype.kind not in "iuf" and dataset[n].ndim > 1]
+    if others:
+        kind = "booleans" if dataset[others[0]].dtype.kind == "b" else "text"
+        got, fix = f"'{others[0]}' of {kind}", f"store numbers: data[{others[0]!r}].astype(float)"
+    elif moments:
+        got = f"fields of one '{moments[0]}' only"
+        fix = "a law is about what changes: join the files of several times along a dim 'time'"
+    if fields:
+        got, fix = "several to choose from", f"pass --variable {fields[0]}"
+    elif series:
+        got = f"'{series[0]}' over time alone"
+        fix = "a law is about fields: bring values at several places, such as stations or a grid"
+    shown = [n for n in names if n not in bounds and dataset[n].ndim and not _is_bounds(n)]
+    expected = f"one field over time and space, of {', '.join(shown) or 'none'}"
+    raise DataError("variable", expected=expected, got=got, fix=fix)
+
+
+def _is_bounds(name: str) -> bool:
+    return name.endswith(("_bnds", "_bounds")) or name.startswith("bounds_")
+
+
+def _clock_dim(array: xr.DataArray) -> str | None:
+    return dim_that(array, is_lead) or dim_that(array, is_time)
+
+
+def time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str], list[str]]:
+    """The dim of time, those of paths, names to change, and what to say."""
+    time = _clock_dim(array)
+    if time is None:
+        got, fix = f"dims {tuple(array.dims)}", 'name it "time", or give it the attribute axis="T"'
+        raise DataError(f"variable '{array.name}'", expected="a dim of time", got=got, fix=fix)
+    lead = dim_that(array, is_lead) is not None
+    rest = [str(d) for d in array.dims if d != time]
+    paths = [d for d in rest if is_path(array, d) or is_start(array, d)]
+    if lead and not any(is_start(array, d) for d in paths):
+        paths += [d for d in rest if is_time(array, d)]
+    if lead or len(paths) > 1:  # stacked at the door, under names of its own
+        told = [f"{time} is time"] if time != "time" else []
+        which = f"pair of {' and '.join(paths)}" if len(paths) > 1 else f"entry of {''.join(paths)}"
+        return time, paths, {}, told + ([f"each {which} is a path"] if paths else [])
+    found = [(time, "time"), *((path, "path") for path in paths)]
+    rename = {old: new for old, new in found if old != new}
+    return time, paths, rename, [f"{old} is {new}" for old, new in rename.items()]
+
+
+def _space_names(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...], along: str | None
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of the spatial dims, dims to average over, and why."""
+    if along is not None:
+        if along not in space:
+            expected = f"one of {', '.join(space)}"
+            fix = f"pass --along {space[0]}" if space else "check the dims of the variable"
+            raise DataError("along", expected=expected, got=repr(along), fix=fix)
+        return {along: "x"}, [d for d in space if d != along], []
+    places = scattered_places(array, space)
+    if places is not None and len(dims) > 1:
+        return _scattered(array, places, dims)
+    if len(dims) > 1:
+        return _several(array, space, dims)
+    chosen, extra, why = _space(array, space)
+    return {chosen: "x"}, extra, why
+
+
+def scattered_places(array: xr.DataArray, space: list[str]) -> tuple[str, ...] | None:
+    """Coordinates of latitude and longitude, or x and y, that lie along other dims than their own.
+
+    Stations have them along one dim, curvilinear grids along two.
+    """
+    pairs = [(coordinate(array, is_latitude), coordinate(array, is_longitude)), ("x", "y")]
+    for pair in pairs:
+        if any(name is None or name not in array.coords for name in pair):
+            continue
+        first, second = (array[str(name)].dims for name in pair)
+        if first == second and 1 <= len(first) <= 2 and set(first) <= set(space):
+            return tuple(str(name) for name in pair)
+    return None
+
+
+def _scattered(
+    array: xr.DataArray, places: tuple[str, ...], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    along = [str(d) for d in array[places[0]].dims]
+    meant = dims if "lat" in dims else (("x", "y") if places == ("x", "y") else ("y", "x"))
+    extra = [str(d) for d in array.dims if d not in along and array.sizes[d] == 1]
+    kind = "stations along" if len(along) == 1 else "a curvilinear grid over"
+    named = dict(zip(places, meant, strict=True))
+    return (
+        named,
+        [d for d in extra if not is_path(array, d) and not is_time(array, d)],
+        [f"{kind} {' and '.join(along)}, taken as scattered points"],
+    )
+
+
+def without_single(array: xr.DataArray, space: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Dims with more than one entry, the others, and that this is why."""
+    single = [dim for dim in space if array.sizes[dim] == 1]
+    rest = [dim for dim in space if dim not in single] or single[:1]
+    single = [dim for dim in single if dim not in rest]
+    return rest, single, [f"{dim} has one entry" for dim in single]
+
+
+def _several(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of several spatial dims, dims to average over, and why.
+
+    A longitude is ``lon`` or ``x``, a latitude ``lat`` or ``y``; without them the order counts.
+    """
+    rest, single, why = without_single(array, space)
+    if "z" in dims:
+        dims = dims[: max(len(rest), 2)]
+    lat = [dim for dim in rest if is_latitude(array, dim)]
+    lon = [dim for dim in rest if is_longitude(array, dim)]
+    if set(rest) == set(dims):
+        return {dim: dim for dim in rest}, single, why
+    if len(rest) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
+        meant = ("lon", "lat") if "lon" in dims else ("x", "y")
+        return dict(zip((lon[0], lat[0]), meant, strict=True)), single, why
+    if len(rest) == len(dims) and "lon" not in dims:
+        across = [*lon, *lat] if len(lat) == len(lon) == 1 else []
+        ordered = across + [dim for dim in rest if dim not in across]
+        return dict(zip(ordered, dims, strict=True)), single, why
+    raise DataError(
+        f"variable '{array.name}'",
+        expected=f"spatial dims that can be {', '.join(dims)}",
+        got=f"spatial dims {' and '.join(rest) or 'none'}",
+        fix="choose one entry of a dim with --select DIM=VALUE, average it with --average DIM, "
+        "or choose another domain",
+    )
+
+
+def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
+    """The spatial dim, dims to average over, and why."""
+    rest, single, why = without_single(array, space)
+    if len(rest) == 1:
+        return rest[0], single, why
+    band = narrow_band(array, rest)
+    if band is not None:
+        width = float(np.ptp(array[band].values.astype(float)))
+        told = f"mean over {band} by area, a band of {width:.3g} degrees"
+        (other,) = [dim for dim in rest if dim != band]
+        return other, [*single, band], [*why, told]
+    dims = " and ".join(rest) or "none"
+    raise DataError(
+        f"variable '{array.name}'",
+        expected="one spatial dim, or a narrow band of latitudes",
+        got=f"spatial dims {dims}",
+        fix=f"pass --along {rest[-1]} with --average {rest[0]}, or cut a band out: "
+        f"--select {rest[0]}=-2:2, or keep all with --domain box or sphere"
+        if len(rest) > 1
+        else "check the dims of the variable",
+    )
+
+
+def narrow_band(array: xr.DataArray, rest: list[str]) -> str | None:
+    """The latitude of two spatial dims, where it is a narrow band."""
+    latitudes = [dim for dim in rest if is_latitude(array, dim)]
+    if len(rest) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
+        return None
+    band = latitudes[0]
+    (other,) = [dim for dim in rest if dim != band]
+    if other in array.coords and in_radians(array, band, other):
+        return None
+    width: Any = np.ptp(array[band].values.astype(float))
+    return band if width <= BAND else None
+
+
+def _across(
+    array: xr.DataArray, space: list[str]
+) -> tuple[dict[str, tuple[float, float]], list[str]]:
+    """Range of longitudes that lie together, where their numbers jump between them, and why."""
+    for name in [n for n in space if n in array.coords and is_longitude(array, n)]:
+        lon = np.asarray(array[name].values, dtype=float)
+        west, east = longitudes_together(lon)
+        if east - west >= np.ptp(lon[np.isfinite(lon)]) - MARGIN:
+            continue
+        told = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
+        return {name: (west - MARGIN, east + MARGIN)}, [told]
+    return {}, []
+
+
+# ---------- Sphere, box or interval, its ends and what happens there, from coordinates and values
+
+
+#: Mean square at the ends, relative to that of the whole, below which they count as zero.
+PINNED = 1e-3
+#: Degrees of longitude and latitude from which a field is one on the globe.
+GLOBAL_LON, GLOBAL_LAT = 270.0, 90.0
+#: How many times as long as wide a band of latitudes is that counts as a line.
+SLENDER = 3.0
+#: Longest step for which a finer unit of time than days is used, in days.
+HOURLY, SECONDLY = 0.25, 1.0 / 288
+
+
+class Side(NamedTuple):
+    """What a field does at the two ends of a coordinate."""
+
+    boundary: str
+    ends: tuple[float, float]
+    reason: str
+
+
+def guess_domain(
+    dataset: xr.Dataset, variable: str | None = None, average: tuple[str, ...] = ()
+) -> tuple[str, str]:
+    """Name of a domain for a raw data set, and why."""
+    dataset = with_places(dataset)
+    array = dataset[guess_variable(dataset, variable)]
+    time, paths, _, _ = time_and_paths(array)
+    space = [str(d) for d in array.dims if d not in (time, *paths, *average)]
+    places = scattered_places(array, space)
+    rest, _, _ = without_single(array, space)
+    lat = [d for d in rest if is_latitude(array, d) and d in array.coords]
+    lon = [d for d in rest if is_longitude(array, d) and d in array.coords]
+    band = _slender_band(array, rest)
+    if places is None and len(rest) == 2 and lat and lon and not band:
+        places = (lat[0], lon[0])
+    if places is None and (len(rest) < 2 or band):
+        return "interval", "interval, because there is one spatial dim"
+    if places is None:
+        return "box", f"box, because there are {len(rest)} spatial dims"
+    if not is_latitude(array, places[0]):
+        return "box", "box, because there are two coordinates of space"
+    if in_radians(array, *places):
+        return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
+    return _on_earth(array[places[0]].values, array[places[1]].values)
+
+
+def _slender_band(array: xr.DataArray, rest: list[str]) -> bool:
+    """Whether two spatial dims are a narrow band of latitudes, much longer than wide."""
+    band = narrow_band(array, rest)
+    lon = [dim for dim in rest if dim in array.coords and is_longitude(array, dim)]
+    if band is None or not lon:
+        return band is not None
+    west, east = longitudes_together(array[lon[0]].values.astype(float))
+    return east - west >= SLENDER * float(np.ptp(array[band].values.astype(float)))
+
+
+def _on_earth(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
+    """A sphere where places go around the globe, else a box in degrees."""
+    west, east = longitudes_together(lon)
+    wide = east - west
+    high = float(np.nanmax(lat) - np.nanmin(lat))
+    span = f"{wide:.3g} degrees of longitude and {high:.3g} of latitude"
+    if wide >= GLOBAL_LON and high >= GLOBAL_LAT:
+        return "sphere", f"sphere, because it covers {span}"
+    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
+
+
+def guess_boundary(fields: xr.DataArray) -> Side:
+    """Boundary, bounds and reason for fields (path, time, x) on an interval."""
+    if fields["x"].size < 2:
+        expected = "at least two points"
+        fix = "a single point has no space; use a time-series model"
+        raise DataError("coordinate 'x'", expected=expected, got=str(fields["x"].size), fix=fix)
+    return guess_side(fields, "x")
+
+
+def guess_side(fields: xr.DataArray, dim: str) -> Side:
+    """What canonical fields do at the ends of a coordinate, on a grid or at scattered points."""
+    x = np.sort(np.asarray(fields[dim].values, dtype=float))
+    ends = (float(x[0]), float(x[-1]))
+    if ends[0] == ends[1]:
+        expected = "points that differ in it"
+        fix = "a law in space needs places that differ; take fewer dims, or a time-series model"
+        raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{ends[0]:g} only", fix=fix)
+    if dim not in fields.dims:
+        return Side("neumann", ends, "neumann, because points are scattered: free at the edge")
+    step = float(np.median(np.diff(x)))
+    whole = np.diff(x).max() <= 2.0 * step
+    if is_longitude(fields, dim) and whole and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
+        around = (ends[0], ends[0] + 360.0)
+        return Side("periodic", around, "periodic, because the longitudes go all around")
+    outer = fields.isel({dim: [0, -1]}).values
+    with np.errstate(invalid="ignore"):
+        seen = np.isfinite(outer).any()
+        edge = np.nanmean(outer**2) if seen else np.inf
+        overall = np.nanmean(fields.values**2)
+    if edge <= PINNED * overall:
+        return Side("dirichlet", ends, "dirichlet, because the field is zero at both ends")
+    return Side("neumann", ends, "neumann, because the field is free at its ends")
+
+
+def guess_unit(times: np.ndarray) -> str:
+    """Unit in which dates are counted: days, or hours or seconds where steps are short."""
+    seconds = to_numbers(xr.Variable("time", times), "seconds").values
+    step = float(np.median(np.diff(np.sort(seconds)))) / 86400.0
+    if step >= HOURLY:
+        return "days"
+    return "hours" if step >= SECONDLY else "seconds"
+
+
+# ---------- Domain and preparation of raw data, guessed as the shell does where nobody says them
+
+
+#: Spatial dims of the domains that can be guessed.
+DIMS = {"interval": ("x",), "box": ("x", "y", "z"), "sphere": ("lat", "lon")}
+
+
+def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
+    """A domain for labelled data, and their preparation with names and dims filled in."""
+    how = prepare or Preparation()
+    raw = _dataset(data)
+    cut = dataclasses.replace(
+        how, average=(), rename={}, coarsen={}, anomalies=None, detrend=False, standardise=None,
+        area_weights=False,
+    )  # fmt: skip
+    selected = raw
+    if how.select:
+        reduced = cut.reduce(raw)
+        selected = reduced.to_dataset(name=reduced.name or "field")
+    name, _ = guess_domain(selected, how.variable, how.average)
+    guess = guess_layout(selected, how.variable, None, how.average, DIMS[name])
+    found = guess.preparation
+    how = dataclasses.replace(
+        how, variable=found.variable, select={**found.select, **how.select}, average=found.average,
+        rename={**found.rename, **how.rename}, time_unit=how.time_unit or _unit(raw, guess.time),
+    )  # fmt: skip
+    fields = how.learn(raw, guess.dims).apply(raw, guess.dims)
+    return _domain(name, fields, guess.dims), how
+
+
+def _dataset(data: Any) -> xr.Dataset:
+    if isinstance(data, xr.Dataset):
+        return data
+    if isinstance(data, xr.DataArray):
+        return data.to_dataset(name=str(data.name or "field"))
+    expected = "a domain, where the data have no coordinates to guess it from"
+    got = f"none, and data of type {type(data).__name__}"
+    fix = "pass domain=sl.Interval(a, b), or an xarray object"
+    raise InputError("domain", expected=expected, got=got, fix=fix)
+
+
+def _unit(raw: xr.Dataset, time: str) -> str | None:
+    if time not in raw.coords or raw[time].ndim != 1 or raw.sizes[time] < 2:
+        return None
+    values = raw[time].values
+    dated = values.dtype.kind in "Mm" or hasattr(np.ravel(values)[0], "calendar")
+    return guess_unit(values) if dated else None
+
+
+def _domain(name: str, fields: xr.DataArray, dims: tuple[str, ...]) -> AbstractDomain:
+    if name == "sphere":
+        return Sphere()
+    if name == "interval":
+        side = guess_boundary(fields)
+        return Interval(*side.ends, side.boundary)  # type: ignore[arg-type]
+    sides = [guess_side(fields, d) for d in dims]
+    boundary: Any = tuple(side.boundary for side in sides)
+    return Box(*(side.ends for side in sides), boundary=boundary)

@@ -1,0 +1,262 @@
+"""What a file can hold: attributes as text or numbers, strings as codes, chunks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.clock import is_date, to_numbers
+from spdelaw.data.layout import FIELD
+from spdelaw.errors import DataError, FileError
+
+# ---------- Formats that are not read here, each with the line that converts a file
+
+
+_XARRAY = "python -c \"import xarray; xarray.open_dataset('{0}', engine='{1}').to_netcdf('{2}')\""
+_PANDAS = "python -c \"import pandas; pandas.read_{1}('{0}').to_csv('{2}', index=False)\""
+#: Names of formats by suffix.
+SUFFIXES = {
+    ".grib": "GRIB", ".grib2": "GRIB", ".grb": "GRIB", ".grb2": "GRIB", ".grib1": "GRIB",
+    ".hdf": "HDF4", ".hdf4": "HDF4", ".hdf5": "HDF5", ".he5": "HDF5",
+    ".xlsx": "Excel", ".xls": "Excel", ".feather": "Feather", ".arrow": "Feather",
+    ".json": "JSON", ".npy": "NumPy", ".npz": "NumPy", ".mat": "MATLAB", ".tif": "GeoTIFF",
+    ".tiff": "GeoTIFF", ".gz": "gzip", ".zip": "zip", ".bz2": "bzip2", ".tar": "tar",
+    ".pkl": "pickle", ".pickle": "pickle", ".rds": "R", ".rdata": "R", ".dat": "text",
+}  # fmt: skip
+#: Names of formats by how a file begins, whatever it is called.
+STARTS = {
+    b"GRIB": "GRIB", b"\x0e\x03\x13\x01": "HDF4", b"CDF\x05": "NetCDF-5", b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip", b"\x93NUMPY": "NumPy", b"PAR1": "Parquet", b"MATLAB": "MATLAB",
+}  # fmt: skip
+
+
+def unreadable(path: Path, readable: tuple[str, ...]) -> FileError:
+    """That a format is not read, with the line that converts the file."""
+    name = format_of(path)
+    article = "an" if name == "Excel" else "a"
+    got = f"{article} {name} file" if name else f"the suffix {path.suffix!r}"
+    fix = conversion(path, name) if name else "convert it to NetCDF, or to a table of columns"
+    return FileError(str(path), expected=f"a file {', '.join(readable)}", got=got, fix=fix)
+
+
+def format_of(path: Path) -> str | None:
+    """Name of a format that is not read here, by the beginning of the file or its suffix."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(8)
+    except OSError:
+        start = b""
+    found = next((name for mark, name in STARTS.items() if start.startswith(mark)), None)
+    if found in ("zip", "gzip") and path.suffix.lower() in SUFFIXES:
+        found = None
+    return found or SUFFIXES.get(path.suffix.lower())
+
+
+def conversion(path: Path, name: str) -> str:
+    """The line that makes a readable file."""
+    new, table = path.with_suffix(".nc").name, path.with_suffix(".csv").name
+    new = f"converted_{new}" if new == path.name else new
+    arrays = "in Python: sl.write(sl.as_fields({}, times=times, points=points), '{}')"
+    lines = {
+        "GRIB": "pip install cfgrib && " + _XARRAY.format(path, "cfgrib", new),
+        "HDF4": f"gdal_translate -of netCDF {path} {new}",
+        "HDF5": f"cp {path} {path.with_suffix('.h5')}",
+        "NetCDF-5": f"nccopy -k nc4 {path} {new}",
+        "Excel": "pip install openpyxl && " + _PANDAS.format(path, "excel", table),
+        "Feather": _PANDAS.format(path, "feather", table),
+        "JSON": _PANDAS.format(path, "json", table),
+        "Parquet": f"cp {path} {path.with_suffix('.parquet')}",
+        "NumPy": arrays.format(f"np.load('{path}')", new),
+        "MATLAB": arrays.format(f"scipy.io.loadmat('{path}')['NAME']", new),
+        "GeoTIFF": "pip install rioxarray && " + _XARRAY.format(path, "rasterio", new),
+        "gzip": f"gunzip --keep {path}",
+        "bzip2": f"bunzip2 --keep {path}",
+        "zip": f"unzip {path}",
+        "tar": f"tar -xf {path}",
+        "R": f"in R: write.csv(data, '{table}', row.names = FALSE)",
+        "pickle": "pickles can run code and are not read: write .nc or .csv where it was made",
+        "text": f"give it a line of column names, and the name {table}",
+    }
+    return lines[name]
+
+
+# ---------- Chunks of stored arrays: whole paths where they fit
+
+
+def chunk_shape(variable: xr.Variable, target: int) -> tuple[int, ...]:
+    """Largest chunk of at most ``target`` bytes that cuts the leading dims first."""
+    chunk, left = [], max(1, target // variable.dtype.itemsize)
+    for size in reversed(variable.shape):
+        chunk.append(max(1, min(size, left)))
+        left = max(1, left // chunk[-1])
+    return tuple(reversed(chunk))
+
+
+def streamed(dataset: xr.Dataset, chunks: Mapping[Hashable, tuple[int, ...]]) -> xr.Dataset:
+    """Dataset whose lazy variables have the chunks of the file, so that they are never whole."""
+    lazy = {
+        name: variable.chunk(dict(zip(variable.dims, chunks[name], strict=True)))
+        for name, variable in dataset.variables.items()
+        if name in dataset.data_vars and not variable._in_memory
+    }
+    return dataset.assign(lazy)
+
+
+# ---------- What a file can hold, and back: attributes as text or numbers, strings as codes
+
+
+#: Global attribute that marks a file of this package and tells how to read it.
+FORMAT = "spdelaw_format"
+VERSION = 1
+#: Attribute with all attributes that a file cannot hold as they are, as one JSON object.
+JSON = "spdelaw_attrs"
+#: Attribute with the strings of a variable, as a JSON list; the variable holds their numbers.
+STRINGS = "spdelaw_strings"
+
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Names with a meaning of their own to HDF5, NetCDF or xarray.
+_TAKEN = {
+    "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "add_offset",
+    "ancillary_variables", "bounds", "cell_measures", "coordinates", "dtype", "formula_terms",
+    "grid_mapping", "missing_value", "scale_factor", FORMAT, JSON, STRINGS,
+}  # fmt: skip
+
+
+def to_dataset(fields: xr.DataArray | xr.Dataset) -> xr.Dataset:
+    """Dataset with the same content; attributes of an array stay with the array."""
+    if isinstance(fields, xr.Dataset):
+        return fields
+    name = str(fields.name or FIELD)
+    if name in fields.coords:
+        expected = "another name than those of the coordinates"
+        fix = 'rename the fields: data.rename("field")'
+        raise DataError("name", expected=expected, got=repr(name), fix=fix)
+    return fields.to_dataset(name=name)
+
+
+def encode(dataset: xr.Dataset) -> xr.Dataset:
+    """Dataset of numbers only, with attributes of text and numbers only."""
+    for name in [*dataset.variables, *dataset.dims]:
+        _check_name(name)
+    # What a file of another program said about its packing must not pack these values.
+    dataset = dataset.drop_encoding()
+    variables = {name: _encode(str(name), var) for name, var in dataset.variables.items()}
+    attrs = {**encode_attrs("dataset", dataset.attrs), FORMAT: VERSION}
+    coords = {name: variables.pop(name).compute() for name in dataset.coords}
+    return xr.Dataset(variables, coords, attrs)
+
+
+def decode(dataset: xr.Dataset) -> xr.Dataset:
+    """Undo ``encode``; files of other programs get plain attributes."""
+    version = dataset.attrs.get(FORMAT, VERSION)
+    if version != VERSION:
+        fix = "the file is of a newer version: pip install -U spdelaw"
+        raise FileError(f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}", fix=fix)
+    own = FORMAT in dataset.attrs
+    coords = {name: _decode(dataset[name].variable, own) for name in dataset.coords}
+    variables = {name: _decode(dataset[name].variable, own) for name in dataset.data_vars}
+    attrs = decode_attrs(dataset.attrs)
+    attrs.pop(FORMAT, None)
+    return xr.Dataset(variables, coords, attrs)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name and "/" not in name and name[0] not in "._":
+        return
+    expected, fix = "text without '/' that starts with a letter", 'rename it: data.rename("u")'
+    raise DataError("name of a variable or dim", expected=expected, got=repr(name), fix=fix)
+
+
+def _encode(name: str, variable: xr.Variable) -> xr.Variable:
+    variable = variable.to_base_variable()
+    if is_date(variable):
+        variable = to_numbers(variable, None)
+    attrs = encode_attrs(name, variable.attrs)
+    if variable.dtype.kind == "f" and variable.dtype.itemsize > 8:
+        variable = variable.astype(np.float64)  # no format holds long doubles
+    if variable.dtype.kind in "iufb":
+        return xr.Variable(variable.dims, variable._data, attrs)
+    strings = variable.values
+    if strings.dtype.kind not in "UT" and not all(isinstance(s, str) for s in strings.flat):
+        expected, got = "real numbers or strings", f"dtype {strings.dtype}"
+        fix = f'drop it: data.drop_vars("{name}"); for dates in time use as_fields(data)'
+        raise DataError(f"variable '{name}'", expected=expected, got=got, fix=fix)
+    attrs[STRINGS] = json.dumps(strings.ravel().tolist())
+    return xr.Variable(variable.dims, np.arange(strings.size).reshape(strings.shape), attrs)
+
+
+def as_text(encoded: xr.Variable) -> xr.Variable:
+    """An encoded variable with its strings themselves, which other programs can read.
+
+    Numbers stay where there are none, or where a file would end them at a zero byte.
+    """
+    strings = json.loads(encoded.attrs.get(STRINGS, "[]"))
+    try:
+        whole = "".join(strings).encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return encoded
+    if not strings or b"\0" in whole:
+        return encoded
+    attrs = {k: v for k, v in encoded.attrs.items() if k != STRINGS}
+    return xr.Variable(encoded.dims, np.array(strings)[encoded.values], attrs)
+
+
+def _decode(variable: xr.Variable, own: bool) -> xr.Variable:
+    attrs = decode_attrs(variable.attrs)
+    text = attrs.pop(STRINGS, None)
+    data = variable._data if text is None else np.array(json.loads(text))[variable.values]
+    if own and variable.dtype.kind == "O":  # text as other programs store it
+        data = variable.values.astype(str)
+    return xr.Variable(variable.dims, data, attrs, variable.encoding)
+
+
+def encode_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Text and numbers as they are, everything else in one JSON attribute."""
+    plain = plain_attrs(owner, attrs)
+    native = {name: value for name, value in plain.items() if _is_native(name, value)}
+    rest = {name: value for name, value in plain.items() if name not in native}
+    return {**native, JSON: json.dumps(rest, sort_keys=True)} if rest else native
+
+
+def plain_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes as text, numbers, lists, dicts, booleans and None, or a DataError."""
+    return {name: _plain(owner, name, value) for name, value in attrs.items()}
+
+
+def decode_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Undo ``encode_attrs``: text, numbers, lists, dicts, booleans and None."""
+    plain = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in attrs.items()}
+    rest = json.loads(plain.pop(JSON, "{}"))
+    return {**plain, **rest}
+
+
+def _is_native(name: str, value: Any) -> bool:
+    if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN or isinstance(value, bool):
+        return False
+    if isinstance(value, str):  # HDF5 ends text at a zero byte and knows no lone surrogates
+        return "\0" not in value and value.isprintable() | value.isascii()
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, float) and bool(np.isfinite(value))
+
+
+def _plain(owner: str, name: object, value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(name, str):
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list | tuple):
+            return [_plain(owner, name, entry) for entry in value]
+        if isinstance(value, dict):
+            return {key: _plain(owner, key, entry) for key, entry in value.items()}
+    expected = "text, numbers, lists or dicts of them"
+    got = f"{type(name).__name__} -> {type(value).__name__}"
+    fix = f"store text instead, such as str(value), or remove it: attrs.pop({name!r})"
+    raise DataError(f"attribute {name!r} of '{owner}'", expected=expected, got=got, fix=fix)

@@ -1,0 +1,405 @@
+"""Fields from and to files, by suffix."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+
+from spdelaw.data.clock import decoded_dates, is_date
+from spdelaw.data.fields import canonical, check_values, select
+from spdelaw.data.io import netcdf, zarr
+from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset, unreadable
+from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
+from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
+from spdelaw.data.layout import TIME, check_dims, is_time
+from spdelaw.data.recognise import familiar, with_places
+from spdelaw.errors import DataError, FileError, InputError
+
+# ---------- CF attributes ``valid_range``, ``valid_min`` and ``valid_max``: values outside are
+# missing
+
+
+def mask_invalid(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+    """Data set without the values that it declares to be invalid, and what was left out."""
+    notes = []
+    for name in dataset.data_vars:
+        variable = dataset[name]
+        low, high = _limits(variable)
+        if variable.dtype.kind not in "iuf" or (low, high) == (-np.inf, np.inf):
+            continue
+        outside = (variable < low) | (variable > high)
+        count = int(outside.sum())
+        if count:
+            masked = variable.where(~outside)
+            masked.encoding = variable.encoding
+            dataset = dataset.assign({name: masked})
+            notes.append(f"{count} values of {name} outside its valid range are missing")
+    return dataset, notes
+
+
+def _limits(variable: xr.DataArray) -> tuple[float, float]:
+    attrs = variable.attrs
+    low, high = attrs.get("valid_min", -np.inf), attrs.get("valid_max", np.inf)
+    if np.size(attrs.get("valid_range", ())) == 2:
+        low, high = np.ravel(attrs["valid_range"])
+    try:
+        ends = sorted(_unpacked(variable, limit) for limit in (low, high))
+    except (TypeError, ValueError):
+        return -np.inf, np.inf  # not numbers
+    return ends[0], ends[1]
+
+
+def _unpacked(variable: xr.DataArray, limit: Any) -> float:
+    """A limit in the units of the values: that of packed values is stated as they are packed.
+
+    CF (section 8.1): the attributes have the type of the packed data.
+    """
+    value, packing = float(limit), variable.encoding
+    packed = np.dtype(packing.get("dtype", float)).kind in "iu"
+    scaled = "scale_factor" in packing or "add_offset" in packing
+    if not (packed and scaled and np.asarray(limit).dtype.kind in "iu" and np.isfinite(value)):
+        return value
+    return value * float(packing.get("scale_factor", 1)) + float(packing.get("add_offset", 0))
+
+
+# ---------- CF discrete sampling geometries that store rows one after the other, as (time, station)
+#
+# A contiguous ragged file has a variable with attribute ``sample_dimension`` that counts the rows
+# of each station; an indexed one has a variable with attribute ``instance_dimension`` that names
+# the station of each row.
+
+
+def unraveled(dataset: xr.Dataset) -> xr.Dataset:
+    """Variables over rows as variables over (time, station); other data sets as they are."""
+    found = _instances(dataset)
+    if found is None:
+        return dataset
+    rows, stations, which = found
+    time = _time_of(dataset, rows)
+    times, when = np.unique(dataset[time].values, return_inverse=True)
+    variables = {}
+    for name, variable in dataset.data_vars.items():
+        if variable.dims != (rows,) or variable.dtype.kind not in "iuf":
+            continue
+        _refuse_twice(when, which, len(times))
+        table = np.full((len(times), dataset.sizes[stations]), np.nan)
+        table[when, which] = variable.values
+        variables[name] = (("time", stations), table, variable.attrs)
+    coords = {n: c for n, c in dataset.coords.items() if c.dims == (stations,)}
+    own = ("time", times, dataset[time].attrs)
+    return xr.Dataset(variables, {**coords, "time": own}, dataset.attrs)
+
+
+def _instances(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
+    """Dim of the rows, dim of the stations, and the station of each row."""
+    for variable in dataset.variables.values():
+        if "sample_dimension" in variable.attrs and variable.ndim == 1:
+            counts = np.asarray(variable.values, dtype=int)
+            which = np.repeat(np.arange(len(counts)), counts)
+            return str(variable.attrs["sample_dimension"]), str(variable.dims[0]), which
+        if "instance_dimension" in variable.attrs and variable.ndim == 1:
+            which = np.asarray(variable.values, dtype=int)
+            return str(variable.dims[0]), str(variable.attrs["instance_dimension"]), which
+    return None
+
+
+def _time_of(dataset: xr.Dataset, rows: str) -> str:
+    names = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
+    found = [name for name in names if is_time(dataset, name)]
+    if not found:
+        expected = f"a variable of times along {rows}"
+        fix = 'give it the attribute standard_name="time"'
+        raise DataError("time", expected=expected, got=f"{', '.join(names)}", fix=fix)
+    return found[0]
+
+
+def _refuse_twice(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
+    cells, counts = np.unique(which * n_times + when, return_counts=True)
+    if counts.max(initial=1) > 1:
+        again = int(cells[np.argmax(counts > 1)])
+        expected = "one value per station and time"
+        got = f"{int((counts > 1).sum())} that repeat, the first at station {again // n_times}"
+        raise DataError("data", expected=expected, got=got, fix="average them before")
+
+
+# ---------- Fields from and to files, by suffix
+
+
+# HDF5 is not thread-safe under xarray: one thread at a time for input and output.
+_LOCK = threading.RLock()
+
+
+def read(
+    path: str | Path,
+    variable: str | None = None,
+    dims: str | Sequence[str] | None = ("x",),
+    *,
+    time_unit: str | None = None,
+    lazy: bool = False,
+    verify: bool = True,
+    check: bool = True,
+) -> xr.DataArray:
+    """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+
+    The result satisfies the contract of ``as_fields``. What ``write`` wrote comes back bit
+    for bit, attributes included, and its seal (SHA-256 of all bytes) is checked before
+    anything is parsed. Files of other programs may have none; there the checksums of their
+    chunks are all that protects them, and damage elsewhere can go unnoticed. Nothing is ever
+    unpickled.
+
+    Args:
+        path: file or directory; the suffix tells the format.
+        variable: name of the variable; by default the only one that fits.
+        dims: names of the spatial dims; None takes all that are neither path nor time.
+        time_unit: unit of dates and durations, "days" by default.
+        lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
+            They are checked all the same, block by block.
+        verify: check the seal; False for a directory that was changed on purpose.
+        check: look at all values now; False leaves that to `spdelaw.fit`, which reads them anyway.
+
+    Returns:
+        Canonical fields ``(path, time, *dims)``.
+
+    Raises:
+        FileError: the file is missing, damaged, or not of this format.
+        DataError: the content breaks the contract.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> _ = write(fields, "fields.nc")
+        >>> read("fields.nc").identical(fields)
+        True
+    """
+    source, names = checked_path(path), None if dims is None else check_dims(dims)
+    form = _format(source)
+    if lazy and form is not zarr:
+        fix = 'write(fields, "fields.zarr") once, then read that lazily'
+        raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
+    with _LOCK, reading(source), undisturbed(source):
+        raw = form.open_raw(source, verify)
+        array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
+    array = array if names is None else familiar(array, names)
+    fields = canonical(array, names, time_unit)
+    if check:
+        with _LOCK, reading(source):  # lazy values are read only here
+            check_values(fields)
+    return fields
+
+
+def has_fields(path: str | Path, variable: str | None = None, dims: Sequence[str] = ("x",)) -> bool:
+    """Whether a file holds fields by the names of their dims, so that `read` takes it as it is."""
+    source = checked_path(path)
+    if is_table(source):
+        return False
+    form = _format(source)
+    allowed = {"path", TIME, "point", *dims}
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, True) as raw:
+        if FORMAT in raw.attrs:
+            return True
+        chosen = [variable] if variable in raw.data_vars else list(raw.data_vars)
+        return any({TIME, *dims} <= set(raw[n].dims) <= allowed for n in chosen)
+
+
+def read_dataset(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> xr.Dataset:
+    """Read all of a NetCDF file, a Zarr directory or a table, of any layout, with dates as dates.
+
+    For data that are not fields yet, to look at or for `Preparation`. Values outside the valid
+    range that a file declares are missing.
+
+    Args:
+        path: file or directory; the suffix tells the format.
+        verify: check the seal of a file of this package.
+        columns: of a table, as for `from_table`.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read_dataset, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> list(read_dataset(write(fields, "fields.nc")).data_vars)
+        ['field']
+    """
+    return read_raw(path, verify=verify, columns=columns)[0]
+
+
+def read_raw(
+    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+) -> tuple[xr.Dataset, list[str]]:
+    """As `read_dataset`, and what was done to the values on the way."""
+    source = checked_path(path)
+    if is_table(source):
+        return _table(source, columns or Columns())
+    form = _format(source)
+    with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
+        own = FORMAT in raw.attrs
+        masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
+        dataset = with_places(decode(masked.drop_encoding()))
+    ordered, told = _in_order(unraveled(_dated(dataset)))
+    return ordered, notes + told
+
+
+def _in_order(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+    """Dates increase, whatever the order of the file; numbers stay, for they may be a mistake."""
+    for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
+        variable = dataset[name].variable
+        if not is_date(variable) or variable.size < 2:
+            continue
+        ahead = variable.values[1:] > variable.values[:-1]
+        if not ahead.all() and (variable.values[1:] < variable.values[:-1]).any() and ahead.any():
+            told = f"dates along {name} are not in order in the file: sorted"
+            return dataset.sortby(name), [told]
+    return dataset, []
+
+
+def _table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
+    """The rows as fields; columns that nobody named, where their names leave no doubt, are said."""
+    told = []
+    if not columns.given and (known := evident(source)) is not None:
+        columns = Columns(**known)
+        told = ["columns are " + ", ".join(f"{role} = {name}" for role, name in known.items())]
+    if not {"time", "value"} <= set(columns.given) or not columns.places:
+        raise columns_missing(source, f"spdelaw fit {source}")
+    return from_table(source, **columns.given).to_dataset(), told
+
+
+def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
+    """Write fields to a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+
+    The file appears in one step: whatever happens, there is the old one or the new one,
+    complete and flushed to the disk. Values are compressed and every chunk carries a checksum
+    (Fletcher-32 in NetCDF, CRC-32C in Zarr); a seal covers the rest. Attributes that a file
+    cannot hold (dicts, lists, None, booleans) are stored as JSON. Lazy fields are
+    streamed; they are computed twice, once to check them and once to write them.
+
+    Args:
+        fields: fields, brought into canonical form before; or a Dataset with variables of
+            numbers, stored as it is.
+        path: file or directory; the suffix tells the format.
+        overwrite: whether an existing file may be replaced. A Zarr directory only goes if
+            this function wrote all that is in it.
+
+    Returns:
+        The path.
+
+    Raises:
+        FileError: the place cannot be written.
+        DataError: the content breaks the contract or cannot be stored.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, read, write
+        >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> fields.attrs["equation"] = {"name": "heat"}
+        >>> read(write(fields, "fields.nc")).attrs
+        {'equation': {'name': 'heat'}}
+    """
+    target = checked_path(path)
+    form = _format(target)
+    if not overwrite and target.exists():
+        fix = "pass overwrite=True or choose another name"
+        raise FileError(str(target), expected="a free name", got="an existing file", fix=fix)
+    if form is zarr:
+        zarr.check_replaceable(target)
+    dataset = encode(to_dataset(_checked(fields)))
+    with _LOCK, writing(target):
+        form.save(dataset, target)
+    return target
+
+
+def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
+    if isinstance(fields, xr.Dataset):
+        if not fields.data_vars:
+            expected = "at least one variable"
+            raise DataError("Dataset", expected=expected, got="none", fix="add the fields")
+        return fields
+    fields = canonical(fields)
+    check_values(fields)
+    return fields
+
+
+def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
+    with raw:
+        chosen = _select(raw, variable, dims)
+        masked = _valid(chosen.load(), raw, str(chosen.name))
+        return masked.drop_encoding()
+
+
+def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
+    array = _select(raw, variable, dims)
+    stored = {dim: n for dim, n in array.encoding.get("preferred_chunks", {}).items()}
+    array = _valid(array, raw, str(array.name))
+    return array if array.chunks else array.chunk(stored)  # read, and converted, when it is used
+
+
+def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
+    """Values of another program's file without those that it declares to be invalid."""
+    stated = {"valid_range", "valid_min", "valid_max"} & set(array.attrs)
+    if FORMAT in raw.attrs or not stated:
+        return array
+    lazy = array if isinstance(array.variable._data, np.ndarray) else array.chunk()
+    return mask_invalid(lazy.to_dataset(name=name))[0][name]
+
+
+def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
+    dataset = decode(raw)
+    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims or ())
+
+
+def _dated(dataset: xr.Dataset) -> xr.Dataset:
+    """Dates of another program as dates, to be counted from the first of them."""
+    dates = [
+        name
+        for name, coordinate in dataset.coords.items()
+        if " since " in str(coordinate.attrs.get("units", ""))
+    ]
+    for name in dates:
+        units = dataset[name].attrs["units"]
+        try:
+            decoded = decoded_dates(dataset[[name]])[name]
+        except (ImportError, ValueError, OverflowError) as error:
+            raise DataError(
+                f"coordinate '{name}'",
+                expected="dates that xarray can decode",
+                got=f"{units!r}: {error}",
+                fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
+                "its time and pass it to as_fields",
+            ) from error
+        # The variable alone: decoding decodes the other dates that stand beside it, too.
+        dataset = dataset.assign_coords({name: decoded.variable})
+    return _read_dates(dataset)
+
+
+def _read_dates(dataset: xr.Dataset) -> xr.Dataset:
+    """Times that are text, such as 2001-01-31, as the dates that it says."""
+    for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
+        values = dataset[name].values
+        is_text = values.dtype.kind in "UOT" and all(isinstance(v, str) for v in values.tolist())
+        if not (is_text and values.size and is_time(dataset, name)):
+            continue
+        try:
+            dates = times_of(pd.Series(values.astype(object), name=name))
+        except DataError as wrong:
+            expected, got, fix = wrong.expected, wrong.got, wrong.fix
+            raise DataError(f"coordinate '{name}'", expected=expected, got=got, fix=fix) from None
+        dataset = dataset.assign_coords({name: (name, dates, dataset[name].attrs)})
+    return dataset
+
+
+def _format(path: Path) -> ModuleType:
+    for form in (netcdf, zarr):
+        if path.suffix.lower() in form.SUFFIXES:
+            return form
+    readable = (*netcdf.SUFFIXES, *zarr.SUFFIXES)
+    if is_table(path):
+        raise columns_missing(path, f"spdelaw fit {path}")
+    raise unreadable(path, readable)

@@ -1,0 +1,529 @@
+"""Files that are never lost or half-written: atomic replacement, checksums, regular files only."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import sys
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spdelaw.errors import FileError, SpdeLawError
+
+# ---------- Only regular files are opened: a pipe or a device never ends, and whoever reads it
+# waits
+
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def refuse_special(path: Path) -> None:
+    """Raise `FileError` where a name stands for a pipe, a socket or a device."""
+    try:
+        kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except OSError:
+        return  # nothing there, or out of reach: whoever opens it says so
+    if kind is not None:
+        fix = "copy its content into a file"
+        raise FileError(str(path), expected="a regular file", got=kind, fix=fix)
+
+
+def refuse_special_in(directory: Path) -> None:
+    """Raise `FileError` where a directory holds a pipe, a socket or a device anywhere."""
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            refuse_special(Path(folder, name))
+
+
+def read_regular(path: Path) -> Any:
+    """JSON document of a regular file.
+
+    Raises:
+        FileError: a pipe, a socket, a device, or JSON nested too deeply to be read.
+        OSError, ValueError: as for any file that is missing, or is not JSON.
+    """
+    refuse_special(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        expected, got = "JSON of a few levels", "lists or dicts nested without end"
+        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
+
+
+# ---------- Whose files are in a directory: what its writer did not put there is never removed
+
+
+#: Tells which files of a directory, by their names relative to it, its writer put there.
+Written = Callable[[Path], Collection[str]]
+#: Files that file managers leave behind: nobody's work.
+_LITTER = frozenset({".DS_Store", "Thumbs.db"})
+#: Foreign files that a message names.
+_NAMED = 3
+
+
+def refuse_foreign(path: str | Path, written: Written) -> None:
+    """Raise where ``path`` is a file, or a directory with more in it than its writer put there.
+
+    Args:
+        path: directory that is to be replaced; it need not exist.
+        written: tells which files of a directory are its writer's.
+
+    Raises:
+        FileError: there is something of somebody else.
+
+    Example:
+        >>> from spdelaw.data.io.safe_files import refuse_foreign
+        >>> refuse_foreign("never_written", lambda old: [])
+    """
+    target = Path(os.path.realpath(path))
+    if not target.is_dir():
+        if target.exists():
+            expected = "the name of a directory"
+            raise FileError(str(path), expected=expected, got="a file", fix="choose another name")
+        return
+    with as_file_error(path):
+        foreign = _foreign(target, written)
+    if foreign:
+        more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        expected = "a free name, or a directory that holds only what spdelaw wrote"
+        got = f"something else in it: {', '.join(foreign[:_NAMED])}{more}"
+        fix = "choose another name, or move it elsewhere; nothing was deleted"
+        raise FileError(str(path), expected=expected, got=got, fix=fix)
+
+
+def _foreign(directory: Path, written: Written) -> list[str]:
+    """Names in a directory that are neither its writer's nor a folder of those."""
+    found: set[str] = set()
+    for folder, folders, files in os.walk(directory, onerror=_raise):
+        names = [name for name in (*folders, *files) if name not in _LITTER]
+        found.update(Path(folder, name).relative_to(directory).as_posix() for name in names)
+    if not found:
+        return []
+    ours = set(written(directory))
+    ours.update(parent.as_posix() for name in tuple(ours) for parent in PurePosixPath(name).parents)
+    return sorted(found - ours)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+@contextmanager
+def as_file_error(path: str | Path) -> Iterator[None]:
+    """Errors of the system about a place as `FileError`."""
+    try:
+        yield
+    except OSError as error:
+        expected, got = "a place that can be written", f"{error.strerror or error}"
+        fix = "check permissions and free space of the folder"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+
+
+# ---------- Replace files and directories in one step: a kill at any moment leaves the old or the
+# new
+#
+# Everything is written into a hidden sibling, flushed to the disk, and then renamed. A
+# sibling that a killed process left behind is never read, and goes with the next write.
+#
+# A directory goes only when every file in it was put there by its writer, who names them. One
+# file of somebody else, and the directory is refused before any work.
+
+
+__all__ = ["recover_directory", "refuse_foreign", "replace_directory", "replace_file"]
+
+_NEW, _OLD = ".new", ".old"
+_WEEK = 7 * 86400.0
+#: Siblings of this process, to tell them from those of a dead process with the same number.
+_IN_USE: set[str] = set()
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_AT_FDCWD = -100  # linux/fcntl.h
+
+
+@contextmanager
+def replace_file(path: str | Path) -> Iterator[Path]:
+    """Write a file under a temporary name that replaces ``path`` when the block succeeds.
+
+    If the block raises, the temporary file is removed and ``path`` is as before. A symbolic
+    link is followed, and the permissions of a file that is replaced are kept.
+
+    Args:
+        path: file to create or replace.
+
+    Yields:
+        Path in the same folder to write to; it does not exist yet.
+
+    Raises:
+        FileError: the folder is missing or the file cannot be put in place.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from spdelaw.data.io.safe_files import replace_file
+        >>> with replace_file("note.txt") as new:
+        ...     _ = new.write_text("complete or absent")
+        >>> Path("note.txt").read_text()
+        'complete or absent'
+    """
+    target = _prepare(path)
+    if target.is_dir():
+        fix = "choose another name"
+        raise FileError(str(path), expected="the name of a file", got="a directory", fix=fix)
+    with _sibling(target, _NEW) as new:
+        try:
+            yield new
+            with as_file_error(path):
+                if target.exists():
+                    shutil.copymode(target, new)
+                _sync(new)
+                os.replace(new, target)
+                _sync(target.parent)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_directory(path: str | Path, written: Written) -> Iterator[Path]:
+    """Fill a temporary directory that replaces ``path`` when the block succeeds.
+
+    If the block raises, the temporary directory is removed and ``path`` is as before. Where
+    the system can exchange two directories in one step (Linux) there is no moment without
+    one. Elsewhere the old one is set aside for an instant; after a kill in that instant
+    ``recover_directory`` puts it back.
+
+    Args:
+        path: directory to create or replace.
+        written: tells which files of the old directory may go with it.
+
+    Yields:
+        Empty directory in the same folder to write into.
+
+    Raises:
+        FileError: the folder is missing, the directory holds files of somebody else, or it
+            cannot be put in place.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from spdelaw.data.io.safe_files import replace_directory
+        >>> with replace_directory("results", lambda old: ["numbers.txt"]) as new:
+        ...     _ = (new / "numbers.txt").write_text("1 2 3")
+        >>> [file.name for file in Path("results").iterdir()]
+        ['numbers.txt']
+    """
+    target = _prepare(path)
+    refuse_foreign(path, written)
+    with _sibling(target, _NEW) as new:
+        with as_file_error(path):
+            new.mkdir()
+        try:
+            yield new
+            with as_file_error(path):
+                _sync_tree(new)
+            refuse_foreign(path, written)  # the work took time, in which files may have come
+            with as_file_error(path):
+                _swap_in(new, target)
+                _sync(target.parent)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def recover_directory(path: str | Path) -> None:
+    """Put back a directory that a killed process had set aside and not replaced.
+
+    Does nothing while ``path`` exists or there is nothing to put back. Call it before reading.
+
+    Example:
+        >>> from spdelaw.data.io.safe_files import recover_directory
+        >>> recover_directory("never_written")
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists():
+        return
+    for old in sorted(_siblings(target, _OLD)):
+        if _is_abandoned(old):
+            with as_file_error(path):
+                old.rename(target)
+            return
+
+
+def _prepare(path: str | Path) -> Path:
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        expected, got = "an existing folder to write to", f"no folder {target.parent}"
+        raise FileError(str(path), expected=expected, got=got, fix=f"mkdir -p {target.parent}")
+    recover_directory(target)
+    for sibling in [*_siblings(target, _NEW), *_siblings(target, _OLD)]:
+        if _is_abandoned(sibling):
+            _remove(sibling)
+    return target
+
+
+def _swap_in(new: Path, target: Path) -> None:
+    try:
+        new.rename(target)  # the name is free, or that of an empty directory
+        return
+    except OSError:
+        if not target.exists():
+            raise
+    if _exchange(new, target):  # the old one is now called new, and the caller removes it
+        return
+    with _sibling(target, _OLD) as old:
+        target.rename(old)
+        try:
+            new.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step if the system and the file system can."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        swap = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return swap(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
+
+
+@contextmanager
+def _sibling(target: Path, kind: str) -> Iterator[Path]:
+    """Free hidden name next to ``target``, which tells whose it is."""
+    # Cut short: file systems refuse names of more than 255 bytes.
+    owner = f"{_host()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+    sibling = target.with_name(f".{target.name[:40]}~{owner}{kind}")
+    _IN_USE.add(sibling.name)
+    try:
+        yield sibling
+    finally:
+        _IN_USE.discard(sibling.name)
+
+
+def _siblings(target: Path, kind: str) -> list[Path]:
+    names = os.listdir(target.parent) if target.parent.is_dir() else []
+    start = f".{target.name[:40]}~"
+    return [target.with_name(n) for n in names if n.startswith(start) and n.endswith(kind)]
+
+
+def _host() -> str:
+    return "".join(c for c in socket.gethostname() if c.isalnum() or c in "-.")[:40]
+
+
+def _is_abandoned(sibling: Path) -> bool:
+    """Whether the process that made it is gone; of another host, whether it is a week old."""
+    host, process = [*sibling.name.rsplit("~", 3), "", ""][1:3]
+    if host != _host() or not process.isdigit() or os.name == "nt":
+        return time.time() - sibling.lstat().st_mtime > _WEEK
+    if int(process) == os.getpid():
+        return sibling.name not in _IN_USE
+    try:
+        os.kill(int(process), 0)  # signal 0 only asks
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync_tree(directory: Path) -> None:
+    for folder, _, files in os.walk(directory, topdown=False):
+        for name in files:
+            _sync(Path(folder, name))
+        _sync(Path(folder))
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():  # Windows cannot open directories
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some network file systems cannot flush a directory; a rename is all they offer.
+        if not (path.is_dir() and error.errno in (errno.EINVAL, errno.ENOTSUP)):
+            raise
+    finally:
+        os.close(handle)
+
+
+# ---------- What can go wrong with a file, as one error that names it
+
+
+def checked_path(path: str | Path) -> Path:
+    """The name of a file as a path."""
+    try:
+        return Path(path)
+    except TypeError as error:
+        expected, fix = "the name of a file", 'pass "fields.nc"'
+        raise FileError("path", expected=expected, got=repr(path), fix=fix) from error
+
+
+@contextmanager
+def undisturbed(path: Path) -> Iterator[None]:
+    """Refuse a mixture: the files of a directory that was replaced while it was read."""
+    recover_directory(path)
+    refuse_special(path)
+    before = path.stat().st_ino if path.is_dir() else None
+    yield
+    if before is not None and path.stat().st_ino != before:
+        expected, got = "the same directory throughout", "a new one in its place while it was read"
+        raise FileError(str(path), expected=expected, got=got, fix="read it again")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors of the libraries that read, as `FileError`."""
+    try:
+        yield
+    except SpdeLawError:
+        raise
+    except FileNotFoundError as error:
+        fix = f"check the name; the folder is {path.absolute().parent}"
+        raise FileError(str(path), expected="a file", got="none of this name", fix=fix) from error
+    except Exception as error:  # damaged files make the libraries raise almost anything
+        got = f"{type(error).__name__}: {_line(error)}"
+        fix = "restore it from a backup or write it again"
+        raise FileError(str(path), expected="a readable file", got=got, fix=fix) from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the libraries that write, as `FileError`."""
+    try:
+        yield
+    except SpdeLawError:
+        raise
+    except Exception as error:  # disk full, quota, refused names: all end here
+        expected, got = "a place that can be written", f"{type(error).__name__}: {_line(error)}"
+        fix = "check free space and permissions; the old file, if any, is untouched"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0][:300]
+
+
+# ---------- Seals: SHA-256 of every byte that was written, checked before a library parses any
+#
+# The filters of NetCDF and Zarr protect chunks of data. What describes the chunks is not
+# protected: one flipped bit there can change values in silence, or send HDF5 into an endless
+# loop. A seal covers all of it. Other programs do not see it:
+#
+# * a file ends in one more line, after the end that HDF5 has on record;
+# * a Zarr directory has a list in the format of ``sha256sum`` in the folder of one array.
+#
+# When another program rewrites a file, the seal is gone, and the file counts as unsealed.
+
+
+_LINE = re.compile(rb"\nspdelaw sha256 ([0-9a-f]{64})\n")
+_LINE_BYTES = 81
+LIST = "spdelaw.sha256"
+_CHUNK = 2**20
+
+
+def seal_file(path: Path) -> None:
+    """Append the line that seals a file."""
+    digest = _hash(path, path.stat().st_size)
+    with open(path, "ab") as file:
+        file.write(b"\nspdelaw sha256 " + digest.encode() + b"\n")
+
+
+def check_file(path: Path) -> None:
+    """Raise FileError if a sealed file was damaged; a file without seal passes."""
+    size = max(0, path.stat().st_size - _LINE_BYTES)
+    with open(path, "rb") as file:
+        file.seek(size)
+        line = _LINE.fullmatch(file.read())
+    if line and line[1].decode() != _hash(path, size):
+        _raise_damaged(path, "other bytes")
+
+
+def seal_directory(path: Path, folder: str) -> None:
+    """Write the list that seals a directory, into one of its folders."""
+    lines = [f"{_hash(path / name)}  {name}\n" for name in _files(path)]
+    (path / folder / LIST).write_text("".join(lines), encoding="utf-8")
+
+
+def sealed_files(path: Path) -> list[str]:
+    """Names of all files that were written with a seal, itself included; none without one."""
+    lists = sorted(path.glob(f"*/{LIST}"))
+    try:
+        return [*_read_list(path, lists[0]), lists[0].relative_to(path).as_posix()]
+    except (IndexError, FileError):  # no list, or one that nobody can read
+        return []
+
+
+def check_directory(path: Path) -> None:
+    """Raise FileError if a sealed directory was damaged; one without seal passes."""
+    lists = sorted(path.glob(f"*/{LIST}"))
+    if not lists:
+        return
+    listed = _read_list(path, lists[0])
+    present = set(_files(path))
+    for name in sorted(present.symmetric_difference(listed)):
+        _raise_damaged(path, f"{name} {'added' if name in present else 'missing'}")
+    for name, digest in listed.items():
+        if _hash(path / name) != digest:
+            _raise_damaged(path, f"other bytes in {name}")
+
+
+def _read_list(path: Path, file: Path) -> dict[str, str]:
+    try:
+        pairs = [line.split("  ", 1) for line in file.read_text(encoding="utf-8").splitlines()]
+        return {name: digest for digest, name in pairs}
+    except ValueError:  # also a byte that is no longer text
+        _raise_damaged(path, f"an unreadable {LIST}")
+        raise  # for the type checker: never reached
+
+
+def _files(path: Path) -> list[str]:
+    """Names of all files, hidden ones and the seal aside."""
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, n) for n in names if not n.startswith(".") and n != LIST]
+    return sorted(file.relative_to(path).as_posix() for file in found)
+
+
+def _hash(path: Path, size: int | None = None) -> str:
+    left = path.stat().st_size if size is None else size
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while left > 0 and (block := file.read(min(_CHUNK, left))):
+            digest.update(block)
+            left -= len(block)
+    return digest.hexdigest()
+
+
+def _raise_damaged(path: Path, got: str) -> None:
+    raise FileError(
+        str(path),
+        expected="the bytes that write() stored",
+        got=got,
+        fix="restore it from a backup or write it again; if it was changed on purpose, "
+        "read(path, verify=False)",
+    )

@@ -1,0 +1,536 @@
+"""Tables of stations, one row per station and time, as fields over scattered points."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import gzip
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+
+from spdelaw.data.layout import LABEL, POINT, TIME
+from spdelaw.errors import DataError, FileError
+
+# ---------- Times of a table: numbers, or dates in the ways that people write them
+
+
+#: Ways to write a day besides that of ISO, and times of the day after it.
+DAYS = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d %b %Y",
+    "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
+)  # fmt: skip
+HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+#: Whole numbers between these are days such as 19900131.
+FIRST_DAY, LAST_DAY = 1600_01_01, 2400_12_31
+#: Six digits in a column whose name has one of these words: months such as 199001, or days such as
+#: 870603 of a year with two digits.
+FIRST_SHORT, LAST_SHORT = 1_01, 99_12_31
+DATED, SHORT = ("date", "day", "month", "ymd", "yymm"), ("%Y%m", "%y%m%d")
+
+
+def times_of(column: pd.Series) -> np.ndarray:
+    """Numbers as they are; anything else as dates, in UTC where it has a zone."""
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        values = column.to_numpy(dtype=float)
+        refuse_missing(column, ~np.isfinite(values))
+        days = _days(values)
+        days = _short(column, values) if days is None else days
+        return values if days is None else days
+    dates = _dates(column)
+    if getattr(dates.dt, "tz", None) is not None:
+        dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
+    refuse_missing(column, dates.isna().to_numpy())
+    return dates.to_numpy(dtype="datetime64[ns]")
+
+
+def refuse_missing(column: pd.Series, wrong: np.ndarray) -> None:
+    """`DataError` where rows lack what they need."""
+    if wrong.any():
+        expected = "a value in each row"
+        got = f"none in {int(wrong.sum())} rows, the first is row {int(np.argmax(wrong)) + 1}"
+        raise DataError(f"column '{column.name}'", expected=expected, got=got, fix="fill it in")
+
+
+def _days(values: np.ndarray) -> np.ndarray | None:
+    """Days from numbers such as 19900131; None for numbers that are none."""
+    whole = (values == np.round(values)).all()
+    if not whole or values.min() < FIRST_DAY or values.max() > LAST_DAY:
+        return None
+    dates = pd.to_datetime(
+        pd.Series(values.astype(int).astype(str)), format="%Y%m%d", errors="coerce"
+    )
+    return None if dates.isna().any() else dates.to_numpy(dtype="datetime64[ns]")
+
+
+def _short(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
+    """Months or days from six digits, where the column is named after a date; None for others."""
+    is_named = any(word in str(column.name).lower() for word in DATED)
+    if not is_named or (values != np.round(values)).any():
+        return None
+    if values.min() < FIRST_SHORT or values.max() > LAST_SHORT:
+        return None
+    text = pd.Series(values.astype(int).astype(str)).str.zfill(6)
+    read = {form: pd.to_datetime(text, format=form, errors="coerce") for form in SHORT}
+    ways = {form: dates for form, dates in read.items() if not dates.isna().any()}
+    if len(ways) > 1:
+        raise _two_ways(column, ways)
+    return next((dates.to_numpy(dtype="datetime64[ns]") for dates in ways.values()), None)
+
+
+def _two_ways(column: pd.Series, ways: Iterable[str]) -> DataError:
+    return DataError(
+        f"column '{column.name}'",
+        expected="dates that can be read one way",
+        got=f"{column.iloc[0]!r}, which can be {' or '.join(ways)}",
+        fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
+        f"format={next(iter(ways))!r}), or write 1990-01-31",
+    )
+
+
+def _dates(column: pd.Series) -> pd.Series:
+    """Dates as ISO has them, with or without zones, or in another way that can be read one way."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return column
+    dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+    wrong = (dates.isna() & column.notna()).to_numpy()
+    if not wrong.any():
+        return dates
+    ways = _other_ways(column.astype(str).where(column.notna()))
+    if len(ways) > 1:
+        raise _two_ways(column, ways)
+    if not ways:
+        at = int(np.argmax(wrong))
+        expected = "dates such as 1990-01-31, or numbers"
+        got = f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more"
+        fix = f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)"
+        raise DataError(f"column '{column.name}'", expected=expected, got=got, fix=fix)
+    return next(iter(ways.values()))
+
+
+def _other_ways(column: pd.Series) -> dict[str, pd.Series]:
+    """Formats that read all dates, with what they make of them; those that agree count once."""
+    found: dict[str, pd.Series] = {}
+    first = column[column.notna()].iloc[:1]
+    for form in (day + hour for day in DAYS for hour in HOURS):
+        if pd.to_datetime(first, format=form, errors="coerce").isna().any():
+            continue
+        dates = pd.to_datetime(column, format=form, errors="coerce")
+        unread = (dates.isna() & column.notna()).any()
+        if not unread and not any(dates.equals(other) for other in found.values()):
+            found[form] = dates
+    return found
+
+
+# ---------- Files of tables: CSV, also compressed, and Parquet, through pandas
+
+
+#: Rows that tell how numbers are written and what columns are, and bytes of text that are looked at
+#: together.
+ROWS, PIECE = 100, 2**20
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
+#: Columns of numbers from which on a table looks like one with a column per station.
+MANY = 8
+WIDE = (
+    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
+    "var_name='station', value_name='value'), then add columns of positions"
+)
+ONE_SERIES = "a law is about fields: bring values at several places, and their positions"
+#: Columns that are one date together.
+APART = ("year", "month", "day", "hour")
+#: Words by which columns are known, for a suggestion.
+USUAL = {
+    "time": ("time", "date", "datetime", "timestamp", "day", "month", "year", "hour", "utc"),
+    "station": ("station", "station_id", "id", "site", "sensor", "name", "stid", "buoy"),
+    "lon": ("lon", "longitude", "long", "lng"),
+    "lat": ("lat", "latitude"),
+    "x": ("x", "easting"),
+    "y": ("y", "northing"),
+}
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def read_frame(
+    path: str | Path, station: str | None = None, rows: int | None = None
+) -> pd.DataFrame:
+    """The rows of a file; names of stations stay text."""
+    source = Path(path)
+    if not source.is_file():
+        got = "a directory" if source.is_dir() else "nothing of this name"
+        fix = f"check the name; the folder is {source.absolute().parent}"
+        raise FileError(str(source), expected="a table", got=got, fix=fix)
+    if not is_table(source):
+        got, fix = repr(source.suffix), "rename it after what it holds, such as stations.csv"
+        raise FileError(str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=got, fix=fix)
+    try:
+        frame = _parsed(source, station, rows)
+    except ImportError as error:
+        expected, fix = "a package that reads Parquet", "pip install pyarrow, or write it as CSV"
+        raise FileError(str(source), expected=expected, got="none", fix=fix) from error
+    except (ValueError, OSError, EOFError, pd.errors.ParserError) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        expected = "a table with a line of column names"
+        fix = "open it in an editor: is it complete, and what it is named after?"
+        raise FileError(str(source), expected=expected, got=line[:200], fix=fix) from error
+    return frame.rename(columns=lambda name: str(name).strip())
+
+
+def _parsed(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
+    if source.suffix.lower() in (".parquet", ".pq"):
+        frame = pd.read_parquet(source)
+        return frame if rows is None else frame.head(rows)
+    encoding = _encoding(source)
+    comments, names = _head(source, encoding)
+    separator = max((",", ";", "\t", "|"), key=names.count)
+    text = {station: str} if station is not None else {}
+    how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
+    how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
+    frame = pd.read_csv(source, **how)
+    return pd.read_csv(source, decimal=",", **how) if _comma_is_point(frame) else frame
+
+
+def _opened(source: Path) -> Any:
+    return gzip.open(source) if source.suffix.lower() == ".gz" else source.open("rb")
+
+
+def _encoding(source: Path) -> str:
+    """UTF-8 or UTF-16 by its mark, or what spreadsheets of Western Europe write."""
+    with _opened(source) as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while piece := file.read(PIECE):
+                decoder.decode(piece)
+        except UnicodeDecodeError:
+            return "cp1252"
+    return "utf-8-sig"
+
+
+def _head(source: Path, encoding: str) -> tuple[int, str]:
+    """Lines of comments (#) before the names of the columns, and the line of names."""
+    with _opened(source) as file:
+        lines = io.TextIOWrapper(file, encoding, errors="replace")
+        for n, line in enumerate(lines):
+            if line.strip() and not line.startswith("#"):
+                return n, line
+    return 0, ""
+
+
+def _comma_is_point(frame: pd.DataFrame) -> bool:
+    """Whether all text of some column is numbers with a decimal comma, such as 3,5."""
+    words = [c.dropna().head(ROWS) for _, c in frame.items() if pd.api.types.is_string_dtype(c)]
+    return any(len(w) and w.astype(str).str.fullmatch(r"-?\d*,\d+").all() for w in words)
+
+
+def suggested(frame: pd.DataFrame) -> dict[str, str]:
+    """Columns by role as their names suggest, for an example; what is unclear is left out."""
+    left = [str(name) for name in frame.columns]
+    found: dict[str, str] = {}
+    for role, words in USUAL.items():
+        near = [name for name in left if name.lower() in words]
+        near = near or [n for n in left if difflib.get_close_matches(n.lower(), words, 1, 0.8)]
+        if near:
+            found[role] = near[0]
+            left.remove(near[0])
+    if "lon" in found and "lat" in found:
+        found = {role: name for role, name in found.items() if role not in ("x", "y")}
+    numbers = _numeric_columns(frame, left)
+    return found | ({"value": numbers[-1]} if numbers else {})
+
+
+def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    return [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+
+
+def evident(path: str | Path) -> dict[str, str] | None:
+    """Columns by role where their names leave no doubt, else None.
+
+    There is a time and a place, and one column of numbers beside them.
+    """
+    frame = read_frame(path, rows=ROWS)
+    found = suggested(frame)
+    usual = {role: words for role, words in USUAL.items() if role in found}
+    known = all(found[role].lower() in words for role, words in usual.items())
+    places = {role for role in ("lon", "lat", "x", "y") if role in found}
+    left = set(map(str, frame.columns)) - {found[role] for role in usual}
+    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= set(found)
+    return found if known and is_whole and len(_numeric_columns(frame, left)) == 1 else None
+
+
+def columns_missing(path: str | Path, command: str) -> FileError:
+    """That a table needs its columns named, with the line that names them."""
+    frame = read_frame(path, rows=ROWS)
+    roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
+    guess: dict[str, Any] = suggested(frame)
+    if "x" in guess:
+        roles = {"time": "TIME", "value": "VALUE", "x": "X"} | ({"y": "Y"} if "y" in guess else {})
+        roles |= {"station": guess["station"]} if "station" in guess else {}
+    apart = [str(name) for name in frame.columns if str(name).lower() in APART]
+    guess |= {"time": "date"} if len(apart) > 1 else {}
+    options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
+    is_wide = not {"x", "lat"} & set(guess) and len(_numeric_columns(frame, frame.columns)) > MANY
+    names, more = list(map(str, frame.columns)), f" and {len(frame.columns) - MANY} more"
+    is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
+    fix = WIDE if is_wide else ONE_SERIES if is_series else f"{command} {options}"
+    fix = f"{_joined(apart)}; then {fix}" if len(apart) > 1 else fix
+    got = f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}"
+    return FileError(str(path), expected="to be told which column is what", got=got, fix=fix)
+
+
+def _joined(apart: list[str]) -> str:
+    """The line that makes one date of the columns of its parts."""
+    whole = "" if "day" in (name.lower() for name in apart) else ".assign(day=15)"
+    return f"a date in several columns? frame['date'] = pandas.to_datetime(frame[{apart}]{whole})"
+
+
+# ---------- Tables of stations, one row per station and time, as fields over scattered points
+
+
+#: A table of fewer than one value in so many cells of (times, stations), and of more cells than
+#: the second number, has times that stations do not share.
+SPARSE, MANY_CELLS = 200, 50_000_000
+#: Coordinates of a station that differ by less than this are one place.
+SAME_PLACE = 1e-6
+
+#: Columns that are named in an error.
+MANY_COLUMNS = 8
+
+
+class Columns(NamedTuple):
+    """Names of the columns of a table, None where there is none."""
+
+    time: str | None = None
+    value: str | None = None
+    station: str | None = None
+    lon: str | None = None
+    lat: str | None = None
+    x: str | None = None
+    y: str | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that were named."""
+        return {k: v for k, v in self._asdict().items() if v is not None}
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Columns of the position."""
+        return {k: v for k, v in self.given.items() if k in ("lon", "lat", "x", "y")}
+
+
+def from_table(
+    table: Any,
+    *,
+    time: str,
+    value: str,
+    station: str | None = None,
+    lon: str | None = None,
+    lat: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+) -> xr.DataArray:
+    """Fields from a table with one row per station and time.
+
+    What has no row is missing (NaN). Stations may report at times of their own; the fields have all
+    times that any of them reported at. Rows may come in any order; one that says again what another
+    says counts once. Times with a zone become UTC.
+
+    Args:
+        table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
+            .csv.gz, .tsv or .parquet.
+        time: column of times: dates, text that says dates, or numbers.
+        value: column of the values; empty is missing.
+        station: column of the names of stations; by default a place is a station.
+        lon: column of longitudes in degrees, with ``lat``.
+        lat: column of latitudes in degrees.
+        x: column of positions that are no longitudes, alone or with ``y``.
+        y: column of positions, with ``x``.
+
+    Returns:
+        DataArray (time, point) with coordinates ``lat`` and ``lon`` (or ``x`` and ``y``) and
+        ``station`` along ``point``; (time, x) where there is only ``x``. `fit` takes it on a
+        `Sphere` or a `Box`.
+
+    Raises:
+        DataError: a column is missing, a station has two places or two values at one time, ...
+
+    Example:
+        >>> import pandas as pd, spdelaw as sl
+        >>> rows = pd.DataFrame(
+        ...     {
+        ...         "day": ["2020-01-02", "2020-01-01", "2020-01-02"],
+        ...         "id": [7, 7, 8],
+        ...         "lon": [10.0, 10.0, 11.0],
+        ...         "lat": [50.0, 50.0, 52.0],
+        ...         "t": [3.5, 3.0, 1.0],
+        ...     }
+        ... )
+        >>> fields = sl.from_table(rows, time="day", value="t", station="id", lon="lon", lat="lat")
+        >>> fields.values
+        array([[3. , nan], [3.5, 1. ]])
+        >>> fields.station.values
+        array(['7', '8'], dtype='<U1')
+    """
+    columns = Columns(time, value, station, lon, lat, x, y)
+    frame = read_frame(table, columns.station) if isinstance(table, str | Path) else table
+    return arranged(_checked(frame, columns), columns)
+
+
+def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame):
+        expected, got = "a pandas DataFrame or the path of a table", type(frame).__name__
+        raise DataError("table", expected=expected, got=got, fix="pandas.DataFrame(table)")
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
+    names = [str(name) for name in frame.columns]
+    for role, name in columns.given.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
+            fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
+            wide = not near and len(frame.select_dtypes("number").columns) > MANY
+            expected = f"one of the columns {_listed(names)}"
+            raise DataError(role, expected=expected, got=repr(name), fix=WIDE if wide else fix)
+    for role in ("time", "value"):
+        if role not in columns.given:
+            raise _unnamed(role)
+    if set(columns.places) not in ({"lon", "lat"}, {"x"}, {"x", "y"}):
+        expected, got = "columns lon and lat, or x and y, or x", str(columns.places)
+        raise DataError("position", expected=expected, got=got, fix='pass lon="lon", lat="lat"')
+    if not len(frame):
+        raise DataError("table", expected="at least one row", got="none", fix="check the file")
+    return frame
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MANY_COLUMNS} more" if len(names) > MANY_COLUMNS else ""
+    return ", ".join(names[:MANY_COLUMNS]) + more
+
+
+def _unnamed(role: str) -> DataError:
+    expected = f"the name of the column of the {role}"
+    return DataError(role, expected=expected, got="none", fix=f'pass {role}="..."')
+
+
+def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
+    """The rows of a checked table on their times and stations."""
+    times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
+    names, which, places = _stations(frame, columns)
+    values = _numbers(frame[columns.value], str(columns.value))
+    _refuse_twice(frame, columns, when * len(names) + which, values)
+    if len(times) * len(names) > max(MANY_CELLS, SPARSE * len(frame)):
+        expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
+        fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
+        raise DataError(f"column '{columns.time}'", expected=expected, got=got, fix=fix)
+    table = np.full((len(times), len(names)), np.nan)
+    known = np.isfinite(values)
+    table[when[known], which[known]] = values[known]
+    return _labelled(table, times, names, places, columns)
+
+
+def _labelled(
+    table: np.ndarray, times: np.ndarray, names: np.ndarray, places: Mapping[str, Any],
+    columns: Columns,
+) -> xr.DataArray:  # fmt: skip
+    attrs = {
+        "lon": {"units": "degrees_east", "standard_name": "longitude"},
+        "lat": {"units": "degrees_north", "standard_name": "latitude"},
+    }
+    flat = list(places) == ["x"]
+    dim = "x" if flat else POINT
+    coords: dict[str, Any] = {n: (dim, v, attrs.get(n, {})) for n, v in places.items()}
+    if columns.station is not None:
+        coords["station"] = (dim, names, {"cf_role": "timeseries_id", LABEL: "station"})
+    array = xr.DataArray(table, coords | {TIME: times}, (TIME, dim), str(columns.value))
+    return array.sortby("x") if flat else array
+
+
+def _numbers(column: pd.Series, name: str) -> np.ndarray:
+    numbers = pd.to_numeric(column, errors="coerce")
+    wrong = (numbers.isna() & column.notna()).to_numpy()
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise DataError(
+            f"column '{name}'",
+            expected="numbers, and nothing where they are missing",
+            got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
+            fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
+            f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
+        )
+    return numbers.to_numpy(dtype=float)
+
+
+def _stations(
+    frame: pd.DataFrame, columns: Columns
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Names, the station of each row, and the position of each station."""
+    rows = {role: _numbers(frame[name], name) for role, name in columns.places.items()}
+    for role, name in columns.places.items():
+        refuse_missing(frame[name], ~np.isfinite(rows[role]))
+    where = np.stack(list(rows.values()), axis=1)
+    if columns.station is None:
+        places, which = np.unique(where, axis=0, return_inverse=True)
+        return np.arange(len(places)).astype(str), which.reshape(-1), _named(rows, places)
+    refuse_missing(frame[columns.station], frame[columns.station].isna().to_numpy())
+    text = frame[columns.station].astype(str).to_numpy(dtype=str)
+    names, first, which = np.unique(text, return_index=True, return_inverse=True)
+    places = where[first]
+    moved = np.abs(where - places[which]).max(1) > SAME_PLACE
+    if moved.any():
+        at = int(np.argmax(moved))
+        raise DataError(
+            f"station {text[at]}",
+            expected="one place",
+            got=f"{tuple(where[first[which[at]]])} "
+            f"and {tuple(where[at])}, and {len(np.unique(which[moved])) - 1} more stations moved",
+            fix="give the station a new name where it moved",
+        )
+    _refuse_neighbours(names, places)
+    return names, which, _named(rows, places)
+
+
+def _named(rows: Mapping[str, Any], places: np.ndarray) -> dict[str, np.ndarray]:
+    return {role: places[:, i] for i, role in enumerate(rows)}
+
+
+def _refuse_neighbours(names: np.ndarray, places: np.ndarray) -> None:
+    _, which, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
+    shared = counts[which.reshape(-1)] > 1
+    if shared.any():
+        same = names[which.reshape(-1) == which.reshape(-1)[np.argmax(shared)]]
+        raise DataError(
+            "stations",
+            expected="stations at different places",
+            got=f"{' and '.join(same[:3])} at one, of {int(shared.sum())} that share theirs",
+            fix="leave station out, and average first what was seen at one place and time: "
+            "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)",
+        )
+
+
+def _refuse_twice(
+    frame: pd.DataFrame, columns: Columns, cell: np.ndarray, values: np.ndarray
+) -> None:
+    """Refuse two different values at one place and time."""
+    order = np.lexsort([values, cell])
+    one, other = order[:-1], order[1:]
+    differ = np.abs(values[one] - values[other]) > 0  # not where either is missing
+    again = other[(cell[one] == cell[other]) & differ]
+    if not again.size:
+        return
+    by = [columns.station] if columns.station else list(columns.places.values())
+    row = frame.iloc[int(again.min())]
+    shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
+    names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
+    got = f"{again.size} rows that contradict another, the first: {shown}"
+    fix = f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)"
+    raise DataError("table", expected="one value per station and time", got=got, fix=fix)

@@ -1,0 +1,613 @@
+"""Observed data: canonical, prepared and surveyed once; what every fit works on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.clock import has_dates, own_clock, own_rows, shared_clock
+from spdelaw.data.executors import Here, Pieces, Place, pieces_of
+from spdelaw.data.fields import OBSERVATION_STD, check_values, unchecked_fields, value_noise
+from spdelaw.data.prepare import Preparation, Prepared, learn_map
+from spdelaw.data.quality import Reading, check_plausible, read_values
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.places import Places, places_of_fields
+from spdelaw.domains.products import Products
+from spdelaw.errors import DataError, DomainError, InputError
+
+# ---------- What there is in a data set, from one pass over its pieces
+#
+# A piece is an array (paths, times, points) of a data set that is cut in paths and times. Surveys
+# of pieces that follow one another in time join to that of their paths, those of paths to that of
+# all.
+
+
+Array = np.ndarray
+
+
+class Survey(NamedTuple):
+    """Counts and sums over all values.
+
+    Attributes:
+        size: values, missing ones included.
+        missing: values that are NaN.
+        infinite: values that are not finite, NaN apart.
+        times_seen: how often each point is seen, (M,).
+        total: sum of what is seen there, (M,).
+        least: fewest values of a row that has any.
+        change: largest range over time of a path at a point.
+        largest: largest absolute value.
+        rows: whether any path sees anything at a time, (T,).
+    """
+
+    size: int
+    missing: int
+    infinite: int
+    times_seen: Array
+    total: Array
+    least: int
+    change: float
+    largest: float
+    rows: Array
+
+    @property
+    def seen(self) -> Array:
+        """Points that are seen at least once, (M,)."""
+        return self.times_seen > 0
+
+    @property
+    def where_seen(self) -> Survey:
+        """Survey of the same data without points that are never seen."""
+        unseen = int((~self.seen).sum())
+        rows = self.size // len(self.seen)
+        return self._replace(
+            size=self.size - rows * unseen,
+            missing=self.missing - rows * unseen,
+            times_seen=self.times_seen[self.seen],
+            total=self.total[self.seen],
+        )
+
+    def at_times(self, keep: Array, n_paths: int) -> Survey:
+        """Survey of the same data without times at which nothing is seen."""
+        values = int((~keep).sum()) * n_paths * len(self.seen)
+        return self._replace(
+            size=self.size - values, missing=self.missing - values, rows=self.rows[keep]
+        )
+
+    @property
+    def has_partial_rows(self) -> bool:
+        """Whether some row has values at some of these points and not at others."""
+        return self.least < int(self.seen.sum())
+
+
+class Looked(NamedTuple):
+    """A survey of some times, and the extremes of each path and point, (P, M), to go on with."""
+
+    survey: Survey
+    most: Array
+    least: Array
+
+
+def look(piece: Array) -> Looked:
+    """Survey of one piece (P, T, M)."""
+    known = ~np.isnan(piece)
+    per_row = known.sum(-1)
+    some = per_row[per_row > 0]
+    filled = np.where(known, piece, 0.0)
+    survey = Survey(
+        piece.size,
+        piece.size - int(per_row.sum()),
+        int(np.isinf(piece).sum()),
+        known.sum((0, 1)),
+        filled.sum((0, 1)),
+        int(some.min()) if some.size else piece.shape[-1],
+        0.0,
+        float(np.abs(filled).max()),
+        per_row.any(0),
+    )
+    return Looked(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
+
+
+def in_time(parts: Sequence[Looked]) -> Survey:
+    """Survey of paths from those of their times."""
+    most = np.fmax.reduce([part.most for part in parts])
+    least = np.fmin.reduce([part.least for part in parts])
+    span = most - least
+    change = float(np.nanmax(span)) if not np.isnan(span).all() else 0.0
+    rows = np.concatenate([part.survey.rows for part in parts])
+    total = parts[0].survey._replace(rows=rows)
+    for part in parts[1:]:
+        total = of_both(total, part.survey._replace(rows=rows))
+    return total._replace(change=change)
+
+
+def of_both(a: Survey, b: Survey) -> Survey:
+    """Survey of two sets of paths together."""
+    return Survey(
+        a.size + b.size,
+        a.missing + b.missing,
+        a.infinite + b.infinite,
+        a.times_seen + b.times_seen,
+        a.total + b.total,
+        min(a.least, b.least),
+        max(a.change, b.change),
+        max(a.largest, b.largest),
+        a.rows | b.rows,
+    )
+
+
+# ---------- Observed data, the one type that every part of the package works on
+#
+# Whatever came is made canonical once (`spdelaw.as_fields`), prepared once, flattened once along
+# the points of its domain, and passed on: to a fit, to the methods of a law, to scores, to reports
+# and to the shell. Lazy values stay lazy, as blocks of paths and times.
+
+
+#: Bytes of one chunk of the single pass over complete data; it should stay in cache.
+CHUNK_BYTES = 4e6
+#: Bytes of lazy paths that are looked at here to decide what to do.
+FIRST_BYTES = 256e6
+#: Squared increments below this share of the squares are rounding.
+UNCHANGED = 1e-14
+
+
+class Observed(NamedTuple):
+    """Observed fields as arrays, made by `observe` and by `spdelaw.Law.observe`.
+
+    Any function of the package that takes data takes these as well, and does not prepare or check
+    them again. They are not to be changed: every method returns new ones.
+
+    Attributes:
+        values: (P, T, M), NaN for missing; lazy where the data are.
+        times: (T,), or (P, T) where each path has its own.
+        places: the M points, and how results at them are labelled.
+        fields: labelled, in several dimensions flat along the dim ``point``. On clocks of their own
+            paths may have a row in ``values`` that is not in here, see `rows`.
+        domain: where the fields live.
+        place: where lazy values are worked on.
+        survey: what one pass over them found.
+        std: standard deviations of single values where these came beside the fields
+            (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
+        prepared: what was done to raw data first.
+        dated: whether the times came as dates.
+        start: time at which all paths start, unobserved where their own first time is later.
+        reading: what one pass over the values of the fields found, where they were read.
+    """
+
+    values: Any
+    times: Array
+    places: Places
+    fields: xr.DataArray
+    domain: AbstractDomain
+    place: Place = Here()
+    survey: Survey | None = None
+    std: Array | None = None
+    prepared: Prepared | None = None
+    dated: bool = False
+    start: float | None = None
+    reading: Reading | None = None
+
+    # -- what there is ------------------------------------------------------------------
+
+    @property
+    def points(self) -> Array:
+        """Where, (M,) or (M, d)."""
+        return self.places.points
+
+    @property
+    def n_paths(self) -> int:
+        """Number of paths."""
+        return int(self.fields.sizes["path"])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Paths, times and points, as a law says what it was learned from."""
+        n_times, n_points = int(self.times.shape[-1]), len(self.points)
+        return {"n_paths": self.n_paths, "n_times": n_times, "n_points": n_points}
+
+    @property
+    def clock(self) -> str:
+        """Coordinate of the fields with their times: "time", or "path_time" of each path's own."""
+        return "path_time" if self.has_own_clocks else "time"
+
+    @property
+    def has_own_clocks(self) -> bool:
+        """Whether each path has times of its own."""
+        return "path_time" in self.fields.coords
+
+    @property
+    def origin(self) -> float:
+        """First time of all."""
+        return float(self.times.min())
+
+    @property
+    def span(self) -> float:
+        """Longest time between the first and the last observation of a path."""
+        return float(np.ptp(self.times, axis=-1).max())
+
+    @property
+    def step(self) -> float:
+        """Typical time from one observation to the next."""
+        return float(np.median(np.diff(self.times, axis=-1)))
+
+    @property
+    def rows(self) -> Array:
+        """Where the times of the fields are among those of the values, (P, T)."""
+        return own_rows(self.fields, self.times)
+
+    def basis(self, n_modes: int) -> Array:
+        """Eigenfunctions at the points, (M, N)."""
+        return self.domain.eigenfunctions(self.points, n_modes)
+
+    def products(self, n_modes: int) -> Products:
+        """Products of modes at the points, for the Gram matrices of gaps."""
+        return self.domain.products(self.points, n_modes)
+
+    @property
+    def labelled(self) -> xr.DataArray:
+        """The fields with the spatial dims that they came with."""
+        if self.places.dims == self.fields.dims[2:] and self.places.inside is None:
+            return self.fields
+        own, places = self.fields, self.places
+        dims = (*own.dims[:2], *places.dims)
+        coords: dict[Any, Any] = {k: v for k, v in own.coords.items() if own.dims[2] not in v.dims}
+        coords |= {k: (*v, own[k].attrs) for k, v in places.coords.items()}
+        if OBSERVATION_STD in own.coords:
+            coords[OBSERVATION_STD] = (dims, places.unflatten(own[OBSERVATION_STD].values))
+        values = _on_grid(own.data, places)
+        return xr.DataArray(values, coords, dims, own.name, own.attrs)
+
+    @property
+    def flat(self) -> Observed:
+        """The same whose results lie along its points, whatever grid and names the data have."""
+        kept = {"path", "time", "path_time", OBSERVATION_STD, *self.domain.dims}
+        fields = self.fields.drop_vars([name for name in self.fields.coords if name not in kept])
+        places = places_of_fields(fields, self.domain.dims)._replace(points=self.points)
+        return self._replace(places=places, fields=fields)
+
+    # -- what is seen -------------------------------------------------------------------
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a value is missing."""
+        if self.survey is not None:  # of the fields, without a row at the start
+            return self.survey.missing > 0 or self.values.shape[1] > self.fields.sizes["time"]
+        return bool(np.isnan(self.values).any())
+
+    @property
+    def least_seen(self) -> int:
+        """Fewest values of a row that has any; of lazy data what a survey or their first say."""
+        if self.survey is not None:
+            return self.survey.least
+        seen = (~np.isnan(self.first(self.n_paths))).sum(-1)
+        return int(seen[seen > 0].min(initial=self.values.shape[-1]))
+
+    def seen_points(self) -> Array:
+        """Whether each point is ever seen, (M,); most data tell by their first row."""
+        if not np.isnan(np.asarray(self.values[0, 0])).any():
+            return np.ones(len(self.points), bool)
+        survey = self.surveyed().survey if self.is_lazy else self.survey
+        return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
+
+    def _seen_times(self) -> Array:
+        """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
+        if self.is_lazy:
+            seen = np.ones(len(self.times), bool)
+            seen[1:] = True if self.survey is None else self.survey.rows[1:]
+            return seen
+        seen = ~np.isnan(self.values[0, :, 0])  # most rows are told by one value
+        for t in np.flatnonzero(~seen):
+            seen[t] = t == 0 or not np.isnan(self.values[:, t]).all()
+        return seen
+
+    def check_change(self) -> None:
+        """Refuse fields that never change: the widest range over time, path by path."""
+        if self.survey is not None:
+            check_change(self.survey.change**2, self.survey.largest**2)
+            return
+        values = np.asarray(self.values)
+        most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
+        size = np.fmax(np.abs(most), np.abs(least))
+        check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)
+
+    # -- parts of it --------------------------------------------------------------------
+
+    def where_seen(self) -> Observed:
+        """The same without points and times that no path ever sees: they do not exist."""
+        return self.at_seen_points().at_seen_times()
+
+    def at_seen_points(self) -> Observed:
+        """The same without points that no path ever sees, such as land."""
+        if not np.isnan(np.asarray(self.values[0, 0])).any():
+            return self
+        observed = self.surveyed() if self.is_lazy else self
+        seen = observed.seen_points()
+        return observed if seen.all() or not seen.any() else observed.at_points(seen)
+
+    def at_seen_times(self) -> Observed:
+        """The same without times at which nothing is seen, but for the first, where paths start.
+
+        A step over them says the same: transitions are exact for steps of any length.
+        """
+        if self.times.ndim == 2:
+            return self
+        seen = self._seen_times()
+        if seen.all():
+            return self
+        survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
+        own = seen[len(seen) - self.fields.sizes["time"] :]  # without a row at the start
+        fields = self.fields.isel(time=own)
+        return self._cut((slice(None), seen), times=self.times[seen], fields=fields, survey=survey)
+
+    def at_points(self, keep: Array) -> Observed:
+        """The same at some points, (M,) boolean; results have holes at the others."""
+        survey = None
+        if self.survey is not None and np.array_equal(keep, self.survey.seen):
+            survey = self.survey.where_seen
+        fields = self.fields.isel({self.fields.dims[-1]: keep})
+        return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
+
+    def paths(self, which: slice | Array | list[int]) -> Observed:
+        """Some of the paths."""
+        times = self.times if self.times.ndim == 1 else self.times[which]
+        return self._cut(which, times=times, fields=self.fields.isel(path=which))
+
+    def at_times(self, which: slice) -> Observed:
+        """Some of the times of every path."""
+        times, fields = self.times[..., which], self.fields.isel(time=which)
+        return self._cut((slice(None), which), times=times, fields=fields)
+
+    def _cut(self, index: Any, **new: Any) -> Observed:
+        """Some of the values, with their deviations where each came with one."""
+        std = None if self.std is None else self.std[index]
+        return self._with(values=self.values[index], std=std, **new)
+
+    # -- the same with something else ---------------------------------------------------
+
+    def _with(self, **new: Any) -> Observed:
+        """Other fields, of which nothing is known that is not said."""
+        return self._replace(**{"survey": None, "reading": None, **new})
+
+    def less(self, field: Array) -> Observed:
+        """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
+        values = self.values - field
+        own = values
+        if values.shape != self.fields.shape:
+            own = np.take_along_axis(values, self.rows[..., None], axis=1)
+        return self._with(values=values, fields=self.fields.copy(data=own))
+
+    def masked(self, seen: Array) -> Observed:
+        """The data of which only some values of the fields are seen, boolean (path, time, M)."""
+        return self.holding(self.fields.copy(data=np.where(seen, self.fields.values, np.nan)))
+
+    def starting(self, start: float) -> Observed:
+        """Paths from a time on, unobserved where their own first time is later."""
+        if not self.origin > start:
+            return self
+        return self._replace(start=start).holding(self.fields)
+
+    def holding(self, fields: xr.DataArray) -> Observed:
+        """The same with other fields at these points, and the arrays that they make."""
+        if fields.chunks is not None:  # clocks of their own are completed in memory
+            values, times = fields.variable._data, fields[self.clock].values
+            if self.start is not None and times.ndim == 1 and times[0] > self.start:
+                empty = np.full((values.shape[0], 1, values.shape[2]), np.nan)
+                values, times = np.concatenate([empty, values], 1), np.insert(times, 0, self.start)
+            return self._replace(values=values, times=times, fields=fields)
+        noise = value_noise(fields)
+        clock = own_clock if "path_time" in fields.coords else shared_clock
+        values, times = clock(fields, self.start)
+        std = None if noise is None else clock(noise, self.start)[0]
+        return self._with(values=values, times=times, fields=fields, std=std)
+
+    # -- lazy values --------------------------------------------------------------------
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the values are not in the memory of this process."""
+        return not isinstance(self.values, np.ndarray)
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether passes over the values go piece by piece."""
+        return self.times.ndim == 1 and (self.is_lazy or self.place.remote)
+
+    def in_memory(self) -> Observed:
+        """The same with all values in the memory of this process, looked at."""
+        if not self.is_lazy:
+            return self
+        fields = self.fields.compute()
+        check_values(fields)
+        return self._replace(place=Here()).holding(fields)
+
+    def pieces(self) -> Pieces:
+        """The values as they are stored."""
+        return pieces_of(self.values)
+
+    def blocks(self) -> Iterator[Observed]:
+        """Paths as they are stored, block by block."""
+        ends = np.cumsum([0, *self.fields.chunksizes.get("path", (self.n_paths,))]).tolist()
+        return (self.paths(slice(a, b)) for a, b in itertools.pairwise(ends))
+
+    def chunks(self) -> Iterator[Array]:
+        """Whole paths, a few at a time; lazy arrays are loaded chunk by chunk."""
+        per_path = 8 * int(np.prod(self.values.shape[1:]))
+        step = max(1, int(CHUNK_BYTES / per_path))
+        if self.is_lazy:
+            step = max(step, int(32e6 / per_path))
+        for start in range(0, self.n_paths, step):
+            yield np.asarray(self.values[start : start + step])
+
+    def first(self, n_paths: int) -> Array:
+        """The first paths here; of lazy ones no more than `FIRST_BYTES`, of a long one its head."""
+        if not self.is_lazy:
+            return np.asarray(self.values[:n_paths])
+        row = 8 * int(self.values.shape[-1])
+        n_times = max(2, min(self.values.shape[1], int(FIRST_BYTES / row)))
+        n_paths = min(n_paths, max(1, int(FIRST_BYTES / (row * n_times))))
+        return np.asarray(self.values[:n_paths, :n_times])
+
+    def surveyed(self) -> Observed:
+        """The same with its survey: one pass, or `DataError` for values that are no data."""
+        if self.survey is not None:
+            return self
+        pieces, place = self.pieces(), self.place if self.is_lazy else Here()
+        looked = pieces.by_block(place.keep(look, pieces.flat))
+        found = place.tree(of_both, place.keep(in_time, looked))
+        if found.infinite or found.missing == found.size:
+            check_values(self.fields)
+        return self._replace(survey=found)
+
+
+def _on_grid(values: Any, places: Places) -> Any:
+    """Values (P, T, M) as (P, T, *shape), lazy ones block by block."""
+    if isinstance(values, np.ndarray):
+        return places.unflatten(values)
+    whole = values.rechunk({2: -1})
+    axes, sizes = [2 + i for i in range(len(places.shape))], tuple((n,) for n in places.shape)
+    how = {"drop_axis": 2, "new_axis": axes, "chunks": whole.chunks[:2] + sizes, "dtype": float}
+    return whole.map_blocks(places.unflatten, **how)
+
+
+def check_change(increment: float, square: float) -> None:
+    """Refuse fields that never change: squared increments against squares, up to rounding."""
+    if not increment > UNCHANGED * square:
+        expected = "fields that change over time"
+        got = "constant fields, to one part in ten million"
+        fix = (
+            "check the variable; a constant carries no law, and a mean so much larger than the "
+            "changes is to be taken off first (anomalies='mean')"
+        )
+        raise DataError("fields", expected=expected, got=got, fix=fix)
+
+
+# ---------- The door to `Observed`: data made canonical, prepared and flattened once, and checked
+
+
+#: Keywords about data that a fit hands to `spdelaw.as_fields`.
+ADAPTER = ("times", "points", "variable", "time_unit")
+
+
+def observe(
+    data: Any,
+    domain: AbstractDomain,
+    prepare: Preparation | Prepared | None = None,
+    *,
+    place: Place | None = None,
+    named: bool = False,
+    **adapter: Any,
+) -> Observed:
+    """Data of a domain, canonical and prepared, or `DataError`.
+
+    Args:
+        data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
+        domain: where the fields live.
+        prepare: how to prepare them, or what a preparation has learned already.
+        place: where lazy values are worked on; they are looked at by a later pass.
+        named: whether the look at values in memory should also tell which data they are.
+        adapter: of `ADAPTER`, beside data that are not prepared.
+    """
+    if isinstance(data, Observed):
+        return _again(data, domain, prepare, adapter)
+    check_adapter(adapter, "" if prepare is None else "prepare")
+    dims, dated = domain.dims, has_dates(adapter.get("times", data))
+    if prepare is None:
+        labelled = unchecked_fields(data, dims=dims, **adapter)
+        if labelled.chunks is None and not named:
+            check_values(labelled)
+        own = observed_fields(labelled, domain, place=place, dated=dated)
+        return _read(own, labelled) if labelled.chunks is None and named else own
+    if isinstance(prepare, Prepared):
+        labelled, prepared = prepare.apply(data, dims), prepare
+    else:
+        prepared, labelled = prepare.learned(data, dims)
+    return observed_fields(labelled, domain, prepared, place=place, dated=dated)
+
+
+def _read(observed: Observed, labelled: xr.DataArray) -> Observed:
+    """The same, its values read: `DataError` where the labelled fields break the contract."""
+    found = read_values([observed.fields.values])
+    if not found.is_data or observed.has_own_clocks or observed.fields.size < labelled.size:
+        check_values(labelled)
+    return observed._replace(reading=found)
+
+
+def observed_fields(
+    labelled: xr.DataArray,
+    domain: AbstractDomain,
+    prepared: Prepared | None = None,
+    *,
+    place: Place | None = None,
+    dated: bool = False,
+) -> Observed:
+    """Fields that are canonical, checked and prepared already, on a domain."""
+    if OBSERVATION_STD in labelled.coords:
+        labelled = labelled.compute()
+    places, noise = domain.places(labelled), value_noise(labelled)
+    fields, none = domain.flatten(labelled, places), np.zeros(0)
+    if noise is not None:
+        std = domain.flatten(noise, places).values
+        fields = fields.assign_coords({OBSERVATION_STD: (fields.dims, std)})
+    own = Observed(none, none, places, fields, domain, place or Here(), None, None, prepared, dated)
+    return own.holding(fields)
+
+
+def check_adapter(adapter: dict[str, Any], beside: str = "") -> None:
+    """Refuse words that are not about data, and any beside what leaves no choice."""
+    unknown = sorted(set(adapter) - set(ADAPTER))
+    if unknown:
+        expected = f"a word of the fit, or one of {ADAPTER} for the data"
+        fix = "see help(spdelaw.fit) for the words"
+        raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
+    if adapter and beside:
+        expected = f"none for the data beside {beside}"
+        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
+
+
+def _again(
+    data: Observed, domain: AbstractDomain, prepare: Any, adapter: dict[str, Any]
+) -> Observed:
+    """Data that were observed before, on another domain or prepared now where that is asked."""
+    check_adapter(adapter, "observed data")
+    if data.domain.dims != domain.dims:
+        fix = "observe the data anew: spdelaw.data.observe(data, domain)"
+        raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
+    prepared = data.prepared
+    if prepare is None or (prepared is not None and prepared.is_by(prepare)):
+        if data.domain == domain:
+            return data
+        return _like(data, data.labelled, domain, prepared)
+    wanted = prepare.how if isinstance(prepare, Prepared) else prepare
+    if prepared is not None or wanted.reduces:
+        expected, fix = "raw data, or data prepared in this way", "pass the raw data"
+        got = "data that were prepared otherwise" if prepared else "data that were not reduced"
+        raise InputError("data", expected=expected, got=got, fix=fix)
+    labelled = data.labelled
+    if isinstance(prepare, Preparation):
+        prepare = learn_map(prepare, labelled, domain.dims)
+    labelled = prepare.transform(prepare.align(labelled), domain.dims)
+    return _like(data, labelled, domain, prepare)
+
+
+def _like(data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any) -> Observed:
+    return observed_fields(labelled, domain, prepared, place=data.place, dated=data.dated)
+
+
+def check_times(observed: Observed) -> Observed:
+    """The data, or `DataError` where nothing can change."""
+    if observed.fields.sizes["time"] < 2:
+        fix = "a law is learned from change; observe the field more than once"
+        got = str(observed.fields.sizes["time"])
+        raise DataError("time", expected="at least two times", got=got, fix=fix)
+    return observed
+
+
+def check_not_filled(observed: Observed) -> None:
+    """Refuse undeclared fills, of data in memory that no preparation has looked at."""
+    if observed.prepared is None and not observed.is_lazy:
+        check_plausible(observed.fields, observed.reading)

@@ -1,0 +1,210 @@
+"""Disjoint parts for training and test, and gaps made on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.fields import canonical
+from spdelaw.data.layout import PATH, TIME
+from spdelaw.errors import DataError, InputError
+
+# ---------- Randomness is an explicit seed or a Generator
+
+
+Seed = int | np.random.Generator
+
+
+def generator(seed: Seed) -> np.random.Generator:
+    """The Generator itself, or a new one from a non-negative integer."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        expected = "a non-negative integer or a numpy Generator"
+        raise InputError("seed", expected=expected, got=repr(seed), fix="pass seed=0")
+    return np.random.default_rng(seed)
+
+
+# ---------- Fields in disjoint parts, for training, validation and test
+
+
+def split(
+    fields: xr.DataArray,
+    fractions: Sequence[float] = (0.7, 0.15, 0.15),
+    seed: Seed = 0,
+    *,
+    along: str = PATH,
+) -> tuple[xr.DataArray, ...]:
+    """Split fields into disjoint parts, by default at random by path.
+
+    No path is in two parts, and every path is in one. The sizes are the closest to the
+    fractions that add up (largest remainders), but no part is empty. Each part keeps the
+    labels of its paths, in their order. ``along="time"`` cuts in time instead, without
+    shuffling: the first part is the past, the last the future.
+
+    Args:
+        fields: fields ``(path, time, *space)``; lazy ones stay lazy.
+        fractions: positive fractions that sum to 1, one per part.
+        seed: seed or Generator that deals out the paths.
+        along: "path" or "time".
+
+    Returns:
+        One DataArray per fraction.
+
+    Raises:
+        DataError: there are fewer paths (times) than parts.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, split
+        >>> fields = as_fields(np.zeros((10, 2, 3)), times=[0, 1], points=[0, 1, 2])
+        >>> train, validation, test = split(fields, seed=0)
+        >>> train.sizes["path"], validation.sizes["path"], test.sizes["path"]
+        (7, 2, 1)
+        >>> bool(np.isin(test.path, train.path).any())
+        False
+    """
+    weights = _check_fractions(fractions)
+    if along not in (PATH, TIME):
+        fix = 'pass along="path"'
+        raise InputError("along", expected='"path" or "time"', got=repr(along), fix=fix)
+    fields = canonical(fields)
+    _check_enough(fields, along, len(weights))
+    n = fields.sizes[along]
+    order = generator(seed).permutation(n) if along == PATH else np.arange(n)
+    cuts = np.cumsum(_sizes(n, weights))[:-1]
+    # Sorted inside a part: the order means nothing, and lazy fields are read in one sweep.
+    return tuple(fields.isel({along: np.sort(part)}) for part in np.split(order, cuts))
+
+
+def _sizes(n: int, weights: np.ndarray) -> np.ndarray:
+    """Sizes that sum to n, nearest to n * weights, none zero."""
+    ideal = n * weights
+    sizes = np.floor(ideal).astype(int)
+    first = np.argsort(sizes - ideal, kind="stable")[: n - sizes.sum()]
+    sizes[first] += 1
+    while sizes.min() == 0:
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    return sizes
+
+
+def _check_fractions(fractions: Sequence[float]) -> np.ndarray:
+    try:
+        weights = np.asarray(fractions, dtype=float)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    fine = weights.ndim == 1 and weights.size > 0 and bool(np.all(weights > 0))
+    if not fine or abs(weights.sum() - 1) > 1e-9:
+        expected, fix = "positive numbers that sum to 1", "pass fractions=(0.7, 0.15, 0.15)"
+        raise InputError("fractions", expected=expected, got=repr(fractions), fix=fix)
+    return weights
+
+
+def _check_enough(fields: xr.DataArray, along: str, parts: int) -> None:
+    n = fields.sizes[along]
+    if n >= parts:
+        return
+    in_time = 'split in time: split(fields, fractions, along="time")'
+    expected = f"at least {parts} entries for {parts} parts"
+    fix = in_time if along == PATH else "ask for fewer parts"
+    raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
+
+
+# ---------- Gaps on purpose: what a method does without some of the data can then be seen
+
+
+PATTERNS = ("random", "rows", "sensors", "blocks")
+#: A box of the pattern "blocks" spans at most this part of each dim.
+BOX = 4
+
+
+def mask(
+    fields: xr.DataArray, pattern: str = "random", fraction: float = 0.3, seed: Seed = 0
+) -> xr.DataArray:
+    """Hide part of the data: a copy of fields with NaN in a pattern.
+
+    * ``random``: points of each path, anywhere;
+    * ``rows``: whole times of each path;
+    * ``sensors``: points of space, the same in all paths at all times;
+    * ``blocks``: boxes in time and space of each path, up to a quarter of each dim wide,
+      which may overlap; the last one is cut to size.
+
+    The number of points, rows or sensors hidden is ``fraction`` of all of them, rounded, but
+    one at least stays. It does not depend on what was missing before, which stays missing.
+    The mask of the first paths does not depend on how many follow.
+
+    Args:
+        fields: fields ``(path, time, *space)``; Dask arrays stay lazy.
+        pattern: one of the four names.
+        fraction: part to hide, in [0, 1).
+        seed: seed or Generator.
+
+    Returns:
+        Fields of the same shape.
+
+    Example:
+        >>> import numpy as np
+        >>> from spdelaw.data import as_fields, mask
+        >>> fields = as_fields(np.ones((2, 4, 5)), times=np.arange(4), points=np.arange(5))
+        >>> gappy = mask(fields, "sensors", fraction=0.4, seed=0)
+        >>> np.isnan(gappy).all(("path", "time")).values.sum()
+        np.int64(2)
+    """
+    _check(pattern, fraction)
+    fields = canonical(fields)
+    hidden = _hidden(fields.shape, pattern, fraction, generator(seed))
+    return fields.where(xr.DataArray(~hidden, dims=fields.dims))
+
+
+def _hidden(
+    shape: tuple[int, ...], pattern: str, fraction: float, rng: np.random.Generator
+) -> np.ndarray:
+    n_paths, n_times, *space = shape
+    if pattern == "sensors":
+        return np.broadcast_to(_choose(tuple(space), fraction, rng), shape)
+    if pattern == "rows":
+        rows = np.stack([_choose((n_times,), fraction, rng) for _ in range(n_paths)])
+        return np.broadcast_to(rows.reshape(n_paths, n_times, *[1] * len(space)), shape)
+    draw = _choose if pattern == "random" else _boxes
+    return np.stack([draw(shape[1:], fraction, rng) for _ in range(n_paths)])
+
+
+def _count(size: int, fraction: float) -> int:
+    return min(round(fraction * size), size - 1)
+
+
+def _choose(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) -> np.ndarray:
+    size = int(np.prod(shape))
+    hidden = np.zeros(size, dtype=bool)
+    hidden[rng.permutation(size)[: _count(size, fraction)]] = True
+    return hidden.reshape(shape)
+
+
+def _boxes(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) -> np.ndarray:
+    hidden = np.zeros(shape, dtype=bool)
+    wanted = _count(hidden.size, fraction)
+    while (left := wanted - int(hidden.sum())) > 0:
+        box = np.zeros(shape, dtype=bool)
+        box[_box(shape, rng)] = True
+        new = np.flatnonzero(box & ~hidden)[:left]
+        hidden.flat[new] = True
+    return hidden
+
+
+def _box(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[slice, ...]:
+    sides = [int(rng.integers(1, max(1, size // BOX) + 1)) for size in shape]
+    starts = [int(rng.integers(0, n - side + 1)) for n, side in zip(shape, sides, strict=True)]
+    return tuple(slice(a, a + side) for a, side in zip(starts, sides, strict=True))
+
+
+def _check(pattern: str, fraction: float) -> None:
+    if pattern not in PATTERNS:
+        expected, fix = f"one of {', '.join(PATTERNS)}", 'pass pattern="random"'
+        raise InputError("pattern", expected=expected, got=repr(pattern), fix=fix)
+    number = isinstance(fraction, int | float | np.number) and not isinstance(fraction, bool)
+    if not number or not 0 <= fraction < 1:
+        expected = "a number in [0, 1)"
+        raise InputError("fraction", expected=expected, got=repr(fraction), fix="pass fraction=0.3")

@@ -1,0 +1,657 @@
+"""What every spatial domain offers: a basis, its inner product and the two transforms."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import hashlib
+import html
+import numbers
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.domains.places import (
+    POINT,
+    Places,
+    as_points,
+    places_of_fields,
+    places_of_points,
+    sensors_outside,
+)
+from spdelaw.domains.products import Multiplied, Pairs, Products, pairs_of_modes
+from spdelaw.domains.transforms import Analysis, analyse_values, warn_if_aliased
+from spdelaw.errors import DomainError
+
+# ---------- What domains are built from: numbers, tables of numbers and words, checked one way
+
+
+Array = np.ndarray
+
+#: Characters of a wrong value that a message shows.
+SHOWN = 60
+
+
+def real(what: str, value: Any, fix: str, *, positive: bool = False) -> float:
+    """A finite number as float, or `DomainError`; text and truth values are no numbers."""
+    number = np.nan
+    plain = np.ndim(value) == 0 if hasattr(value, "dtype") else isinstance(value, numbers.Real)
+    if plain and not isinstance(value, bool) and np.asarray(value).dtype.kind in "iufO":
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = np.nan
+    if not np.isfinite(number) or (positive and number <= 0):
+        kind = "positive" if positive else "finite"
+        raise DomainError(what, expected=f"a {kind} number", got=shown(value), fix=fix)
+    return number
+
+
+def table(what: str, value: Any, expected: str, fix: str) -> Array:
+    """Numbers as an array of float64 of any shape, NaN allowed, or `DomainError`."""
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind in "iufbO":
+            return found.astype(float)
+    except Exception as error:  # objects may raise anything when they are turned into an array
+        raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
+    raise DomainError(what, expected=expected, got=shown(value), fix=fix)
+
+
+def restored(what: str, value: Any) -> Array:
+    """A table out of a description."""
+    return table(what, value, "a table of numbers", "write it with domain.to_dict()")
+
+
+def pair(what: str, value: Any, expected: str, fix: str) -> tuple[float, float]:
+    """Two finite numbers, or `DomainError`."""
+    found = table(what, value, expected, fix)
+    if found.shape != (2,) or not np.isfinite(found).all():
+        raise DomainError(what, expected=expected, got=shown(value), fix=fix)
+    return float(found[0]), float(found[1])
+
+
+def word(what: str, value: Any, words: tuple[str, ...]) -> str:
+    """One of the words, or `DomainError`."""
+    if not isinstance(value, str) or value not in words:
+        fix = f"pass {what}={words[0]!r}"
+        raise DomainError(what, expected=f"one of {words}", got=shown(value), fix=fix)
+    return value
+
+
+def shown(value: Any) -> str:
+    """A wrong value in a message: short, with its type where it is text or unknown."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an object that cannot even be shown
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+# ---------- Tables for notebooks: the same facts as the text, with no styles from elsewhere
+
+
+#: Modes of a domain or an equation that a notebook shows.
+MOST_MODES = 6
+#: Plain look of a table, the same in light and dark notebooks.
+CELL = "padding:2px 10px;text-align:right"
+
+
+def table_html(
+    title: str, facts: list[str], header: list[str], rows: list[list[str]], notes: list[str]
+) -> str:
+    """Title, lines of text, a table and more lines.
+
+    Example:
+        >>> table_html("A law", ["2 paths"], ["mode"], [["1"]], [])[:39]
+        '<div><strong>A law</strong><div>2 paths'
+    """
+
+    def row(cells: list[str], tag: str) -> str:
+        inside = "".join(f'<{tag} style="{CELL}">{html.escape(c)}</{tag}>' for c in cells)
+        return f"<tr>{inside}</tr>"
+
+    def lines(found: list[str]) -> str:
+        return "".join(f"<div>{html.escape(line)}</div>" for line in found)
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return (
+        f"<div><strong>{html.escape(title)}</strong>{lines(facts)}"
+        f"<table><thead>{row(header, 'th')}</thead><tbody>{body}</tbody></table>"
+        f"{lines(notes)}</div>"
+    )
+
+
+def domain_html(domain: AbstractDomain) -> str:
+    """Coordinates, size, and the first eigenvalues of the reference operator."""
+    n = min(MOST_MODES, domain.most_modes or MOST_MODES)
+    facts = [f"coordinates {', '.join(domain.dims)}; size {domain.volume:.6g}"]
+    modes = [str(i + 1) for i in range(n)]
+    values = [f"{mu:.6g}" for mu in domain.eigenvalues(n)]
+    rows = [["eigenvalue", *values]]
+    more = f"{domain.most_modes} modes in all" if domain.most_modes else "as many modes as you like"
+    return table_html(str(domain), facts, ["mode", *modes], rows, [more])
+
+
+# ---------- Modes that a motion of the domain into itself turns into one another
+
+
+class Turn(NamedTuple):
+    """Cosine and sine of one wave: a shift by ``s`` turns them by ``wavenumber * s``.
+
+    Attributes:
+        cosine: index of the mode, from 0.
+        sine: index of its partner.
+        wavenumber: angle for a unit of the shift, a length on a ring, radians on a sphere.
+    """
+
+    cosine: int
+    sine: int
+    wavenumber: float
+
+
+def turns_of_neighbours(is_sine: Array, wavenumber: Array) -> tuple[Turn, ...]:
+    """Turns where each sine comes right after its cosine; a last cosine may stand alone."""
+    return tuple(Turn(int(n) - 1, int(n), float(wavenumber[n])) for n in np.flatnonzero(is_sine))
+
+
+# ---------- What every spatial domain offers: a basis, its inner product and the two transforms
+
+
+Function = Callable[..., Array]
+
+
+class AbstractDomain(abc.ABC):
+    """A spatial domain with the orthonormal eigenbasis of its reference operator.
+
+    The reference operator is ``-A0 h_n = mu_n h_n`` with ``<h_m, h_n> = delta_mn`` in
+    ``L2(domain, weight)``. A subclass states the basis; transforms follow from it.
+
+    Points are (n_points,) in one dimension and (n_points, d) in d; a field is a row of values at
+    the points. Labels, grids and grids with holes are the business of `places`.
+
+    Subclasses are final, frozen dataclasses of plain numbers and strings, so that
+    ``to_dict`` and ``from_dict`` need no code of their own.
+    """
+
+    #: Name under which the domain is stored in files.
+    name: ClassVar[str]
+    #: Points a dim of the grid used where none is given.
+    default_points: ClassVar[int] = 101
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the spatial coordinates of a field on this domain."""
+        return ("x",)
+
+    @property
+    def most_modes(self) -> int | None:
+        """How many modes there are; None for as many as you like."""
+        return None
+
+    def _repr_html_(self) -> str:
+        """Size and first eigenvalues, for notebooks."""
+        return domain_html(self)
+
+    # -- the basis ------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def eigenvalues(self, n_modes: int) -> Array:
+        """First ``n_modes`` eigenvalues ``mu_n >= 0`` in increasing order; shape (n_modes,)."""
+
+    @abc.abstractmethod
+    def eigenfunctions(self, points: Array, n_modes: int) -> Array:
+        """Values ``h_n(x)``; shape (n_points, n_modes)."""
+
+    @abc.abstractmethod
+    def weight(self, points: Array) -> Array:
+        """Density of the inner product at the points; shape (n_points,)."""
+
+    @abc.abstractmethod
+    def quadrature(self, n_points: int) -> tuple[Array, Array]:
+        """Points and weights that integrate smooth functions against ``weight``."""
+
+    @abc.abstractmethod
+    def grid(self, n_points: int) -> Array:
+        """A regular grid to show or simulate fields on, ``n_points`` a dim."""
+
+    @abc.abstractmethod
+    def grid_weights(self, points: Array) -> Array:
+        """Weights of a composite rule on given points: ``sum_i w_i f(x_i) ~ <f, 1>``."""
+
+    @property
+    @abc.abstractmethod
+    def volume(self) -> float:
+        """Total mass ``<1, 1>`` of the domain: its length, or 1 for a probability weight."""
+
+    @abc.abstractmethod
+    def check_points(self, points: Any) -> Array:
+        """Return the points as float64, or raise `DomainError` where they lie outside."""
+
+    @property
+    def reach(self) -> str:
+        """Where points may lie, in words, for messages."""
+        return str(self)
+
+    def contains(self, points: Array) -> Array:
+        """Whether each point lies in the domain; shape (n_points,)."""
+        return np.ones(len(points), bool)
+
+    def points_inside(self, points: Any, fix: str) -> Array:
+        """Points from a table or a tuple of axes, or `DomainError` with a fix where one is out."""
+        table = as_points(points, self.dims)
+        outside = ~self.contains(table)
+        if outside.any():
+            first = np.atleast_1d(table[outside][0])
+            got = str(tuple(first.tolist()))
+            raise DomainError("points", expected=f"points in {self}", got=got, fix=fix)
+        return table
+
+    def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
+        """Points and weights fine enough for products of ``n_modes`` modes with a function."""
+        return self.quadrature(max(400, 4 * n_modes))
+
+    def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
+        """Pairs of modes that shifting a field around the domain turns into one another.
+
+        Modes in no pair stay as they are, or have a partner beyond ``n_modes``. None where no
+        shift maps the domain onto itself, or none in pairs.
+        """
+        return None
+
+    def fast_analyse(self, values: Array, points: Array, n_modes: int) -> Array | None:
+        """Coefficients by a fast transform, or None where the grid does not allow one."""
+        return None
+
+    def fast_synthesise(self, coefficients: Array, points: Array) -> Array | None:
+        """Field by a fast transform, or None where the grid does not allow one."""
+        return None
+
+    # -- products of modes ----------------------------------------------------------
+
+    def products(self, points: Array, n_modes: int) -> Products:
+        """Products of modes at points, for the Gram matrices ``Phi' W Phi`` of many weights.
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> domain, seen = sl.Interval(0, np.pi), np.array([[1.0, 0.0, 1.0]])
+            >>> domain.products(np.array([0.5, 1.0, 1.5]), 2).gram(seen).shape
+            (1, 2, 2)
+        """
+        return Multiplied(self.eigenfunctions(points, n_modes))
+
+    def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
+        """Products of modes in one dimension as few waves; here each product is its own."""
+        return pairs_of_modes(self.eigenfunctions(points, n_modes))
+
+    def __dir__(self) -> list[str]:
+        """Public names, for completion."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
+    # -- labels ---------------------------------------------------------------------
+
+    def places(self, fields: xr.DataArray | Array) -> Places:
+        """Points of fields, or bare points, with the labels that fields have there.
+
+        Points of a grid that lie outside the domain are left out where they hold no value.
+        """
+        if not isinstance(fields, xr.DataArray):
+            return places_of_points(self.check_points(fields), self.dims)
+        fields = fields.transpose(..., *self._space_dims(fields))
+        found = places_of_fields(fields, self.dims)
+        inside = self.contains(found.points)
+        if not inside.all():
+            seen = found.only(~inside).seen(fields.data)
+            if found.dims == (POINT,) and seen.any():
+                raise sensors_outside(self.reach, self.dims, found.points, ~inside)
+            if inside.any() and not seen.any():
+                found = found.only(inside)
+        return found._replace(points=self.check_points(found.points))
+
+    def flatten(self, fields: xr.DataArray, places: Places | None = None) -> xr.DataArray:
+        """Fields (path, time, x, y) as (path, time, point); in one dimension, less any holes.
+
+        ``places`` are those of the fields, where they are known already.
+        """
+        places = self.places(fields) if places is None else places
+        if len(self.dims) == 1:
+            return fields if places.inside is None else fields.isel({self.dims[0]: places.inside})
+        lead = [d for d in fields.dims if d not in self._space_dims(fields)]
+        values = places.flatten(fields.transpose(*lead, *places.dims).data)
+        coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}
+        if fields.sizes.get("point") == len(places.points):  # names of stations and the like
+            coords |= {k: v for k, v in fields.coords.items() if v.dims == ("point",)}
+        for i, dim in enumerate(self.dims):
+            coords[dim] = ("point", places.points[:, i], fields[dim].attrs)
+        return xr.DataArray(values, coords, [*lead, "point"], fields.name, fields.attrs)
+
+    # -- transforms -----------------------------------------------------------------
+
+    def analyse(
+        self,
+        fields: xr.DataArray | Array,
+        n_modes: int,
+        points: Array | None = None,
+        *,
+        method: str = "auto",
+    ) -> Any:
+        """Coefficients ``c_n = <X, h_n>`` of fields; NaN marks a missing point.
+
+        On a grid whose rule is exact for the modes this is that rule (or a fast transform);
+        elsewhere, and wherever points are missing, it is weighted least squares. Where the
+        grid cannot keep the requested modes apart from the ones beyond, an
+        `AliasingWarning` says by how much.
+
+        Args:
+            fields: DataArray with this domain's dims, or array (..., n_points).
+            n_modes: how many modes to return.
+            points: grid of a bare array; a DataArray brings its own.
+            method: "auto", "dense" or "fast".
+
+        Returns:
+            DataArray with dim ``mode`` in place of the spatial ones and attributes
+            ``method``, ``condition``, ``leakage`` and ``outside``; a bare array for a bare array.
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> domain = sl.Interval(0, np.pi)
+            >>> x = domain.grid(101)
+            >>> np.round(domain.analyse(np.sin(2 * x), n_modes=3, points=x), 6) + 0.0
+            array([0.      , 1.253314, 0.      ])
+        """
+        values, grid = self._values_and_points(fields, points)
+        result = self.analysis(values, grid, n_modes, method=method)
+        warn_if_aliased(result)
+        if not isinstance(fields, xr.DataArray):
+            return result.coefficients
+        kept = [d for d in fields.dims if d not in self._space_dims(fields)]
+        coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(kept)}
+        coords["mode"] = ("mode", np.arange(1, n_modes + 1))
+        attrs = {k: getattr(result, k) for k in ("method", "condition", "leakage", "outside")}
+        return xr.DataArray(result.coefficients, dims=[*kept, "mode"], coords=coords, attrs=attrs)
+
+    def analysis(
+        self, values: Array, points: Array, n_modes: int, method: str = "auto"
+    ) -> Analysis:
+        """Coefficients of bare arrays with the numbers that say how far to trust them."""
+        n_modes = self.check_modes(n_modes)
+        return analyse_values(self, values, self.check_points(points), n_modes, method)
+
+    def synthesise(
+        self, coefficients: xr.DataArray | Array, points: Array, *, method: str = "auto"
+    ) -> Any:
+        """Field ``X(x) = sum_n c_n h_n(x)`` at the points.
+
+        Args:
+            coefficients: DataArray with dim ``mode``, or array (..., n_modes).
+            points: shape (n_points,); in d dimensions (n_points, d) or a tuple of axes.
+            method: "auto", "dense" or "fast".
+
+        Returns:
+            DataArray with the spatial dims in place of ``mode``; for a bare array (..., n_points).
+
+        Example:
+            >>> import numpy as np, spdelaw as sl
+            >>> float(sl.Interval(0, 1, boundary="neumann").synthesise(np.array([2.0]), [0.3])[0])
+            2.0
+        """
+        grid = self.check_points(points)
+        if not isinstance(coefficients, xr.DataArray):
+            return self._synthesise(np.asarray(coefficients, float), grid, method)
+        c = coefficients.transpose(..., "mode")
+        kept = list(c.dims[:-1])
+        coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}
+        field = self._synthesise(np.asarray(c.values, float), grid, method)
+        places = places_of_points(grid, self.dims)
+        return xr.DataArray(
+            places.unflatten(field), {**coords, **places.coords}, [*kept, *places.dims]
+        )
+
+    def _synthesise(self, coefficients: Array, points: Array, method: str) -> Array:
+        if method not in ("auto", "dense", "fast"):
+            raise _unknown_method(method)
+        n_modes = self.check_modes(coefficients.shape[-1])
+        # A fast transform pays off only when most modes of the grid are in use.
+        if method == "fast" or (method == "auto" and n_modes > 64 and 4 * n_modes > len(points)):
+            fast = self.fast_synthesise(coefficients, points)
+            if fast is not None:
+                return fast
+            if method == "fast":
+                raise no_fast_transform(self)
+        return coefficients @ self.eigenfunctions(points, n_modes).T
+
+    def project(self, function: Function, n_modes: int) -> Array:
+        """Coefficients ``<f, h_n>`` of ``f(x)``, or ``f(x, y)``, by a finer quadrature."""
+        n_modes = self.check_modes(n_modes)
+        x, w = self.quadrature_for(n_modes)
+        columns = (x,) if x.ndim == 1 else tuple(x.T)
+        try:
+            values = np.broadcast_to(np.asarray(function(*columns), dtype=float), w.shape)
+        except Exception as error:
+            expected = f"a function of ({', '.join(self.dims)}) that returns one value per point"
+            got = f"{type(error).__name__}: {error}"
+            fix = "write it with NumPy, for example lambda x: np.exp(-x**2)"
+            raise DomainError("function", expected=expected, got=got, fix=fix) from error
+        with np.errstate(over="ignore", invalid="ignore"):
+            coefficients = (w * values) @ self.eigenfunctions(x, n_modes)
+        if not np.isfinite(coefficients).all():
+            expected = f"finite coefficients for {n_modes} modes"
+            got = "an overflow or a value that is not finite"
+            fix = "use fewer modes, or a function that is finite everywhere"
+            raise DomainError("function", expected=expected, got=got, fix=fix)
+        return coefficients
+
+    # -- checks ---------------------------------------------------------------------
+
+    def check_modes(self, n_modes: int) -> int:
+        """Return ``n_modes`` as an int, or raise `DomainError`."""
+        if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
+            expected = "a positive integer"
+            raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=8")
+        if n_modes > self.available(int(n_modes)):
+            expected = f"at most the {self.most_modes} modes of this domain"
+            fix = f"pass n_modes={self.most_modes}, or build it with more"
+            raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
+        return int(n_modes)
+
+    def available(self, n_modes: int) -> int:
+        """``n_modes``, or all there are where that is fewer."""
+        return n_modes if self.most_modes is None else min(n_modes, self.most_modes)
+
+    def _space_dims(self, fields: xr.DataArray) -> tuple[str, ...]:
+        if len(self.dims) > 1 and "point" in fields.dims:
+            return ("point",)
+        missing = [d for d in self.dims if d not in fields.dims]
+        if missing:
+            got = f"dims {tuple(fields.dims)}"
+            fix = f"rename the spatial dim, for example fields.rename(name='{missing[0]}')"
+            raise DomainError("fields", expected=f"spatial dims {self.dims}", got=got, fix=fix)
+        return self.dims
+
+    def _values_and_points(
+        self, fields: xr.DataArray | Array, points: Array | None
+    ) -> tuple[Array, Array]:
+        if isinstance(fields, xr.DataArray):
+            places = self.places(fields)
+            return places.flatten(fields.transpose(..., *places.dims).values), places.points
+        values = np.asarray(fields)
+        if points is None:
+            fix = "pass points=, or a DataArray with coordinates"
+            raise DomainError("points", expected="the grid of a bare array", got="None", fix=fix)
+        table = as_points(points, self.dims)
+        if values.ndim == 0 or values.shape[-1] != len(table):
+            expected = f"a last axis of {len(table)} points"
+            fix = "move the spatial axis last, or flatten a grid"
+            raise DomainError("fields", expected=expected, got=f"shape {values.shape}", fix=fix)
+        return values, table
+
+    # -- files ----------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """What the domain is built from, by name; numbers, text, tuples and arrays."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain description that `from_dict` turns back into an equal domain."""
+        return {"name": self.name, **{key: _plain(v) for key, v in self.settings().items()}}
+
+    @classmethod
+    def from_settings(cls, **settings: Any) -> AbstractDomain:
+        """Domain from what `settings` gives."""
+        return cls(**settings)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _unknown_method(method: str) -> DomainError:
+    expected = "'auto', 'dense' or 'fast'"
+    return DomainError("method", expected=expected, got=repr(method), fix="leave it at 'auto'")
+
+
+def no_fast_transform(domain: AbstractDomain) -> DomainError:
+    """Error for ``method="fast"`` on a grid that has no fast transform."""
+    expected = "a grid with a fast transform for method='fast'"
+    fix = "use method='auto', or the grid of domain.grid(n)"
+    return DomainError("method", expected=expected, got=f"a grid without one on {domain}", fix=fix)
+
+
+# ---------- Domains whose modes are computed once and kept: graphs, meshes, patterns of data
+#
+# What is kept is the table itself, not the recipe: eigenvectors of equal eigenvalues may be turned
+# into one another, and a law must find the same modes again on every machine.
+
+
+class TabulatedDomain(AbstractDomain):
+    """Modes as columns of a table at nodes, orthonormal under the weights of the nodes.
+
+    Attributes:
+        nodes: where the modes are tabulated; (n_nodes,) or (n_nodes, d).
+        node_weights: weights of a rule on the nodes; (n_nodes,).
+        spectrum: ``mu_n``, (N,).
+        modes: ``h_n`` at the nodes, (n_nodes, N).
+    """
+
+    nodes: Any
+    node_weights: Any
+    spectrum: Array
+    modes: Array
+
+    @property
+    def most_modes(self) -> int:
+        """Columns of the table."""
+        return len(self.spectrum)
+
+    @property
+    def volume(self) -> float:
+        """Sum of the weights."""
+        return float(self.node_weights.sum())
+
+    def eigenvalues(self, n_modes: int) -> Array:
+        """First entries of the spectrum."""
+        return self.spectrum[: self.check_modes(n_modes)].copy()
+
+    def weight(self, points: Array) -> Array:
+        """One: the nodes carry the weights."""
+        return np.ones(len(points))
+
+    def quadrature(self, n_points: int) -> tuple[Array, Array]:
+        """The nodes and their weights, whatever the number asked for."""
+        return self.nodes.copy(), self.node_weights.copy()
+
+    def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
+        """The same rule for any number of modes."""
+        return self.quadrature(self.check_modes(n_modes))
+
+    def grid(self, n_points: int) -> Array:
+        """The nodes, whatever the number asked for."""
+        return self.nodes.copy()
+
+    def _store(self, **settings: Any) -> None:
+        """Set fields; arrays become read-only copies."""
+        for key, value in settings.items():
+            if isinstance(value, np.ndarray):
+                value = np.array(value)
+                value.setflags(write=False)
+            object.__setattr__(self, key, value)
+
+    @classmethod
+    def from_settings(cls, **settings: Any) -> TabulatedDomain:
+        """Domain from its table; nothing is computed."""
+        _check_names(cls, settings)
+        domain = object.__new__(cls)
+        domain._restore(**settings)
+        domain._check_tables()
+        return domain
+
+    def _check_tables(self) -> None:
+        """Raise `DomainError` where restored tables do not belong together."""
+        shape = len(self.nodes), len(self.spectrum)
+        together = self.spectrum.ndim == 1 and self.spectrum.size and self.modes.shape == shape
+        finite = np.isfinite(self.modes).all() and np.isfinite(self.spectrum).all()
+        if not together or not finite or self.node_weights.shape != shape[:1]:
+            expected = f"finite modes {shape} at {shape[0]} nodes"
+            got = f"modes {self.modes.shape}, weights {self.node_weights.shape}"
+            fix = "write it with domain.to_dict()"
+            raise DomainError(self.name, expected=expected, got=got, fix=fix)
+
+    @abc.abstractmethod
+    def _restore(self, **settings: Any) -> None:
+        """Take over what `settings` gave, through JSON or arrays of floats."""
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every entry of the tables is."""
+        if not isinstance(other, type(self)):
+            return False
+        mine, theirs = self.settings(), other.settings()
+        return mine.keys() == theirs.keys() and all(
+            np.array_equal(mine[key], theirs[key]) for key in mine
+        )
+
+    def __hash__(self) -> int:
+        """Hash of the table."""
+        return hash(hashlib.sha256(self.modes.tobytes()).digest())
+
+
+def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
+    wanted = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if settings.keys() != wanted:
+        expected = f"the fields {', '.join(sorted(wanted))}"
+        got, fix = ", ".join(sorted(map(str, settings))) or "none", "write it with domain.to_dict()"
+        raise DomainError(cls.name, expected=expected, got=got, fix=fix)
+
+
+def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple[Array, Array]:
+    """Least eigenvalues and vectors of ``K v = mu M v``, ``v' M v = 1``, by shift-invert.
+
+    ``shift > 0`` moves the spectrum away from zero, where K may be singular. The sign of a
+    vector makes its largest entry positive.
+    """
+    n = stiffness.shape[0]
+    if n_modes > n:
+        expected = f"at most {n}, one a free node"
+        raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={n}")
+    if n <= 500 or 2 * n_modes > n:
+        mu, v = scipy.linalg.eigh(
+            stiffness.toarray(), mass.toarray(), subset_by_index=(0, n_modes - 1)
+        )
+    else:
+        start = np.random.default_rng(0).standard_normal(n)
+        mu, v = scipy.sparse.linalg.eigsh(
+            scipy.sparse.csc_matrix(stiffness),
+            n_modes,
+            scipy.sparse.csc_matrix(mass),
+            sigma=-shift,
+            v0=start,
+        )
+        order = np.argsort(mu)
+        mu, v = mu[order], v[:, order]
+    # Rounding leaves the zero eigenvalue of a constant at a tiny number of either sign.
+    mu = np.maximum.accumulate(np.where(np.abs(mu) < 1e-10 * shift, 0.0, mu))
+    return mu, v * np.sign(v[np.abs(v).argmax(0), np.arange(n_modes)])

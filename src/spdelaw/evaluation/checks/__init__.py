@@ -1,0 +1,1 @@
+"""Whether a model fits: tests of its one-step errors."""

@@ -1,0 +1,638 @@
+"""Tests of one-step errors against the ways in which a law can be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from spdelaw.data.observed import Observed
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
+from spdelaw.domains.interval import Interval
+from spdelaw.evaluation.checks.errors import Allowance, Errors, Uncertainty, allowance
+from spdelaw.law.law import Law
+from spdelaw.law.observations import modes_at, weights_of
+from spdelaw.processes.terms import bind
+
+# ---------- One series of errors, made white, and regressions on it
+#
+# Under the right law no regressor that is known before a step explains anything: the F statistic of
+# a regression of the white errors on it has its textbook distribution. The gain in log-likelihood
+# that a richer model promises is ``n/2 log(1 + explained / left)`` less what chance explains, half
+# a nat for each number.
+
+
+Array = np.ndarray
+
+#: Fewest errors of a series that are tested.
+FEWEST = 20
+#: Size of a direction, relative to that of a change of scale, that differences do not resolve.
+ROUNDING = 1e-3
+#: Length of a unit column from which on it differs from those that were taken out.
+LEFT = 0.03
+#: Uncertainty, in standard errors, of a law on the very data it follows: nothing is left to test.
+FOLLOWED = 1e6
+
+
+class Explained(NamedTuple):
+    """Sums of squares of a regression: explained by ``k`` columns, left over, and how many left."""
+
+    explained: float
+    left: float
+    k: int
+    n: int
+
+    @property
+    def p_value(self) -> float:
+        """Of the F statistic; NaN where nothing was regressed."""
+        if self.k < 1 or self.n < 5 or self.left <= 0:
+            return float("nan")
+        f = self.explained / self.k / (self.left / self.n)
+        return float(scipy.special.fdtrc(self.k, self.n, f))
+
+    @property
+    def gain(self) -> float:
+        """Nats that the columns promise beyond chance."""
+        if self.left <= 0:
+            return 0.0
+        n = self.n + self.k
+        return max(0.5 * n * float(np.log1p(self.explained / self.left)) - 0.5 * self.k, 0.0)
+
+
+NOTHING = Explained(0.0, 0.0, 0, 0)
+
+
+def together(parts: list[Explained]) -> Explained:
+    """Several regressions of series of equal variance as one."""
+    some = [part for part in parts if part.k]
+    return Explained(*(sum(column) for column in zip(*some, strict=True))) if some else NOTHING
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Series:
+    """Errors of one series where they are seen.
+
+    Attributes:
+        at: where they are, boolean (path, time).
+        z: standardised by the law, (n,).
+        e: white and of variance 1, (n,).
+        scale: variance of the errors, 1 under the law.
+        log_error: standard error of its logarithm that the estimate of the law alone makes.
+        allowance: for what the law may be wrong by.
+    """
+
+    at: Array
+    z: Array
+    e: Array
+    scale: float
+    log_error: float
+    allowance: Allowance
+
+    @property
+    def n(self) -> int:
+        """How many errors."""
+        return len(self.z)
+
+    def column(self, values: Array) -> Array:
+        """Values (path, time, ...) where the series is seen; what is not seen counts as zero."""
+        return np.nan_to_num(values[self.at])
+
+    def regress(self, columns: Array, *, free: Array | None = None) -> Explained:
+        """White errors on columns (n, k), given others that are free (n, m)."""
+        x, y = self.allowance.whiten(unit(columns)), self.e
+        lost = self.allowance.out.shape[1]
+        if free is not None:
+            basis = span(self.allowance.whiten(unit(free)))
+            x, y = x - basis @ (basis.T @ x), y - basis @ (basis.T @ y)
+            lost += basis.shape[1]
+        basis = span(x)
+        explained = float(((basis.T @ y) ** 2).sum())
+        k = basis.shape[1]
+        return Explained(explained, float(y @ y) - explained, k, self.n - k - lost)
+
+
+def unit(x: Array) -> Array:
+    """Columns of unit length; those of zeros stay."""
+    size = np.linalg.norm(x, axis=0)
+    return x / np.where(size > 0, size, 1.0)
+
+
+def span(x: Array) -> Array:
+    """Orthonormal columns with the span of ``x``, whose columns once were of unit length.
+
+    What an allowance leaves hardly anything of, it leaves rounding of.
+    """
+    if not x.shape[1]:
+        return x
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return u[:, s > LEFT]
+
+
+def make_series(
+    z: Array, slopes: Array, growth: Array, free: Array, known: Uncertainty, index: int
+) -> Series | None:
+    """Series ``index`` of errors (path, time); None where too few are seen.
+
+    Args:
+        z: errors, (path, time).
+        slopes: ``dz / dtheta_j``, (j, path, time).
+        growth: ``dlog sigma / dtheta_j``, (j, path, time).
+        free: columns that the law leaves free, (path, time, k).
+        known: about the parameters.
+        index: of the series.
+    """
+    at = ~np.isnan(z)
+    if at.sum() < FEWEST + free.shape[-1]:
+        return None
+    y, x, root = z[at], np.nan_to_num(slopes[:, at]).T, known.roots
+    if root is None:
+        log_error, x, root, floor = np.sqrt(2.0 / known.n_train), x[:, :0], np.zeros((0, 0)), 0.0
+    else:
+        # As many directions as parameters, whatever the number of columns of the root.
+        root = np.asarray(np.linalg.qr(root[:, index].T, mode="r")).T
+        grow = np.nan_to_num(growth[:, at]).T @ root
+        log_error = float(2.0 * np.linalg.norm(grow.mean(0)))
+        # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
+        each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
+        floor = ROUNDING * float(np.linalg.norm(y * each))
+    if known.seen:
+        root, floor = FOLLOWED * root, FOLLOWED * floor
+    own = allowance(np.nan_to_num(free[at]), x, root, floor)
+    e = own.whiten(y)
+    left = float(e @ e) / (len(y) - own.out.shape[1])
+    # Maximum likelihood divides by all errors, not by those that its parameters leave.
+    scale = float(y @ y) / len(y) if known.seen else left
+    return Series(at, y, e / np.sqrt(left), scale, log_error, own)
+
+
+# ---------- Tests of one-step errors against the ways in which a law can be wrong
+#
+# Of each series: variance and decay against those of the law, memory (its own past errors),
+# normality (D'Agostino's omnibus test). Of all together and each alone: a mean, a trend, a season,
+# coupling (states of other modes), correlation of the noise, drift that bends (projections of
+# ``u^2``, ``u^3`` and products with slopes), noise that grows with the state. Squares are tested
+# through ``v = -ndtri(2 ndtr(-|e|))``, which is normal where e is, so that F statistics keep their
+# level.
+
+
+#: Regressors (n, k) of series n, and those that every series may have besides.
+Columns = Callable[[int, Series], Array]
+Free = Callable[[Series], Array] | None
+
+#: Lags of the test for memory, and how many other modes may couple to one: its nearest.
+LAGS, NEIGHBOURS = 10, 30
+#: Errors for each regressor.
+ROWS = 10
+#: p-value from which on downwards a regression has to stand out with uneven errors too.
+SUSPECT = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Departure:
+    """One way of being wrong.
+
+    Attributes:
+        test: its name.
+        p_series: p-value of each series, (S,); NaN where it has none.
+        p: of all together, NaN where it has none.
+        gain: nats that a law without it promises on these data.
+        detail: a number that a sentence may quote.
+        numbers: how many such a law has more.
+    """
+
+    test: str
+    p_series: Array
+    p: float = float("nan")
+    gain: float = 0.0
+    detail: float = float("nan")
+    numbers: float = 0.0
+
+    @property
+    def promise(self) -> float:
+        """Nats on new data: every number that is estimated costs half a nat (Akaike)."""
+        return self.gain - 0.5 * self.numbers
+
+
+def regression(test: str, found: list[Explained | None], shrink: float = 1.0) -> Departure:
+    """A departure from regressions of each series; ``shrink`` for an estimated null."""
+    parts = [
+        None if part is None else part._replace(explained=part.explained / shrink) for part in found
+    ]
+    p = [float("nan") if part is None else part.p_value for part in parts]
+    whole = together([part for part in parts if part is not None])
+    return Departure(test, np.array(p), whole.p_value, whole.gain, numbers=whole.k)
+
+
+def each(
+    series: list[Series | None], columns: Columns, free: Free = None
+) -> list[Explained | None]:
+    """Regress each series on ``columns(n, series)``, given ``free(series)``."""
+    out: list[Explained | None] = []
+    for n, one in enumerate(series):
+        x = None if one is None else columns(n, one)
+        if one is None or x is None or not x.shape[1]:
+            out.append(None)
+        else:
+            out.append(one.regress(x, free=None if free is None else free(one)))
+    return out
+
+
+def variance(series: list[Series | None]) -> Departure:
+    """Variance of the errors against 1: F, with the degrees of freedom that the estimate has."""
+    p = np.full(len(series), np.nan)
+    for i, one in enumerate(series):
+        if one is not None:
+            n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
+            tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
+            p[i] = min(1.0, 2.0 * min(tails))
+    return Departure("variance", p)
+
+
+def decay(series: list[Series | None]) -> Departure:
+    """Errors along the directions of the parameters, against what these may be wrong by."""
+    p = np.full(len(series), np.nan)
+    for i, one in enumerate(series):
+        if one is not None:
+            total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
+            p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
+    return Departure("decay", p)
+
+
+def memory(series: list[Series | None], z: Array) -> Departure:
+    """Errors on their own past."""
+
+    def lags(n: int, one: Series) -> Array:
+        most = min(LAGS, z.shape[1] // 4, one.n // ROWS)
+        columns = np.zeros((*z.shape[:2], most))
+        for lag in range(1, most + 1):
+            columns[:, lag:, lag - 1] = z[:, :-lag, n]
+        return one.column(columns)
+
+    return regression("memory", each(series, lags))
+
+
+def lag_one(series: list[Series | None]) -> float:
+    """Mean correlation of white errors with the ones before, weighted by their number."""
+    total = count = 0.0
+    for one in series:
+        if one is not None:
+            e = np.full(one.at.shape, np.nan)
+            e[one.at] = one.e
+            pairs = e[:, 1:] * e[:, :-1]
+            total, count = total + float(np.nansum(pairs)), count + int((~np.isnan(pairs)).sum())
+    return total / max(count, 1.0)
+
+
+def normality(series: list[Series | None]) -> Departure:
+    """D'Agostino's transformed skewness and kurtosis: they keep their level far out."""
+    from scipy import stats  # slow to import, and needed here only
+
+    p = [np.nan if one is None else float(stats.normaltest(one.e).pvalue) for one in series]
+    return Departure("normality", np.array(p, float))
+
+
+def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> Departure:
+    """Errors on the states of other modes; ``held`` (N, N) are pairs that the law couples."""
+
+    def others(n: int, one: Series) -> Array:
+        near = [m for m in range(state.shape[-1]) if m != n and not held[n, m]]
+        near = sorted(near, key=lambda m: abs(m - n))[: min(NEIGHBOURS, one.n // ROWS)]
+        return one.column(state[..., near])
+
+    return regression("coupling", each(series, others), shrink)
+
+
+def correlation(series: list[Series | None]) -> Departure:
+    """Errors of one time on one another: ``sqrt(n - 3) atanh r`` is normal."""
+    there = [one for one in series if one is not None]
+    p = np.full(len(series), np.nan)
+    if len(there) < 2:
+        return Departure("correlation", p)
+    e = np.full((*there[0].at.shape, len(there)), np.nan)
+    for i, one in enumerate(there):
+        e[one.at, i] = one.e
+    seen = ~np.isnan(e)
+    flat, counts = np.where(seen, e, 0.0).reshape(-1, len(there)), seen.reshape(-1, len(there))
+    n = np.maximum(counts.T.astype(float) @ counts, 4.0)
+    r = np.clip(flat.T @ flat / n, -0.999, 0.999)
+    chi = np.where(n > 10, (n - 3.0) * np.arctanh(r) ** 2, 0.0)
+    np.fill_diagonal(chi, 0.0)
+    k = len(there) - 1
+    p[[i for i, one in enumerate(series) if one is not None]] = scipy.special.chdtrc(k, chi.sum(1))
+    total, pairs = 0.5 * float(chi.sum()), 0.5 * k * (k + 1)
+    np.fill_diagonal(r, 0.0)
+    share = np.abs(np.linalg.eigvalsh(r)).max() ** 2 / max(float((r**2).sum()), 1e-300)
+    whole = float(scipy.special.chdtrc(pairs, total))
+    gain = max(0.5 * (total - pairs), 0.0)
+    return Departure("correlation", p, whole, gain, float(share), pairs)
+
+
+def shared(
+    test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
+) -> Departure:
+    """All series on columns (n, k) with coefficients they share.
+
+    ``detail``: sign of a single one, or which of several explains most alone.
+    """
+    pairs = [
+        (one, x)
+        for one, x in zip(series, columns, strict=True)
+        if one is not None and x is not None
+    ]
+    nothing = np.full(len(series), np.nan)
+    if not pairs:
+        return Departure(test, nothing)
+    k = pairs[0][1].shape[1]
+    gram, pull, full, power, n = np.zeros((k, k)), np.zeros(k), np.zeros(k), 0.0, 0
+    for one, x in pairs:
+        y, white = _white(one, x, squares)
+        gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
+        n += one.n - squares - one.allowance.out.shape[1]
+        full = full + (x**2).sum(0)
+    size = np.sqrt(np.where(full > 0, full, 1.0))
+    values, vectors = np.linalg.eigh(gram / np.outer(size, size))
+    kept = values > LEFT**2
+    onto = vectors[:, kept] / size[:, None] / np.sqrt(values[kept])
+    along, k = onto.T @ pull, int(kept.sum())
+    explained = float(along @ along)
+    found = Explained(explained, power - explained, k, n - k)
+    if not squares and found.p_value < SUSPECT:
+        found = max(found, _uneven(pairs, onto, along, n - k), key=lambda part: part.p_value)
+    alone = pull**2 / np.maximum(np.diag(gram), LEFT**2 * np.maximum(full, 1e-300))
+    detail = float(np.argmax(alone)) if len(pull) > 1 else float(np.sign(pull[0]))
+    return Departure(test, nothing, found.p_value, found.gain, detail, k)
+
+
+def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
+    """Errors and columns of a series for a regression; both less their mean for squares."""
+    if not squares:
+        return one.e, one.allowance.whiten(x)
+    y = normal_squares(one.e)
+    return y - y.mean(), x - x.mean(0)
+
+
+def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int) -> Explained:
+    """The same regression where errors may be larger at some places than at others.
+
+    With orthonormal regressors ``B = X onto`` and ``t = B' y``: ``t' S^-1 t``, where
+    ``S = B' diag(r_i / (1 - h_i))^2 B`` of residuals r and leverages h (MacKinnon and White 1985,
+    HC3): uneven noise is no drift.
+    """
+    meat = np.zeros((len(along), len(along)))
+    for one, x in pairs:
+        y, white = _white(one, x, False)
+        basis = white @ onto
+        left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
+        rows = basis * left[:, None]
+        meat += rows.T @ rows
+    return Explained(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
+
+
+def normal_squares(e: Array) -> Array:
+    """``-ndtri(2 ndtr(-|e|))``: standard normal where e is, and large where |e| is."""
+    return -scipy.special.ndtri(np.clip(2.0 * scipy.special.ndtr(-np.abs(e)), 1e-300, 1.0 - 1e-12))
+
+
+def of_squares(test: str, series: list[Series | None], columns: Columns) -> Departure:
+    """Squares of each series on ``columns(n, series)``, a constant aside."""
+    found: list[Explained | None] = []
+    for n, one in enumerate(series):
+        if one is None:
+            found.append(None)
+            continue
+        y, x = normal_squares(one.e), columns(n, one)
+        y, basis = y - y.mean(), span(unit(x - x.mean(0)))
+        explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
+        found.append(Explained(explained, float(y @ y) - explained, k, one.n - 1 - k))
+    return regression(test, found)
+
+
+# ---------- Do forecast bands hold what they say? Errors of windows of 1, 4 and 16 steps
+#
+# The error of an h-step forecast of a mode is ``sum_j a^(h-1-j) e_j`` of its one-step errors, which
+# for windows side by side are independent and, in units of their deviation, standard normal. So the
+# number inside a band of level p is binomial. An estimated law moves it by
+# ``n q f(q) dlog v / dtheta`` at the edge q of the band, with v the variance of the windows: the
+# number is then taken as beta-binomial, with the variance that this adds.
+
+
+LEVELS = (0.5, 0.8, 0.95)
+WINDOW_STEPS = (1, 4, 16)
+#: Fewest windows, and fewest steps of the training data for each step of a window.
+FEWEST_WINDOWS, TRAIN = 40, 20
+
+
+class Band(NamedTuple):
+    """How many windows of ``steps`` a band of ``level`` held."""
+
+    steps: int
+    level: float
+    share: float
+    p_value: float
+
+    def __str__(self) -> str:
+        """In words."""
+        ahead = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        return f"{100 * self.level:g} % bands {ahead} ahead hold {100 * self.share:.0f} %"
+
+
+def band_tests(errors: Errors, decay: Array, known: Uncertainty) -> list[Band]:
+    """Shares inside bands at all horizons that the data have.
+
+    Args:
+        errors: one-step errors.
+        decay: factor of each series over a step, (series,).
+        known: about the parameters.
+    """
+    found, n_times = [], errors.z.shape[1]
+    for steps in WINDOW_STEPS:
+        if steps > 1 and (steps > n_times // 4 or steps * TRAIN > known.n_train):
+            break
+        w = windows(errors.z, decay, steps)
+        change = errors.slopes - errors.z * errors.growth
+        slopes = np.stack([windows(x, decay, steps, errors.z) for x in change] or [w[:0]])
+        n = int((~np.isnan(w)).sum())
+        if n < FEWEST_WINDOWS:
+            break
+        moved, bias = _log_variance(w, slopes, known)
+        found += [_band(w, n, steps, level, moved, bias) for level in LEVELS]
+    return found
+
+
+def windows(x: Array, decay: Array, steps: int, like: Array | None = None) -> Array:
+    """Weighted sums over windows side by side, of unit variance for white x; (window, series).
+
+    NaN where a step is missing, in ``like`` or in x itself.
+    """
+    n_windows = (x.shape[1] - 1) // steps
+    last = 1 + n_windows * steps
+    cut = x[:, 1:last].reshape(len(x), n_windows, steps, -1)
+    weights = decay ** np.arange(steps - 1, -1, -1)[:, None]
+    weights = weights / np.linalg.norm(weights, axis=0)
+    total = (cut * weights).sum(2).reshape(-1, x.shape[-1])
+    if like is None:
+        return total
+    return np.where(np.isnan(windows(like, decay, steps)), np.nan, total)
+
+
+def _log_variance(w: Array, slopes: Array, known: Uncertainty) -> tuple[Array, float]:
+    """How the mean over windows of half their log variance moves with the parameters.
+
+    First order, (free,), and the mean of second order that uncertain parameters add.
+    """
+    seen = ~np.isnan(w)
+    n = seen.sum(0)
+    if known.roots is None:
+        return np.full(1, np.sqrt(0.5 / known.n_train / max((n > 0).sum(), 1))), 0.0
+    filled, x = np.where(seen, w, 0.0), np.where(seen, slopes, 0.0)
+    slope = np.einsum("ws,jws->js", filled, x)
+    second = np.einsum("iws,jws,isf,jsf->", x, x, known.roots, known.roots)
+    return np.einsum("js,jsf->f", slope, known.roots) / n.sum(), 0.5 * float(second) / n.sum()
+
+
+def _band(w: Array, n: int, steps: int, level: float, moved: Array, bias: float) -> Band:
+    edge = float(scipy.special.ndtri(0.5 + 0.5 * level))
+    inside = int((np.abs(w[~np.isnan(w)]) <= edge).sum())
+    density = np.exp(-0.5 * edge**2) / np.sqrt(2.0 * np.pi)
+    shift = (2.0 * edge * density) ** 2 * (float(moved @ moved) + bias**2)
+    return Band(steps, level, inside / n, _beta_binomial(inside, n, level, shift))
+
+
+def _beta_binomial(k: int, n: int, p: float, variance: float) -> float:
+    """Two-sided p-value of k of n where the share itself has mean p and a variance."""
+    from scipy import stats  # slow to import, and needed here only
+
+    variance = min(variance, 0.5 * p * (1.0 - p))
+    if variance < 1e-3 * p * (1.0 - p) / n:
+        law = stats.binom(n, p)
+    else:
+        total = p * (1.0 - p) / variance - 1.0
+        law = stats.betabinom(n, p * total, (1.0 - p) * total)
+    return float(min(1.0, 2.0 * min(law.cdf(k), law.sf(k - 1))))
+
+
+# ---------- Periods that dated records may have: the day and the year
+
+
+#: Lengths of a day in the units that dates are counted in.
+DAYS = {"weeks": 1 / 7, "days": 1.0, "hours": 24.0, "minutes": 1440.0, "seconds": 86400.0}
+YEAR = 365.2425
+#: Periods that a record must last, and fewest steps in one.
+RECORD, PERIOD_STEPS = 2.0, 4.0
+
+
+class Period(NamedTuple):
+    """A period of the calendar in the unit of the times."""
+
+    name: str
+    length: float
+
+
+def periods_of(times: Array, clock: Mapping[str, Any]) -> list[Period]:
+    """Periods that times with dates resolve, and last long enough for."""
+    unit, _, since = str(clock.get("units", "")).partition(" since ")
+    if not since or unit not in DAYS:
+        return []
+    step, span = float(np.median(np.diff(times, axis=-1))), float(np.ptp(times))
+    both = (Period("of the day", DAYS[unit]), Period("of the year", YEAR * DAYS[unit]))
+    return [p for p in both if span >= RECORD * p.length and step * PERIOD_STEPS <= p.length]
+
+
+# ---------- What a bent drift has: projections ``<g(u), h_n>`` of powers, and of products with
+# slopes
+
+
+#: Values of fields that are powered at once.
+AT_ONCE = 1_000_000
+#: Modes up to which products are made on a grid of their own.
+MOST_MODES = 400
+POWERS = ("u^2", "u^3")
+
+
+def bend_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
+    """Terms that are looked for; those with slopes where the domain has them."""
+    if n_modes > MOST_MODES or not isinstance(domain, Interval | Box):
+        return POWERS
+    slopes = ("u u_x", "u_x^2") if isinstance(domain, Interval) else ("|grad u|^2",)
+    return (*POWERS, *slopes)
+
+
+def projections(state: Array, own: Observed, domain: AbstractDomain) -> Array:
+    """Each term of states (P, T, N) on the modes, some rows at a time; (terms, P, T, N).
+
+    On an interval or a box products are exact; elsewhere they are those at the points of the data.
+    """
+    rows = state.reshape(-1, state.shape[-1])
+    terms = bend_terms(domain, rows.shape[-1])
+    exact = None if terms == POWERS else bind(terms, domain, rows.shape[-1])
+    basis = own.basis(rows.shape[-1]) if exact is None else exact.analysis
+    out, step = np.empty((len(terms), *rows.shape)), max(1, AT_ONCE // len(basis))
+    for start in range(0, len(rows), step):
+        some = rows[start : start + step]
+        out[:, start : start + step] = _powers(some, basis) if exact is None else exact.values(some)
+    return out.reshape(len(terms), *state.shape)
+
+
+def _powers(rows: Array, basis: Array) -> Array:
+    field, back = rows @ basis.T, np.linalg.pinv(basis).T
+    return np.stack([field**2 @ back, field**3 @ back])
+
+
+# ---------- Does every point have the same noise? What the modes leave over, point by point
+#
+# In a row with the modes ``Phi`` at its n points, ``y - Phi c_hat = (1 - H) e`` with H the
+# projection on the modes, so that the square at point i has the mean ``r (1 - H_ii)``. Sums over
+# rows, relative to their mean over points, follow F with as many degrees of freedom as rows; the
+# smallest p-value, times the number of points, is that of all together.
+
+
+#: Rows that are looked at, spread over the data, and fewest of them at a point.
+MOST_ROWS, FEWEST_VALUES = 2000, 20
+
+
+def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
+    """Departure of the noise of single points from that of all; None where there is nothing left.
+
+    Unresolved modes are larger at some points than at others, and are no noise: with them the test
+    says nothing.
+    """
+    noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
+    if not noisy or law.unresolved_variance > 0 or weights_of(law, own) is not None:
+        return None
+    squares, freedom = _left_over(own, modes_at(law, own.places))
+    seen = freedom >= FEWEST_VALUES
+    if seen.sum() < 2:
+        return None
+    ratio = squares[seen] / freedom[seen]
+    whole, total = squares[seen].sum() / freedom[seen].sum(), freedom[seen].sum()
+    f = ratio / whole
+    tails = [g(freedom[seen], total, f) for g in (scipy.special.fdtr, scipy.special.fdtrc)]
+    p = min(1.0, 2.0 * float(np.min(tails)) * int(seen.sum()))
+    # Gain of a variance of each point's own over one of all.
+    gain = 0.5 * float(freedom[seen] @ -np.log(f)) - 0.5 * int(seen.sum())
+    nothing, most = np.full(n_series, np.nan), float(f.max())
+    return Departure("point noise", nothing, p, max(gain, 0.0), most, float(seen.sum()))
+
+
+def _left_over(own: Observed, basis: Array) -> tuple[Array, Array]:
+    """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
+    rows = own.values.reshape(-1, own.values.shape[-1])
+    rows = np.asarray(rows[:: max(1, len(rows) // MOST_ROWS)])
+    n_modes = basis.shape[1]
+    squares, freedom = np.zeros((2, rows.shape[1]))
+    known: dict[bytes, Array] = {}
+    for row in rows:
+        there = np.isfinite(row)
+        if there.sum() <= n_modes:
+            continue
+        key = there.tobytes()
+        if key not in known:
+            known[key] = np.linalg.qr(basis[there])[0]
+        q, y = known[key], row[there]
+        squares[there] += (y - q @ (q.T @ y)) ** 2
+        freedom[there] += 1.0 - (q**2).sum(1)
+    return squares, freedom

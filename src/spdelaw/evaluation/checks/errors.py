@@ -1,0 +1,326 @@
+"""Standardised one-step errors of a law, and how they move with its parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.observed import Observed
+from spdelaw.infer.engines.design import principal_components
+from spdelaw.law.law import Law
+from spdelaw.law.lazy import in_parts
+from spdelaw.law.observations import (
+    blocks_of,
+    modes_at,
+    seen_by,
+    started,
+    undriven,
+    variance_floor,
+    weights_of,
+)
+from spdelaw.law.parameters import coordinate_root
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block, collapse
+from spdelaw.statespace.filter import OneStep, component_innovations, forward_filter, innovations
+
+# ---------- What a law did not see coming: standardised one-step errors, and how they move with the
+# law
+#
+# Errors ``z`` are independent standard normals under the true law. The law at hand is an estimate
+# with covariance C: by a change of a mode's decay, of its noise or of the observation noise,
+# ``theta_j``, its errors change by ``dz / dtheta_j``, here by differences.
+
+
+Array = np.ndarray
+
+#: Relative change of a parameter in differences.
+CHANGE = 1e-4
+
+
+class Errors(NamedTuple):
+    """One-step errors of data under a law.
+
+    Attributes:
+        z: standardised, (path, time, series); NaN where a row says nothing.
+        state: from which a step was predicted, (path, time, mode).
+        slopes: ``dz / dtheta_j``, (j, path, time, series), less what a change of scale makes; none
+            for laws that are not linear.
+        growth: ``dlog sigma / dtheta_j`` of the deviation of a step, likewise.
+        unit: what one series is, "mode" or "component".
+        own: the data.
+    """
+
+    z: Array
+    state: Array
+    slopes: Array
+    growth: Array
+    unit: str
+    own: Observed
+
+
+def one_step_errors(law: Law, data: Any) -> Errors:
+    """Errors of data under a law, with their slopes."""
+    own = undriven(law, data)
+    own = started(law, own, in_parts(law, own))
+    space = law.bare.state_space
+    (z, state, size), unit = _errors(law, own, space)
+    slopes, growth = [], []
+    for near in _neighbours(law, space):
+        (moved, _, larger), _ = _errors(law, own, near)
+        growth.append(np.log(larger / size) / CHANGE)
+        slopes.append((moved - z) / CHANGE + z * growth[-1])
+    by, grow = (np.array(x).reshape(-1, *z.shape) for x in (slopes, growth))
+    return Errors(z, state, by, grow, unit, own)
+
+
+def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
+    """Standardised innovations (path, time, series) and what the series are."""
+    found, unit = _errors(law, seen_by(law, data), law.bare.state_space)
+    return found.error, unit
+
+
+def drift_units(law: Law) -> Array:
+    """Sizes of a change of each decay: its own, or one over the record of a slower one; (N,)."""
+    own = np.abs(operators.diagonal(law.linear.drift))
+    return own + 1.0 / max(float(np.ptp(law.times)), 1e-300)
+
+
+def _neighbours(law: Law, space: StateSpace) -> Iterator[StateSpace]:
+    """The law with all decays, all noise, and the observation noise a little larger."""
+    if not isinstance(space.dynamics, Linear):
+        return
+    linear, up = space.dynamics, 1.0 + CHANGE
+    more = CHANGE * drift_units(law)
+    for near in (
+        dataclasses.replace(
+            linear, drift=linear.drift + (more if linear.drift.ndim == 1 else np.diag(more))
+        ),
+        dataclasses.replace(linear, noise=linear.noise * up),
+    ):
+        yield space._replace(dynamics=near)
+    if law.observation_variance.any():
+        yield space.with_noise(space.observation_variance * up)
+
+
+def _errors(law: Law, own: Observed, space: StateSpace) -> tuple[OneStep, str]:
+    """Errors, states and deviations, each (path, time, series), and what the series are."""
+    basis, complete = modes_at(law, own.places), not own.has_gaps and own.times.ndim == 1
+    if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
+        if space.n_modes == law.n_modes:
+            return _transition_errors(space, own, basis), "mode"
+        reduction = principal_components(own)
+        if reduction is not None:
+            return _component_errors(space, own, basis, *reduction), "component"
+    parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)
+    noisy, weights = _noisy(law, own, space)
+    one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
+    for block in blocks_of(law, own, weights):
+        parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
+    parts[0, :, 0] = np.nan  # the start is no step
+    return OneStep(*parts[..., : law.n_modes]), "mode"
+
+
+def _noisy(law: Law, own: Observed, space: StateSpace) -> tuple[StateSpace, Array | None]:
+    """The state space with the noise inside the modes, as the likelihood of a fit has it.
+
+    With the precision per point or value, less where the noise of the space is larger than the
+    law's.
+    """
+    weights = weights_of(law, own)
+    if weights is None:
+        noise = max(float(space.observation_variance), variance_floor(law, own))
+        return space.with_noise(noise), None
+    more = space.observation_variance - law.observation_variance
+    return space.with_noise(1.0), 1.0 / (1.0 / weights + more)
+
+
+def _transition_errors(space: StateSpace, own: Observed, basis: Array) -> OneStep:
+    """``S^-1 (c_{t+1} - F c_t)`` with ``S S' = Omega``, and ``c_t``, of complete coefficients.
+
+    For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
+    """
+    c = np.asarray(own.values @ np.linalg.pinv(basis).T) - space.linear.response(own.times)
+    step, which = space.linear.transitions(own.times)
+    z, before, size = np.full((3, *c.shape), np.nan)
+    before[:, 1:] = c[:, :-1]
+    if step.factor.ndim == 2:
+        error = c[:, 1:] - step.factor[which] * c[:, :-1]
+        size[:, 1:] = np.sqrt(step.covariance[which])
+        z[:, 1:] = error / size[:, 1:]
+        return OneStep(z, before, size)
+    root = np.linalg.cholesky(step.covariance)
+    size[:, 1:] = np.einsum("uii->ui", root)[which]
+    error = c[:, 1:] - np.einsum("tij,ptj->pti", step.factor[which], c[:, :-1])
+    z[:, 1:] = np.einsum("tij,ptj->pti", np.linalg.inv(root)[which], error)
+    return OneStep(z, before, size)
+
+
+def _component_errors(
+    space: StateSpace, own: Observed, basis: Array, keep: Array, variance: float
+) -> OneStep:
+    """Errors of principal components of the fields; the state is the components before a step."""
+    values, basis = np.asarray(own.values @ keep), keep.T @ basis
+    block = collapse(values, own.times, basis).blocks[0]
+    z, size = component_innovations(block, space.with_noise(variance), values, basis)
+    z[:, 0] = np.nan
+    before = np.full(values.shape, np.nan)
+    before[:, 1:] = values[:, :-1]
+    return OneStep(z, before, size)
+
+
+def _filter_errors(block: Block, space: StateSpace) -> OneStep:
+    """One-step innovations for any dynamics, through the forward filter; (T, N, P)."""
+    r = float(space.observation_variance)
+    out, before, size = np.full((3, *block.estimate.shape), np.nan)
+    for path in range(len(block.paths)):
+        found = forward_filter(block, space, path)
+        before[..., path] = found.predicted_mean
+        gram = block.gram[..., path % block.gram.shape[-1]]
+        for t in np.flatnonzero(found.predicted_covariance.any((1, 2))):
+            g = np.diag(gram[t]) if gram.ndim == 2 else gram[t]
+            if np.linalg.matrix_rank(g) == len(g):
+                total = found.predicted_covariance[t] + r * np.linalg.inv(g)
+                error = block.estimate[t, :, path] - found.predicted_mean[t]
+                root = np.linalg.cholesky(total)
+                out[t, :, path], size[t, :, path] = np.linalg.solve(root, error), np.diag(root)
+    return OneStep(out, before, size)
+
+
+# ---------- What an estimated law may be wrong by, seen in its one-step errors
+#
+# With slopes ``X_j = dz / dtheta_j`` of one series and parameters known to ``theta ~ N(0, V)``,
+# errors of a right law have, given the states they start from, the covariance
+#
+#     Cov z = I + X V X' = I + U s^2 U',
+#
+# so ``e = z - U (1 - 1/sqrt(1 + s^2)) U' z`` is white again, however little the law was learned
+# from: information is counted, not paths. A parameter that nothing is known about has ``s``
+# infinite: its direction is taken out.
+
+
+#: Singular values of unit columns below this are zero.
+RANK = 1e-7
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Allowance:
+    """How one series of errors may be off although the law is right.
+
+    Attributes:
+        out: orthonormal directions about which nothing is known, (n, k).
+        along: orthonormal directions of uncertain parameters, (n, j).
+        size: their standard deviations ``s``, (j,).
+    """
+
+    out: Array
+    along: Array
+    size: Array
+
+    def whiten(self, columns: Array) -> Array:
+        """Errors, or regressors, (n,) or (n, m), with the uncertain directions shrunk."""
+        left = columns - self.out @ (self.out.T @ columns)
+        pull = self.along.T @ left
+        shrink = 1.0 - 1.0 / np.sqrt(1.0 + self.size**2)
+        return left - self.along @ (shrink.reshape(-1, *[1] * (columns.ndim - 1)) * pull)
+
+    def shift(self, z: Array) -> tuple[float, int]:
+        """``sum (u'z)^2 / (1 + s^2)`` over the uncertain directions, and their number."""
+        left = z - self.out @ (self.out.T @ z)
+        return float(((self.along.T @ left) ** 2 / (1.0 + self.size**2)).sum()), len(self.size)
+
+
+def allowance(free: Array, slopes: Array, root: Array, floor: float) -> Allowance:
+    """From regressors that are free and slopes of parameters with the covariance ``root root'``.
+
+    Args:
+        free: (n, k).
+        slopes: (n, j).
+        root: (j, m).
+        floor: size below which a direction is rounding.
+    """
+    unit = np.linalg.norm(free, axis=0)
+    out = _basis(free / np.where(unit > 0, unit, 1.0), RANK)[0]
+    x = slopes @ root
+    return Allowance(out, *_basis(x - out @ (out.T @ x), floor))
+
+
+def _basis(x: Array, floor: float) -> tuple[Array, Array]:
+    """Orthonormal columns with the span of ``x``, and its singular values above a floor."""
+    if not x.size:
+        return np.zeros((len(x), 0)), np.zeros(0)
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return u[:, s > floor], s[s > floor]
+
+
+class Uncertainty(NamedTuple):
+    """What is known about the parameters behind the slopes.
+
+    Attributes:
+        roots: changes of each series' decay (in `drift_units`), log noise and log observation noise
+            by directions of unit variance, (j, series, free); None where the law does not say.
+        n_train: one-step errors per series that the law was learned from.
+        seen: whether the data are those the law was learned from, which it follows along the
+            directions of its parameters.
+    """
+
+    roots: Array | None
+    n_train: int
+    seen: bool = False
+
+
+def uncertainty(law: Law, n_series: int, unit: str, seen: bool) -> Uncertainty:
+    """The covariance of the estimates, as relative changes of each mode's numbers."""
+    info = law.info
+    n_train = max(int(info["n_paths"] * (info["n_times"] - 1)), 1)
+    table, space = law.coordinates, law.bare.state_space
+    known = isinstance(law.dynamics, Linear) and unit == "mode"
+    if table is None or "jacobian" not in table or not known:
+        return Uncertainty(None, n_train, seen)
+    columns = coordinate_root(table["covariance"].values)
+    rows, linear = table["jacobian"].values @ columns, space.linear
+    drift, noise = linear.drift, linear.noise
+    decay = _diagonal(rows[: drift.size], drift) / drift_units(law)[:, None]
+    strength = _diagonal(rows[drift.size :], noise) / operators.diagonal(noise)[:, None]
+    parts = [decay, strength]
+    if law.observation_variance.any():
+        parts.append(_observation_rows(table, columns, space.n_modes))
+    roots = np.stack(parts)
+    return Uncertainty(_with_floor(roots, law)[:, :n_series], n_train, seen)
+
+
+def _with_floor(roots: Array, law: Law) -> Array:
+    """Decays no better known than the steps of the training data allow.
+
+    Their information on a decay is ``sum_t dt E c_t^2 / q`` at most: one at its boundary, zero, has
+    a curvature of its logarithm that says nothing. Estimates are off by about two over the whole
+    duration besides, which for slow modes is more than their standard error.
+    """
+    linear, times = law.bare.linear, law.times
+    dt = np.diff(times)
+    energy = law.bare.equation.energy_spectrum(times[:-1]).values
+    information = law.info["n_paths"] * (dt @ energy) / operators.diagonal(linear.noise)
+    least = 1.0 / np.sqrt(np.maximum(information, 1e-300)) / drift_units(law)
+    bias = 2.0 / (law.info["n_paths"] * dt.sum()) / drift_units(law)
+    lacking = np.sqrt(np.maximum(least**2 - (roots[0] ** 2).sum(-1), 0.0) + bias**2)
+    extra = np.zeros((*roots.shape[:2], len(lacking)))
+    extra[0] = np.diag(lacking)
+    return np.concatenate([roots, extra], -1)
+
+
+def _diagonal(rows: Array, operator: Array) -> Array:
+    """Rows of the diagonal of an operator; (N, free)."""
+    n = len(operator)
+    return rows if operator.ndim == 1 else rows.reshape(n, n, -1)[np.arange(n), np.arange(n)]
+
+
+def _observation_rows(table: xr.Dataset, columns: Array, n_modes: int) -> Array:
+    names = list(table["coordinate"].values)
+    if "observation_std" not in names:
+        return np.zeros((n_modes, columns.shape[1]))
+    return np.tile(2.0 * columns[names.index("observation_std")], (n_modes, 1))

@@ -1,0 +1,703 @@
+"""Which of several laws to use, and how certain that is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.checks import instance, one_of, probability, whole
+from spdelaw.data.observed import Observed
+from spdelaw.domains.base import table_html
+from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation.tasks import TIERS, gaussian_crps, tier_masks
+from spdelaw.law.law import Law
+from spdelaw.law.likelihood import Numbers
+from spdelaw.law.observations import noise_at, response, undriven
+
+# ---------- Whether log-likelihoods may be compared: they must be densities of the same numbers
+
+
+def check_comparable(*laws: Law) -> Numbers:
+    """The numbers that the log-likelihoods of all laws are densities of, or `InputError`.
+
+    A density of values and one of coefficients, or densities of different data, differ by more
+    than the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data
+    that were read in passing, or added by `spdelaw.update`.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> from spdelaw.evaluation import check_comparable
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), 20, seed=0, observation_std=0.1)
+        >>> few, many = (sl.fit(data, sl.Interval(0, np.pi), n) for n in (1, 2))
+        >>> check_comparable(few, many).kind
+        'values'
+    """
+    named = [Numbers(**(law.info.log_likelihood_of or {"kind": "", "count": 0})) for law in laws]
+    if not named or not all(numbers.fingerprint for numbers in named):
+        expected = "laws that name the data their log-likelihood is a density of"
+        got = f"{len(named)} laws, one without that name"
+        fix = "fit data in memory with this version, or compare law.log_likelihood(data)"
+        raise InputError("laws", expected=expected, got=got, fix=fix)
+    first, *others = named
+    for other in others:
+        if other != first:
+            expected, got = f"densities of the same numbers: {_words(first)}", _words(other)
+            raise InputError("laws", expected=expected, got=got, fix=_fix(first, other))
+    return first
+
+
+def _words(numbers: Numbers) -> str:
+    return f"{numbers.count} {numbers.kind} of data {numbers.fingerprint[:12]}"
+
+
+def _fix(one: Numbers, other: Numbers) -> str:
+    if one.fingerprint != other.fingerprint:
+        return "fit both to the same data, prepared alike"
+    return "fit both with observation_noise='estimate', so that all values have a density"
+
+
+# ---------- Likelihood-ratio tests where one law is another with some of its freedom taken away
+#
+#     2 (log p_larger - log p_smaller)  ~  chi^2 with as many degrees as parameters differ,
+#
+# for laws of the same numbers with the same domain, modes, nuisance modes, start and noise of
+# observation, whose drift and noise are special cases of the larger one's.
+
+
+#: Words of the model, each a special case of those after it. A pair of modes that turns shares its
+#: decay, so that "diagonal" is no case of "normal".
+DRIFTS = ("parametric", "diagonal", "dense")
+NOISES = ("parametric", "diagonal", "low_rank", "dense")
+
+
+class NestedTest(NamedTuple):
+    """Test of a smaller law against a larger one; both by their number."""
+
+    smaller: int
+    larger: int
+    statistic: float
+    degrees: int
+    p_value: float
+
+
+def nested_tests(laws: list[Law]) -> list[NestedTest]:
+    """All pairs of laws of which one is a special case of the other."""
+    pairs = [(i, j) for i in range(len(laws)) for j in range(len(laws)) if i != j]
+    return [_test(i, j, laws[i], laws[j]) for i, j in pairs if is_nested(laws[i], laws[j])]
+
+
+def _test(i: int, j: int, smaller: Law, larger: Law) -> NestedTest:
+    gain = 2.0 * (larger.info.log_likelihood - smaller.info.log_likelihood)
+    degrees = int(larger.info["n_parameters"] - smaller.info["n_parameters"])
+    p = float(scipy.special.chdtrc(degrees, max(gain, 0.0)))
+    return NestedTest(i, j, gain, degrees, p)
+
+
+def is_nested(smaller: Law, larger: Law) -> bool:
+    """Whether the first law is a special case of the second, with fewer parameters."""
+    a, b = smaller.info, larger.info
+    same = (
+        smaller.domain == larger.domain
+        and smaller.n_modes == larger.n_modes
+        and (a.n_nuisance or 0) == (b.n_nuisance or 0)
+        and smaller.initial.kind == larger.initial.kind
+        and a.engine == b.engine == "exact"
+        and _noise_of_values(smaller) == _noise_of_values(larger)
+        and smaller.dynamics.name == larger.dynamics.name
+    )
+    if not same or a.n_parameters is None or b.n_parameters is None:
+        return False
+    turns = a.drift == "normal" and b.drift in ("normal", "dense")
+    drift = turns or _before(a.drift, b.drift, DRIFTS)
+    within = drift and _before(a.noise, b.noise, NOISES)
+    return within and a.n_parameters < b.n_parameters
+
+
+def _before(small: str | None, large: str | None, order: tuple[str, ...]) -> bool:
+    return small in order and large in order and order.index(small) <= order.index(large)
+
+
+def _noise_of_values(law: Law) -> tuple[bool, int]:
+    """Whether there is noise of observation, and whether it is one number or one per point."""
+    return bool(np.any(law.observation_variance)), law.observation_variance.ndim
+
+
+# ---------- Scores of several laws on the same held-out values, and how sure their differences are
+#
+# Log scores are log densities of the observed values as they came,
+#
+#     log p(X) = log p(y) - sum log s(x),    X = offset + s y,
+#
+# so that laws with climatologies and scales of their own are comparable. Errors and CRPS are in the
+# units of the data. Units of the bootstrap are paths or, of few paths, stretches of time: what lies
+# in one of them is drawn together, for all laws alike.
+
+
+Array = np.ndarray
+
+#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
+STRETCHES, ENOUGH_PATHS = 20, 20
+#: Values that two laws prepare from one are equal to this, relative to their size.
+SAME = 1e-6
+
+
+class Held(NamedTuple):
+    """Data under one law, and the map back to their units at its points, (P, T, M).
+
+    Laws may see different points of one grid: scores are of all its cells, (P, T, G).
+    """
+
+    own: Observed
+    offset: Array
+    scale: Array
+
+    @property
+    def raw(self) -> Array:
+        """Values in the units of the data, (P, T, G)."""
+        return self.on_cells(self.offset + self.scale * self.own.fields.values)
+
+    def on_cells(self, values: Array) -> Array:
+        """Values at the points of the law at all cells, NaN where it has no point."""
+        return self.own.places.unflatten(values).reshape(*values.shape[:2], -1)
+
+    def seeing(self, cells: Array) -> Observed:
+        """The data of which only some cells are seen, boolean (P, T, G)."""
+        inside = self.own.places.inside
+        return self.own.masked(cells if inside is None else cells[..., inside]).flat
+
+
+class Scores(NamedTuple):
+    """One score of all laws by unit: sums (law, unit), and how many values they are of (unit,)."""
+
+    name: str
+    sums: Array
+    counts: Array
+
+    @property
+    def means(self) -> Array:
+        """Score of each law, (law,); a root of squares where it is an RMSE."""
+        return _mean(self.name, self.sums, self.counts)
+
+    def draws(self, chosen: Array) -> Array:
+        """The same for bootstrap draws of units, (draw, law)."""
+        return np.stack([_mean(self.name, self.sums[:, d], self.counts[d]) for d in chosen])
+
+
+def _mean(name: str, sums: Array, counts: Array) -> Array:
+    mean = sums.sum(1) / counts.sum()
+    return np.sqrt(mean) if name.startswith("RMSE") else mean
+
+
+def held_out(law: Law, data: Any) -> Held:
+    """Data as a law sees them, less its mean, with offset and scale to go back by."""
+    own, how = undriven(law, data).in_memory(), law.preparation
+    offset, scale = np.zeros(1), np.ones(1)
+    if how is not None and how.how.is_affine:
+        offset, scale = how.affine(own.fields["time"].values, own.points)
+    if (driven := response(law, own.times, own.points)) is not None:
+        offset = offset + scale * driven
+    return Held(own, *(np.broadcast_to(part, own.fields.shape) for part in (offset, scale)))
+
+
+def check_same_values(held: list[Held], names: list[str]) -> None:
+    """Refuse laws that do not see the same values of the data."""
+    first = held[0].raw
+    for name, other in zip(names[1:], held[1:], strict=True):
+        same = other.raw.shape == first.shape
+        if same:
+            known = np.isfinite(first) & np.isfinite(other.raw)
+            gap = np.abs(other.raw - first)[known].max(initial=0.0)
+            same = known.any() and gap <= SAME * np.abs(first[known]).max()
+        if not same:
+            expected = f"values that {names[0]} and {name} see alike"
+            got = f"{first.shape} and {other.raw.shape} values, reduced differently"
+            fix = "compare laws whose preparation selects, averages and coarsens alike"
+            raise DataError("data", expected=expected, got=got, fix=fix)
+
+
+def units_of(n_paths: int, n_times: int) -> Array:
+    """Unit of each path and time, (P, T)."""
+    if n_paths >= ENOUGH_PATHS:
+        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
+    cuts = max(1, min(STRETCHES, n_times // 2))
+    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
+    return np.arange(n_paths)[:, None] * cuts + stretch
+
+
+def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list[Scores]:
+    """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
+    raw = held[0].raw
+    known = np.isfinite(np.stack([h.raw for h in held])).all(0)
+    seen, scored = tier_masks(np.where(known, raw, np.nan), tier, seed)
+    found = [_predicted(law, h, seen) for law, h in zip(laws, held, strict=True)]
+    scored = scored & np.isfinite(np.stack([mean for mean, _ in found])).all(0)
+    if not scored.any():
+        return []
+    units = units_of(*raw.shape[:2])
+    where = units[np.nonzero(scored)[:2]]
+    n = int(units.max()) + 1
+    counts = np.bincount(where, minlength=n).astype(float)
+    squares = [((mean - raw)[scored]) ** 2 for mean, _ in found]
+    crps = [gaussian_crps(mean[scored], std[scored], raw[scored]) for mean, std in found]
+    return [
+        Scores(f"{name} {tier}", np.stack([np.bincount(where, s, n) for s in parts]), counts)
+        for name, parts in (("RMSE", squares), ("CRPS", crps))
+    ]
+
+
+def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
+    """Mean and deviation of every value in the units of the data, given those that are seen."""
+    found, noise = law.bare.reconstruct(held.seeing(seen)), noise_at(law, held.own.points)
+    std = np.sqrt(found["std"].values ** 2 + noise)
+    mean = held.offset + held.scale * found["mean"].values
+    return held.on_cells(mean), held.on_cells(held.scale * std)
+
+
+def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
+    """Log density of the data by unit; None where the laws give densities of different numbers."""
+    parts = [_log_density(law, h) for law, h in zip(laws, held, strict=True)]
+    if len({(kind, count) for _, kind, count in parts}) > 1 or parts[0][1] != "values":
+        return None
+    sums = np.stack([part for part, _, _ in parts])
+    counts = np.full(sums.shape[1], parts[0][2] / sums.shape[1])
+    return Scores("log score", sums, counts)
+
+
+def _log_density(law: Law, held: Held) -> tuple[Array, str, int]:
+    """By path, or by what each stretch of time adds; with kind and count of the numbers."""
+    own, fields, bare = held.own, held.own.fields, law.bare
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stretched = np.where(np.isfinite(fields.values), np.log(held.scale), 0.0).sum(-1)
+    whole = bare.log_likelihood(own)
+    kind, count = str(whole.attrs["of"]), int(whole.attrs["count"])
+    if own.n_paths >= ENOUGH_PATHS or own.has_own_clocks:
+        return whole.values - stretched.sum(1), kind, count
+    units = units_of(*fields.shape[:2])[0]
+    ends = [int(np.flatnonzero(units == u)[-1]) + 1 for u in np.unique(units)]
+    ends = [e for e in ends if e >= 2]
+    upto = [bare.log_likelihood(own.at_times(slice(e))).values for e in ends[:-1]]
+    steps = np.diff(np.stack([np.zeros(len(whole)), *upto, whole.values]), axis=0)
+    cut = np.add.reduceat(stretched, [0, *ends[:-1]], axis=1)
+    return (steps.T - cut).ravel(), kind, count
+
+
+def bootstrap_units(scores: Scores, replicates: int, seed: int) -> Array:
+    """Units of each draw, with replacement; those without values are left out."""
+    usable = np.flatnonzero(scores.counts > 0)
+    return np.random.default_rng(seed).choice(usable, (replicates, len(usable)))
+
+
+# ---------- A comparison in words: rows of a table, one sentence, and plain data
+
+
+#: Differences of BIC up to which laws are not told apart, and from which on it is clear.
+CLOSE, CLEAR = 2.0, 10.0
+#: Differences below this share of a score are rounding.
+NOTHING = 1e-6
+#: Most modes of a parameter that the table shows.
+SHOWN = 6
+
+
+def rows_of(found: Comparison) -> list[list[str]]:
+    """Likelihoods, tests, scores and parameters: a name and a cell per law."""
+    return [*_likelihood_rows(found), *_test_rows(found), *_score_rows(found), *_parameters(found)]
+
+
+def _likelihood_rows(found: Comparison) -> list[list[str]]:
+    if found.likelihood is None:
+        return []
+    words = {"log_likelihood": "log-likelihood", "n_parameters": "parameters", "aic": "AIC",
+             "bic": "BIC"}  # fmt: skip
+    return [
+        [word, *(f"{v:.6g}" if name == "n_parameters" else f"{v:.2f}" for v in values)]
+        for name, word in words.items()
+        for values in [found.likelihood[name].values]
+    ]
+
+
+def _test_rows(found: Comparison) -> list[list[str]]:
+    rows = []
+    for test in found.tests:
+        cells = [""] * len(found.names)
+        cells[test.smaller] = f"{test.statistic:.2f}, {test.degrees} d.f., p = {test.p_value:.2g}"
+        rows.append([f"ratio test in {found.names[test.larger]}", *cells])
+    return rows
+
+
+def _score_rows(found: Comparison) -> list[list[str]]:
+    if found.scores is None:
+        return []
+    rows = []
+    for score in found.scores["score"].values:
+        part = found.scores.sel(score=score)
+        cells = []
+        for value, (gap, low, high) in zip(part.value.values, part.difference.values, strict=True):
+            more = "" if gap == 0 else f" ({gap:+.3g} [{low:+.3g}, {high:+.3g}])"
+            cells.append(f"{value:.4g}{more}")
+        rows.append([str(score), *cells])
+    return rows
+
+
+def _parameters(found: Comparison) -> list[list[str]]:
+    rows = []
+    for name, table in found.parameters.data_vars.items():
+        extra = [d for d in table.dims if d not in ("law", "statistic")]
+        if len(extra) > 1:
+            continue
+        for index in range(min(table.sizes[extra[0]], SHOWN) if extra else 1):
+            part = table.isel({extra[0]: index}) if extra else table
+            cells = [_cell(part.sel(law=law).transpose("statistic").values) for law in found.names]
+            if all(cell in ("0", "") for cell in cells) and str(name).startswith("initial"):
+                continue  # a start at the mean
+            label = str(name).replace("_", " ")
+            rows.append([f"{label} {index + 1}" if extra else label, *cells])
+    return rows
+
+
+def _cell(values: np.ndarray) -> str:
+    estimate, stderr, low, high = values
+    if not np.isfinite(estimate):
+        return ""
+    return f"{estimate:.4g}" if stderr == 0 else f"{estimate:.4g} [{low:.4g}, {high:.4g}]"
+
+
+def sentence_of(
+    names: tuple[str, ...],
+    likelihood: xr.Dataset | None,
+    tests: list[NestedTest],
+    scores: xr.Dataset | None,
+    laws: list[Law],
+    level: float,
+) -> tuple[int, str]:
+    """The law to use, and the sentence that says so: new data count more than criteria."""
+    if scores is not None and scores.sizes["score"]:
+        return _by_scores(names, scores, laws, level)
+    if likelihood is None:
+        return 0, "Nothing could be compared."
+    return _by_criterion(names, likelihood, tests)
+
+
+def _by_scores(
+    names: tuple[str, ...], scores: xr.Dataset, laws: list[Law], level: float
+) -> tuple[int, str]:
+    """The best by the first score, or the simplest law that no score tells from it."""
+    score = str(scores["score"].values[0])
+    best = int(np.flatnonzero(scores["difference"].values[0, :, 0] == 0)[0])
+    open_ones = _not_ruled_out(scores, best)
+    told = f"{100 * level:g} % interval"
+    if len(open_ones) == 1:
+        others = _listed([names[i] for i in range(len(names)) if i != best])
+        return best, (
+            f"Use {names[best]}: its {score} on these data is better than that of {others} "
+            f"({told}).{_against(scores, best)}"
+        )
+    count = [float(law.info.get("n_parameters", np.inf)) for law in laws]
+    simplest = min(open_ones, key=lambda i: (count[i], i != best))
+    others = _listed([names[i] for i in open_ones if i != simplest])
+    return simplest, (
+        f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
+        f"told apart from {others} ({told})."
+    )
+
+
+def _not_ruled_out(scores: xr.Dataset, best: int) -> list[int]:
+    """Laws that are not worse than the best of any score; the best by the first always stays."""
+    gaps, kept = scores["difference"].values, [best]
+    for law in range(gaps.shape[1]):
+        away = (gaps[:, law, 1] > 0) | (gaps[:, law, 2] < 0)
+        size = np.abs(gaps[:, law, 0]) > NOTHING * np.abs(scores["value"].values[:, law])
+        if law != best and not (away & size).any():
+            kept.append(law)
+    return kept
+
+
+def _against(scores: xr.Dataset, best: int) -> str:
+    """Scores by which another law is better than the one that is chosen, in a sentence."""
+    gaps = scores["difference"].values[:, best]
+    away = (gaps[:, 1] > 0) | (gaps[:, 2] < 0)
+    size = np.abs(gaps[:, 0]) > NOTHING * np.abs(scores["value"].values[:, best])
+    worse = [str(name) for name in scores["score"].values[away & size]]
+    said = "says" if len(worse) == 1 else "say"
+    return f" {_listed(worse)} {said} otherwise: choose by what it is for." if worse else ""
+
+
+def _by_criterion(
+    names: tuple[str, ...], likelihood: xr.Dataset, tests: list[NestedTest]
+) -> tuple[int, str]:
+    bic = likelihood["bic"].values
+    order = np.argsort(bic, kind="stable")
+    best, second = int(order[0]), int(order[1])
+    gap = float(bic[second] - bic[best])
+    sure = "clearly" if gap >= CLEAR else ("probably" if gap >= CLOSE else "by a hair")
+    for test in tests:
+        if {test.smaller, test.larger} == {best, second}:
+            words = "; the likelihood-ratio test has p = "
+            return best, (
+                f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of "
+                f"{names[second]}{words}{test.p_value:.2g}; new data would tell more."
+            )
+    return best, (
+        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of {names[second]}; new data "
+        "would tell more."
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def plain(found: Comparison) -> dict[str, Any]:
+    """The whole comparison as plain types."""
+    return {
+        "laws": list(found.names),
+        "use": found.names[found.best],
+        "sentence": found.sentence,
+        "level": found.level,
+        "likelihood": _of(found.likelihood),
+        "tests": [
+            {
+                **test._asdict(),
+                "smaller": found.names[test.smaller],
+                "larger": found.names[test.larger],
+            }
+            for test in found.tests
+        ],
+        "scores": _of(found.scores),
+        "parameters": _of(found.parameters),
+        "notes": list(found.notes),
+    }
+
+
+def _of(dataset: xr.Dataset | None) -> dict[str, Any] | None:
+    if dataset is None:
+        return None
+    parts = {str(n): _numbers(v.values) for n, v in {**dataset.coords, **dataset.data_vars}.items()}
+    return parts | {str(k): v for k, v in dataset.attrs.items()}
+
+
+def _numbers(values: Any) -> Any:
+    if isinstance(values, np.ndarray):
+        return [_numbers(v) for v in values.tolist()] if values.ndim else _numbers(values.item())
+    if isinstance(values, list):
+        return [_numbers(v) for v in values]
+    return None if isinstance(values, float) and not np.isfinite(values) else values
+
+
+# ---------- Which of several laws to use, and how sure that is
+
+
+#: Tasks that laws are compared by on new data.
+TASKS = ("predict", "forecast", "gaps")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison:
+    """Result of `compare`.
+
+    Attributes:
+        names: of the laws.
+        likelihood: Dataset over ``law``: ``log_likelihood``, ``n_parameters``, ``aic``, ``bic`` of
+            the data they were learned from; None where these are not the same numbers.
+        tests: likelihood-ratio tests of laws that are special cases of others.
+        scores: Dataset over ``score`` and ``law`` on the new data: ``value``, and ``difference``
+            to the best law of each score with ``statistic`` = estimate, lower, upper; or None.
+        parameters: Dataset of estimates and intervals side by side, over ``law``.
+        notes: what was not compared, and why.
+        sentence: which one to use, and how sure.
+        best: number of the law to use.
+        level: of the intervals.
+    """
+
+    names: tuple[str, ...]
+    likelihood: xr.Dataset | None
+    tests: tuple[NestedTest, ...]
+    scores: xr.Dataset | None
+    parameters: xr.Dataset
+    notes: tuple[str, ...]
+    sentence: str
+    best: int
+    level: float
+
+    @property
+    def table(self) -> list[list[str]]:
+        """Rows of text: what is compared, and a cell per law."""
+        return rows_of(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, ready for JSON; numbers that do not exist are None."""
+        return plain(self)
+
+    def __repr__(self) -> str:
+        """The table, the tests and the sentence."""
+        header, *rows = [["", *self.names], *self.table]
+        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+        lines = [
+            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in pairs)
+            for pairs in (list(enumerate(zip(row, widths, strict=True))) for row in (header, *rows))
+        ]
+        return "\n".join([*lines, *self.notes, self.sentence])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        header = ["", *self.names]
+        return table_html("Laws compared", [], header, self.table, [*self.notes, self.sentence])
+
+
+def compare(
+    *laws: Law,
+    data: Any = None,
+    names: tuple[str, ...] | None = None,
+    tiers: tuple[str, ...] = TASKS,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
+
+    Likelihoods are compared where they are densities of the same numbers. New data give what
+    counts more: scores of what no law has seen, in the units of the data, with intervals of a
+    bootstrap over paths or stretches of time that all laws share.
+
+    Args:
+        laws: two or more.
+        data: fields or raw data that no law was learned from; NaN is missing.
+        names: of the laws; a, b, c by default.
+        tiers: tasks to score on the data, see `spdelaw.evaluate`.
+        level: of the intervals.
+        replicates: of the bootstrap.
+        seed: of the bootstrap and of the values held out.
+
+    Returns:
+        A `Comparison`: print it, or take ``.table``, ``.sentence`` and ``.to_dict()``.
+
+    Raises:
+        InputError: the likelihoods are of different numbers and there are no data to score.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.catalogue.heat(n_modes=3)
+        >>> fields = sl.simulate(heat, 60, seed=0, observation_std=0.1)
+        >>> few, right = (sl.fit(fields[:40], heat.domain, n, nuisance=0) for n in (1, 3))
+        >>> sl.compare(few, right, data=fields[40:], names=("few", "right")).sentence
+        'Use right: its log score on these data is better than that of few (95 % interval).'
+    """
+    chosen = _checked(laws, tiers)
+    labels = _names(names, len(chosen))
+    whole("replicates", replicates, 1)
+    level, seed = probability("level", level), whole("seed", seed, 0)
+    notes: list[str] = []
+    likelihood = _likelihood(chosen, labels, notes, refuse=data is None)
+    tests = nested_tests(chosen) if likelihood is not None else []
+    scores = None
+    if data is not None:
+        scores = _scored(chosen, labels, data, tiers, notes, (level, replicates, seed))
+    best, sentence = sentence_of(labels, likelihood, tests, scores, chosen, level)
+    table = _side_by_side(chosen, labels)
+    return Comparison(
+        labels, likelihood, tuple(tests), scores, table, tuple(notes), sentence, best, level
+    )
+
+
+def _checked(laws: tuple[Any, ...], tiers: tuple[str, ...]) -> list[Law]:
+    for tier in tiers:
+        one_of("tiers", tier, TIERS)
+    if len(laws) < 2:
+        expected = "at least two laws"
+        raise InputError("laws", expected=expected, got=str(len(laws)), fix="pass compare(a, b)")
+    return [instance("laws", law, Law, "pass laws from sl.fit or sl.load") for law in laws]
+
+
+def _names(names: Any, n: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(chr(ord("a") + i) if n <= 26 else f"law {i + 1}" for i in range(n))
+    labels = tuple(str(name) for name in names)
+    if len(labels) != n or len(set(labels)) != n:
+        expected = f"{n} different names"
+        raise InputError("names", expected=expected, got=repr(names), fix="leave names out")
+    return labels
+
+
+def _likelihood(
+    laws: list[Law], names: tuple[str, ...], notes: list[str], refuse: bool
+) -> xr.Dataset | None:
+    """Log-likelihoods and criteria of the same numbers, or None with a note."""
+    try:
+        numbers = check_comparable(*laws)
+    except InputError as error:
+        if refuse:
+            raise
+        notes.append(f"Likelihoods are not compared: {error}")
+        return None
+    value = np.array([law.info.log_likelihood for law in laws])
+    count = np.array([float(law.info["n_parameters"]) for law in laws])
+    rows = [law.info.n_paths * (law.info.n_times or 1) for law in laws]
+    return xr.Dataset(
+        {
+            "log_likelihood": ("law", value),
+            "n_parameters": ("law", count),
+            "aic": ("law", 2.0 * count - 2.0 * value),
+            "bic": ("law", np.log(rows) * count - 2.0 * value),
+        },
+        coords={"law": list(names)},
+        attrs={"of": numbers.kind, "count": numbers.count},
+    )
+
+
+def _scored(
+    laws: list[Law],
+    names: tuple[str, ...],
+    data: Any,
+    tiers: tuple[str, ...],
+    notes: list[str],
+    settings: tuple[float, int, int],
+) -> xr.Dataset:
+    """Scores on new data, with intervals of their differences to the best."""
+    level, replicates, seed = settings
+    held = [held_out(law, data) for law in laws]
+    check_same_values(held, list(names))
+    found = [score for tier in tiers for score in tier_scores(laws, held, tier, seed)]
+    logs = log_scores(laws, held)
+    if logs is None:
+        notes.append("Log scores are not compared: not all laws give the values a density.")
+    else:
+        found = [logs, *found]
+    rows = [_with_interval(score, level, replicates, seed) for score in found]
+    return xr.Dataset(
+        {
+            "value": (("score", "law"), np.stack([score.means for score in found])),
+            "difference": (("score", "law", "statistic"), np.stack(rows)),
+        },
+        coords={
+            "score": [score.name for score in found],
+            "law": list(names),
+            "statistic": ["estimate", "lower", "upper"],
+        },
+        attrs={"level": level},
+    )
+
+
+def _with_interval(score: Scores, level: float, replicates: int, seed: int) -> Array:
+    """Difference of each law to the best one, with its interval; (law, 3)."""
+    means = score.means
+    best = int(np.argmax(means) if score.name == "log score" else np.argmin(means))
+    draws = score.draws(bootstrap_units(score, replicates, seed))
+    gaps = draws - draws[:, [best]]
+    tails = np.quantile(gaps, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    return np.stack([means - means[best], *tails], axis=-1)
+
+
+def _side_by_side(laws: list[Law], names: tuple[str, ...]) -> xr.Dataset:
+    """Parameters that laws have in common by name, shape and meaning, over ``law``."""
+    out = {}
+    for name in dict.fromkeys(str(n) for law in laws for n in law.parameters.data_vars):
+        having = [(n, law) for n, law in zip(names, laws, strict=True) if name in law.parameters]
+        tables = [law.parameters[name].drop_vars("law", errors="ignore") for _, law in having]
+        if len({t.dims for t in tables}) > 1 or "point" in tables[0].dims:
+            continue
+        joined = xr.concat(tables, dim="law", join="outer")
+        out[name] = joined.assign_coords(law=[n for n, _ in having])
+    return xr.merge(out.values(), join="outer").reindex(law=list(names)) if out else xr.Dataset()

@@ -1,0 +1,694 @@
+"""Forecast skill on data that the forecasts have not seen, beside rivals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.checks import instance, one_of, probability, whole
+from spdelaw.data.clock import to_dates
+from spdelaw.data.fields import as_fields
+from spdelaw.data.guess import guess_source
+from spdelaw.data.prepare import Preparation
+from spdelaw.data.quality import check_plausible
+from spdelaw.data.summary import labels_of, restore_names
+from spdelaw.domains.base import AbstractDomain, table_html
+from spdelaw.domains.places import places_of_fields
+from spdelaw.errors import DataError, InputError, SpdeLawError
+from spdelaw.evaluation.hindcast import (
+    INVERSE,
+    PATTERNS,
+    SIMPLE,
+    Issued,
+    Outlook,
+    Plan,
+    Trial,
+    affine_part,
+    first_origin,
+    hindcast,
+    where_seen,
+)
+from spdelaw.evaluation.tasks import block_bootstrap, gaussian_crps
+
+# ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
+#
+# Every score is a mean over values of all origins, paths and points that every method forecasts:
+#
+#     rmse        root of the mean square error
+#     crps        continuous ranked probability score of N(mean, std^2)
+#     log_score   -log density of the value, in nats
+#     coverage_p  share of values inside the central p % interval
+#
+# in the units of the data; lower is better but for the coverage. Intervals are quantiles over
+# moving blocks of origins as long as the lead, the same blocks for all methods.
+
+
+Array = np.ndarray
+
+LEVELS = (50, 80, 95)
+SCORES = ("rmse", "crps", "log_score", *(f"coverage_{level}" for level in LEVELS))
+#: Deviation of a point, relative to the largest, below which it is constant and not scored.
+CONSTANT = 1e-9
+
+
+def origin_sums(issued: Issued) -> tuple[Array, Array]:
+    """Sums of each score (predictor, score, lead) and numbers of values (lead,) of one origin."""
+    spread = issued.outlooks["climatology"].std * issued.scale
+    scored = np.isfinite(issued.truth) & (spread > CONSTANT * np.nanmax(spread))
+    for outlook in issued.outlooks.values():
+        scored &= np.isfinite(outlook.mean) & np.isfinite(outlook.std)
+    sums = [_sums(outlook, issued, scored) for outlook in issued.outlooks.values()]
+    return np.stack(sums), scored.sum((1, 2))
+
+
+def _sums(outlook: Outlook, issued: Issued, scored: Array) -> Array:
+    scale = np.broadcast_to(issued.scale, scored.shape)[scored]
+    error = (outlook.mean - issued.truth)[scored] * scale
+    std = np.maximum(outlook.std[scored] * scale, 1e-300)
+    z = error / std
+    parts = [error**2, gaussian_crps(np.zeros_like(std), std, error)]
+    with np.errstate(over="ignore"):
+        parts.append(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi))
+    half = [float(scipy.special.ndtri(0.5 + level / 200)) for level in LEVELS]
+    parts += [(np.abs(z) <= h).astype(float) for h in half]
+    lead = np.broadcast_to(np.arange(len(scored))[:, None, None], scored.shape)[scored]
+    return np.stack([np.bincount(lead, part, minlength=len(scored)) for part in parts])
+
+
+def score_table(
+    sums: Array,
+    counts: Array,
+    methods: list[str],
+    leads: tuple[int, ...],
+    stride: float,
+    level: float,
+    replicates: int,
+    seed: int,
+) -> xr.Dataset:
+    """Scores with intervals; sums (origin, method, score, lead), counts (origin, lead)."""
+    n = len(sums)
+    whole = np.arange(n)[None]
+    estimate, skill = _scores(sums, counts, whole)
+    tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+    ends, skill_ends = np.empty((2, *estimate.shape[1:])), np.empty((2, *skill.shape[1:]))
+    for i, lead in enumerate(leads):
+        # Forecasts overlap while their futures do; slower changes need longer blocks still.
+        length = max(int(np.ceil(lead / stride)), round(n ** (1 / 3)))
+        rows = block_bootstrap(n, min(length, max(1, n // 2)), replicates, seed)
+        drawn, drawn_skill = _scores(sums[..., i : i + 1], counts[:, i : i + 1], rows)
+        ends[..., i] = np.quantile(drawn, tails, axis=0)[..., 0]
+        skill_ends[..., i] = np.quantile(drawn_skill, tails, axis=0)[..., 0]
+    dims = ("predictor", "score", "lead")
+    found = {"estimate": estimate[0], "lower": ends[0], "upper": ends[1]}
+    gains = {"skill": skill[0], "skill_lower": skill_ends[0], "skill_upper": skill_ends[1]}
+    table = xr.Dataset(
+        {
+            **{name: (dims, values) for name, values in found.items()},
+            **{name: (("predictor", "lead"), values) for name, values in gains.items()},
+            "n_values": ("lead", counts.sum(0)),
+        },
+        coords={"predictor": methods, "lead": list(leads), "score": list(SCORES)},
+        attrs={"level": level, "n_origins": n},
+    )
+    about = {"long_name": "1 - MSE(law) / MSE(method)"}
+    table["skill"].attrs = about
+    return table.transpose("predictor", "lead", "score")
+
+
+def _scores(sums: Array, counts: Array, rows: Array) -> tuple[Array, Array]:
+    """Scores (replicate, method, score, lead) and skills (replicate, method, lead) of rows."""
+    values = np.maximum(counts[rows].sum(1), 1)[:, None, None]
+    mean = sums[rows].sum(1) / values
+    law = mean[:, :1, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skill = 1.0 - law / mean[:, :, 0]
+    mean[:, :, 0] = np.sqrt(mean[:, :, 0])
+    return mean, skill
+
+
+# ---------- What `spdelaw.skill` returns: scores by method and lead, forecasts, and how they came
+# about
+
+
+#: Scores that the text shows lead by lead.
+SHOWN = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score"}
+
+#: Laws that were tried which the text names, best first.
+FEW = 5
+
+#: Part of a rival's mean square error below which a difference is none.
+CLEAR = 0.01
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Skill:
+    """Scores of a law's forecasts and of its rivals'.
+
+    Attributes:
+        table: Dataset with ``estimate``, ``lower`` and ``upper`` over (predictor, lead, score), and
+            ``skill`` = 1 - MSE(law) / MSE(method) with ``skill_lower``, ``skill_upper``.
+        forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of new
+            values and ``observed``, in the units of the data.
+        n_modes: of the law.
+        tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
+            first past, relative to the climatology's; empty where nothing was to be chosen.
+        about: origins, fits, domain, rest and units, as plain data.
+    """
+
+    table: xr.Dataset
+    forecasts: xr.Dataset
+    n_modes: int
+    tried: dict[str, float]
+    about: dict[str, Any]
+
+    def score(self, name: str = "rmse") -> xr.DataArray:
+        """One score over (predictor, lead, statistic)."""
+        one_of("score", name, SCORES)
+        rows = self.table[["estimate", "lower", "upper"]].sel(score=name, drop=True)
+        return rows.to_dataarray("statistic").transpose("predictor", "lead", ...).rename(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, ready for JSON; numbers that do not exist are None."""
+        table = self.table
+        scores = {
+            str(m): {
+                str(s): [_row(table.sel(predictor=m, score=s, lead=k)) for k in table.lead.values]
+                for s in table.score.values
+            }
+            for m in table.predictor.values
+        }
+        gains = {
+            str(m): [_row(table.sel(predictor=m, lead=k), "skill") for k in table.lead.values]
+            for m in table.predictor.values[1:]
+        }
+        return {
+            **self.about,
+            "leads": table.lead.values.tolist(),
+            "level": table.attrs["level"],
+            "n_modes": self.n_modes,
+            "tried": dict(self.tried),
+            "scores": scores,
+            "skill_against": gains,
+            "facts": self.facts,
+            "verdict": self.verdict,
+        }
+
+    @property
+    def verdict(self) -> str:
+        """Against which rivals the law is ahead or behind at which leads, in one line."""
+        t, parts = self.table, []
+        for m in t.predictor.values[1:]:
+            row = t.sel(predictor=m)
+            ahead = t.lead.values[((row.skill_lower > 0) & (row.skill > CLEAR)).values]
+            behind = t.lead.values[((row.skill_upper < 0) & (row.skill < -CLEAR)).values]
+            words = [f"ahead at lead {_listed(ahead)}"] if len(ahead) else []
+            words += [f"behind at lead {_listed(behind)}"] if len(behind) else []
+            parts.append(f"{m}: {', '.join(words) or 'no clear difference'}")
+        return "law against " + "; ".join(parts)
+
+    @property
+    def facts(self) -> list[str]:
+        """How the forecasts came about, a line each."""
+        a, t = self.about, self.table
+        lines = [
+            f"{a['n_origins']} origins ({a['origins']}), learned anew {a['n_fits']} times; "
+            f"at least {int(t.n_values.min())} values per lead",
+            f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
+            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
+        ]
+        if self.tried:
+            best = sorted(self.tried.items(), key=lambda item: item[1])
+            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:FEW])
+            more = f"; {len(best) - FEW} more" if len(best) > FEW else ""
+            lines.append(f"chosen by held-out CRPS relative to climatology ({words}{more})")
+        return lines
+
+    def rows(self, score: str) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of one score: a method each, with intervals, by lead."""
+        found = self.score(score)
+        header = [SHOWN.get(score, score), *(f"lead {k}" for k in found.lead.values)]
+        cells = [
+            [str(m), *(_cell(v) for v in found.sel(predictor=m).values)]
+            for m in found.predictor.values
+        ]
+        return header, cells
+
+    def coverage_rows(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows of the coverage of all methods: 50/80/95 % by lead."""
+        t = self.table.estimate
+        header = [f"inside {'/'.join(map(str, LEVELS))} %", *(f"lead {k}" for k in t.lead.values)]
+        names = [f"coverage_{level}" for level in LEVELS]
+        rows = [
+            [
+                str(m),
+                *(
+                    "/".join(
+                        f"{100 * v:.0f}" for v in t.sel(predictor=m, lead=k, score=names).values
+                    )
+                    for k in t.lead.values
+                ),
+            ]
+            for m in t.predictor.values
+        ]
+        return header, rows
+
+    def tables(self) -> list[tuple[list[str], list[list[str]]]]:
+        """All that is shown: a table per score, and the coverage."""
+        return [*(self.rows(score) for score in SHOWN), self.coverage_rows()]
+
+    @property
+    def title(self) -> str:
+        """What was forecast, in its unit."""
+        unit = f" in {self.about['units']}" if self.about["units"] else ""
+        return f"Forecasts of {self.about['variable']}{unit}"
+
+    def __repr__(self) -> str:
+        """Tables for people, with the interval of each number."""
+        lines = [self.title, *(f"  {fact}" for fact in self.facts)]
+        for header, rows in self.tables():
+            lines += ["", *_aligned([header, *rows])]
+        return "\n".join([*lines, "", self.verdict])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        parts = [
+            table_html(self.title if i == 0 else "", self.facts if i == 0 else [], header, rows, [])
+            for i, (header, rows) in enumerate(self.tables())
+        ]
+        return f"<div>{''.join(parts)}<p>{self.verdict}</p></div>"
+
+
+def _row(values: xr.Dataset, name: str = "") -> dict[str, float | None]:
+    names = {"estimate": name or "estimate"}
+    names |= {end: f"{name}_{end}" if name else end for end in ("lower", "upper")}
+    found = {key: float(values[old]) for key, old in names.items()}
+    return {key: value if np.isfinite(value) else None for key, value in found.items()}
+
+
+def _cell(values: np.ndarray) -> str:
+    estimate, lower, upper = values
+    return f"{estimate:.3g} [{lower:.3g}, {upper:.3g}]"
+
+
+def _listed(leads: np.ndarray) -> str:
+    return ", ".join(str(k) for k in leads)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+# ---------- Which law: the modes, their number and their coupling whose forecasts of a held-out end
+# are best
+#
+# All is chosen within the first past, before any origin, so that no score knows of the choice.
+
+
+#: Numbers that "auto" tries, where there are points and times enough for them.
+TRIED = (1, 2, 3, 5, 8, 12, 20)
+#: Most modes of a dense drift among them: it has their square of numbers to learn.
+MOST_DENSE = 12
+#: Relative difference of two scores below which they are the same.
+TIE = 0.002
+#: Relative difference of two scores that few origins cannot tell from chance.
+CLOSE = 0.01
+#: Share of the first past that is forecast, and times per mode, at least.
+HELD_OUT, TIMES_PER_MODE = 0.25, 4
+#: Most origins there: for all laws, and for those that are close.
+SOME_ORIGINS, MORE_ORIGINS = 24, 96
+
+
+def candidates(
+    trial: Trial, n_modes: Any, places: list[AbstractDomain | str], past: xr.DataArray
+) -> list[Trial]:
+    """Laws to choose from: every place with every number of modes, and what may couple them.
+
+    Modes of a domain decay on their own unless ``drift`` says otherwise; patterns of the data are
+    tried alone and with a dense drift, by which they turn into one another. Where patterns are
+    tried, nothing is tested for that costs much: records count as stationary, without a mean of
+    their own if anomalies were taken.
+    """
+    given, counts = trial.settings.get("drift"), _counts(n_modes, past)
+    if PATTERNS in places:
+        trial = trial.quick
+    found = [trial.at(place, given, n) for place in places for n in counts]
+    if given is None and PATTERNS in places:
+        most = MOST_DENSE if n_modes == "auto" else max(counts)
+        found += [trial.at(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
+    return found
+
+
+def _counts(n_modes: Any, past: xr.DataArray) -> list[int]:
+    if isinstance(n_modes, list | tuple) and n_modes:
+        return [whole("n_modes", n, 1) for n in n_modes]
+    if n_modes == "auto":
+        points = int(np.prod(past.shape[2:]))
+        most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
+        return [n for n in TRIED if n <= most] or [1]
+    if isinstance(n_modes, str | list | tuple):
+        expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
+        raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
+    return [whole("n_modes", n_modes, 1)]
+
+
+def choose(
+    past: xr.DataArray,
+    tried: list[Trial],
+    leads: tuple[int, ...],
+    progress: Callable[[int], Any],
+) -> tuple[Trial, dict[str, float]]:
+    """The best law, and for each its CRPS relative to the climatology's, mean over leads.
+
+    Laws that come close to the best one are judged again from more origins. Of laws that are as
+    good then the one with the fewest numbers; what cannot be learned is left out.
+    """
+    if len(tried) == 1:
+        return tried[0], {}
+    plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
+    found: dict[int, float] = {}
+    last: SpdeLawError | None = None
+    for i, trial in enumerate(tried):
+        try:
+            found[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
+        except SpdeLawError as error:
+            last = error
+        progress(i + 1)
+    if not found:
+        raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
+    final = _again(past, tried, _within(found, CLOSE), leads, plan) or found
+    best = min(_within(final, TIE), key=lambda i: (tried[i].n_numbers, final[i]))
+    found |= final
+    return tried[best], {str(tried[i]): value for i, value in found.items()}
+
+
+def _within(found: dict[int, float], margin: float) -> list[int]:
+    """Laws whose score is the least one or larger by a margin."""
+    return [i for i, value in found.items() if value <= (1.0 + margin) * min(found.values())]
+
+
+def _again(
+    past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
+) -> dict[int, float]:
+    """Scores from more origins of laws that fewer could not tell apart."""
+    more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
+    if len(close) < 2 or len(more.origins) == len(plan.origins):
+        return {}
+    return {i: _score(past, tried[i]._replace(rivals=("climatology",)), more) for i in close}
+
+
+def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
+    """Origins at the end of the past, learned from once; late ones reach short leads alone."""
+    start = max(4, round((1.0 - HELD_OUT) * n))
+    kept = tuple(k for k in leads if start + k <= n) or leads[:1]
+    origins = np.unique(np.linspace(start, n - kept[0], most).astype(int))
+    return Plan(tuple(origins.tolist()), (0,), kept)
+
+
+def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
+    crps = np.zeros((2, len(plan.leads)))  # law and climatology
+    for issued in hindcast(past, trial, plan):
+        sums = origin_sums(issued)[0][:, 1]
+        crps[:, : sums.shape[1]] += sums
+    return float(np.mean(crps[0] / crps[1]))
+
+
+# ---------- Forecasts from all origins as labelled fields, in the units and under the names of the
+# data
+
+
+def forecasts_dataset(
+    issued: list[Issued],
+    fields: xr.DataArray,
+    seen: Array,
+    dims: tuple[str, ...],
+    leads: tuple[int, ...],
+) -> xr.Dataset:
+    """``mean`` and ``std`` (predictor, lead, origin, path, space) and ``observed``.
+
+    Args:
+        issued: from every origin.
+        fields: canonical, as they came.
+        seen: which of their points were forecast.
+        dims: of space.
+        leads: in steps.
+    """
+    places = places_of_fields(fields, dims)
+    places = places if seen.all() else places.only(seen)
+    space = ("lead", "origin", "path", *places.dims)
+    methods = list(issued[0].outlooks)
+    mean = np.stack([_stacked([_raw(i, i.outlooks[m].mean) for i in issued]) for m in methods])
+    std = np.stack([_stacked([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
+    truth = _stacked([_raw(i, i.truth) for i in issued])
+    result = xr.Dataset(
+        {
+            "mean": (("predictor", *space), places.unflatten(mean)),
+            "std": (("predictor", *space), places.unflatten(std)),
+            "observed": (space, places.unflatten(truth)),
+        },
+        coords={
+            "predictor": ("predictor", methods, _flags(methods)),
+            "lead": ("lead", list(leads), {"long_name": "steps ahead"}),
+            "path": fields["path"].values,
+            **places.coords,
+            **_clock(fields["time"], [one.origin for one in issued], leads),
+        },
+    )
+    named = restore_names(result, labels_of(fields), fields)
+    named["std"].attrs["comment"] = "of a new value, noise included"
+    return named
+
+
+def _flags(names: list[str]) -> dict[str, str]:
+    """Names as CF has them, for programs that see numbers in the file."""
+    return {"flag_meanings": " ".join(name.replace(" ", "_") for name in names)}
+
+
+def _stacked(each: list[Array]) -> Array:
+    """(lead, path, point) of each origin as (lead, origin, path, point)."""
+    return np.stack(each, axis=1)
+
+
+def _raw(one: Issued, values: Array) -> Array:
+    return one.offset + one.scale * values
+
+
+def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> dict[str, Any]:
+    """Last time that is seen, and the times that are forecast; dates where the data have them."""
+    last = np.asarray(origins) - 1
+    valid = last[None] + np.asarray(leads)[:, None]
+    clock = {k: time.attrs[k] for k in ("units", "calendar") if k in time.attrs}
+    values = np.asarray(time.values)
+    attrs = dict(clock)
+    if " since " in str(clock.get("units", "")):
+        values, attrs = to_dates(values, clock), {}
+    return {
+        "origin": ("origin", values[last], {"long_name": "last time seen", **attrs}),
+        "valid_time": (("lead", "origin"), values[valid], {"long_name": "time forecast", **attrs}),
+    }
+
+
+# ---------- Forecast skill on data that the forecasts have not seen, beside what people use now
+
+
+ORIGINS = ("expanding", "rolling")
+RIVALS = (*SIMPLE, INVERSE)
+#: Names of spatial dims that are tried where no domain tells them.
+KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
+
+
+def skill(
+    data: Any,
+    domain: AbstractDomain | str | None = None,
+    n_modes: int | str | list[int] = "auto",
+    *,
+    prepare: Preparation | None = None,
+    leads: Any = (1, 3, 6, 12),
+    origins: str = "expanding",
+    first: int | float = 0.6,
+    refits: int = 4,
+    most_origins: int = 100,
+    rest: str = "auto",
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    progress: Any = None,
+    **settings: Any,
+) -> Skill:
+    """Forecast the past as it would have been done, and score it beside its rivals.
+
+    From every origin the law and its rivals see earlier times only: law, climatology, trend and
+    scale, patterns and their number are learned from them. All leads are scored from the same
+    origins, and all methods on the same values. Rivals are the climatology, persistence, damped
+    persistence per point, and a linear inverse model (LIM) of empirical orthogonal functions,
+    whose number is chosen by forecasts of the end of its own past.
+
+    Args:
+        data: fields, or raw data with ``prepare``.
+        domain: as in `spdelaw.fit`, "eof" for the empirical orthogonal functions of each past, or
+            None for the one of these two that forecasts better, the domain guessed.
+        n_modes: a number, several to choose from, or "auto". Number, modes and, for EOFs, diagonal
+            or dense ``drift`` are chosen by forecasts of the end of the first past, before any
+            origin; what is given is not chosen.
+        prepare: learned anew from the past at every fit.
+        leads: steps ahead.
+        origins: "expanding" learns from all times before, "rolling" from as many as at first.
+        first: times before the first origin, as a number or as a share of all.
+        refits: how often all is learned anew, evenly over the origins.
+        most_origins: spread evenly where the data have more.
+        rest: as in `spdelaw.Model`, but "auto" by default.
+        level: of the intervals.
+        replicates: of the bootstrap over blocks of origins.
+        seed: of the bootstrap.
+        progress: True, or a function of (done, in all): candidates, then origins.
+        settings: further words of `spdelaw.fit`, such as ``drift="dense"``.
+
+    Returns:
+        `Skill` with ``table``, ``forecasts``, and what was chosen.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> calm = sl.catalogue.heat(n_modes=2, initial="stationary")
+        >>> one = sl.simulate(calm, 1, np.linspace(0, 20, 101), np.linspace(0, np.pi, 9), seed=0)
+        >>> found = sl.skill(one, calm.domain, 2, leads=(1, 3), refits=1)
+        >>> rmse = found.score("rmse").sel(statistic="estimate")
+        >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
+        True
+    """
+    ahead = _check_leads(leads)
+    one_of("origins", origins, ORIGINS)
+    level = probability("level", level)
+    n_fits, most = whole("refits", refits, 1), whole("most_origins", most_origins, 1)
+    whole("replicates", replicates, 1)
+    tell = _reporter(progress)
+    places, prepare = _places(data, domain, prepare)
+    fields, dims = _fields(data, places[0], prepare)
+    check_plausible(fields)
+    start = first_origin(fields, first)
+    plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
+    known, seen = where_seen(fields, dims, start)
+    how = None if prepare is None else affine_part(prepare)
+    base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
+    past = known.isel(time=slice(start))
+    laws = candidates(base, n_modes, places, past)
+    before, n_origins = len(laws) if len(laws) > 1 else 0, len(plan.origins)
+    chosen, tried = choose(past, laws, ahead, lambda i: tell(i, before + n_origins))
+    told = hindcast(known, chosen, plan, lambda i, _: tell(before + i, before + n_origins))
+    issued = list(told)
+    sums, counts = (np.stack(part) for part in zip(*map(origin_sums, issued), strict=True))
+    _check_scored(counts, ahead)
+    stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
+    table = score_table(
+        sums, counts, list(issued[0].outlooks), ahead, stride, level, replicates, seed
+    )
+    forecasts = forecasts_dataset(issued, fields, seen, dims, ahead)
+    about = _about(fields, plan, origins, issued[-1])
+    return Skill(table, forecasts, int(chosen.n_modes), tried, about)
+
+
+def _check_leads(leads: Any) -> tuple[int, ...]:
+    given = [leads] if np.ndim(leads) == 0 else list(leads)
+    if not given:
+        raise InputError("leads", expected="steps ahead", got="none", fix="pass leads=(1, 3, 6)")
+    return tuple(sorted({whole("leads", k, 1) for k in given}))
+
+
+def _places(
+    data: Any, domain: Any, prepare: Preparation | None
+) -> tuple[list[AbstractDomain | str], Preparation | None]:
+    """Where modes may come from, with the names that were guessed where nobody said it."""
+    if domain is not None:
+        return [domain], prepare
+    guessed, how = guess_source(data, prepare)
+    return [guessed, PATTERNS], how
+
+
+def _fields(
+    data: Any, domain: Any, prepare: Preparation | None
+) -> tuple[xr.DataArray, tuple[str, ...]]:
+    """Canonical fields, reduced but not yet prepared, and their spatial dims."""
+    if prepare is not None:
+        fix = "pass prepare=sl.Preparation(anomalies='month')"
+        instance("prepare", prepare, Preparation, fix)
+    if prepare is not None and prepare.anomalies == "lead":
+        raise InputError(
+            "prepare",
+            expected="a climatology that later times share",
+            got="anomalies='lead'",
+            fix="forecasts from many starts are judged by starts: fit some of them, and pass the "
+            "others to spdelaw evaluate, in Python sl.evaluate(law, others)",
+        )
+    unit = None if prepare is None else prepare.time_unit
+    reduced = data if prepare is None else prepare.reduce(data)
+    if isinstance(domain, AbstractDomain):
+        return as_fields(reduced, dims=domain.dims, time_unit=unit), domain.dims
+    if domain != PATTERNS:
+        expected = f"a domain such as sl.Sphere(), or {PATTERNS!r}"
+        fix = f"pass domain={PATTERNS!r} for patterns of the data"
+        raise InputError("domain", expected=expected, got=repr(domain), fix=fix)
+    for dims in KNOWN_DIMS:
+        try:
+            return as_fields(reduced, dims=dims, time_unit=unit), dims
+        except DataError as error:
+            last = error
+    raise last
+
+
+def _plan(n: int, start: int, leads: tuple[int, ...], refits: int, most: int, origins: str) -> Plan:
+    end = n - leads[-1]
+    if end < start:
+        expected = f"at most {n - start}, of {n} times of which the first {start} are learned from"
+        fix = "ask for shorter leads, or start earlier: first=0.4"
+        raise InputError("leads", expected=expected, got=str(leads[-1]), fix=fix)
+    rows = np.unique(np.linspace(start, end, min(most, end - start + 1)).round().astype(int))
+    fits = np.unique(np.linspace(0, len(rows), min(refits, len(rows)), endpoint=False).astype(int))
+    window = start if origins == "rolling" else None
+    return Plan(tuple(rows.tolist()), tuple(fits.tolist()), leads, window)
+
+
+def _reporter(progress: Any) -> Callable[[int, int], Any]:
+    if progress is None or progress is False:
+        return lambda done, total: None
+    if progress is True:
+        import sys
+
+        return lambda done, total: print(f"{done} of {total}", file=sys.stderr)
+    if callable(progress):
+        return progress
+    expected = "True, False or a function"
+    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
+
+
+def _check_scored(counts: np.ndarray, leads: tuple[int, ...]) -> None:
+    empty = [k for k, n in zip(leads, counts.sum(0), strict=True) if n == 0]
+    if empty:
+        expected, fix = "values to score at every lead", "check the gaps, or leave that lead out"
+        raise DataError("data", expected=expected, got=f"none at lead {empty[0]}", fix=fix)
+
+
+def _about(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) -> dict[str, Any]:
+    """What was done, as plain data."""
+    law = last.law
+    return {
+        "variable": str(fields.name),
+        "units": str(fields.attrs.get("units", "")),
+        "origins": origins,
+        "first": plan.origins[0],
+        "n_origins": len(plan.origins),
+        "n_fits": len(plan.fits),
+        "domain": str(law.domain),
+        "drift": law.info.get("drift", law.dynamics.name),
+        "rest": law.info.get("rest", {}).get("answer", "white"),
+        "patterns": 0 if last.inverse is None else last.inverse.n_patterns,
+    }

@@ -1,0 +1,1 @@
+"""Filling of gaps."""

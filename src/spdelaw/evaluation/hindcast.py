@@ -1,0 +1,619 @@
+"""Forecasts of the past as they would have been made, by a law and by its rivals."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.data.fields import as_fields
+from spdelaw.data.observed import Observed, observed_fields
+from spdelaw.data.prepare import Preparation, Prepared, learn_map
+from spdelaw.data.quality import check_plausible
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.empirical import Empirical
+from spdelaw.domains.places import places_of_fields
+from spdelaw.errors import (
+    ConvergenceError,
+    DataError,
+    DomainError,
+    IdentifiabilityWarning,
+    InputError,
+)
+from spdelaw.evaluation.tasks import block_bootstrap
+from spdelaw.infer.engines.exact import Exact
+from spdelaw.infer.pipeline import fit
+from spdelaw.law.law import Law
+from spdelaw.law.observations import noise_at
+
+# ---------- What people forecast with now: the mean, the last field, its decay, and a linear
+# inverse model
+#
+# Each learns from the history alone. With x the prepared field less the mean of its past at each
+# point (zero where the preparation took means off), k the lead in steps and r the correlation of a
+# point with itself one step later,
+#
+#     climatology 0,   persistence x(t),   damped persistence r^k x(t),   LIM  E G^k E' x(t),
+#
+# where E are empirical orthogonal functions and ``G = C(1) C(0)^-1`` is the regression of their
+# amplitudes over one step (Penland and Sardeshmukh 1995). Deviations are those of the same rule
+# within the history, point by point and lead by lead.
+
+
+Array = np.ndarray
+
+#: Numbers of patterns that a linear inverse model may have, and the share of a history's end by
+#: whose forecasts one of them is chosen.
+LIM_PATTERNS, HELD_OUT = (1, 2, 3, 5, 8, 12, 20), 0.25
+#: Deviation of errors, relative to that of the history, below which it is none.
+LEAST = 1e-6
+#: Times of a history per pattern, at least.
+TIMES_PER_PATTERN = 4
+
+
+class Outlook(NamedTuple):
+    """Mean and standard deviation of new values, each (lead, path, point)."""
+
+    mean: Array
+    std: Array
+
+
+def mean_field(past: Array) -> Array:
+    """Mean over paths and times of values (P, T, M) at each point, zero where nothing is; (M,)."""
+    seen = ~np.isnan(past)
+    return np.where(seen, past, 0.0).sum((0, 1)) / np.maximum(seen.sum((0, 1)), 1)
+
+
+def memory(past: Array) -> Array:
+    """Correlation of each point with itself one step later, from values (P, T, M); (M,)."""
+    product = np.nansum(past[:, 1:] * past[:, :-1], axis=(0, 1))
+    square = np.nansum(np.where(np.isnan(past[:, 1:]), np.nan, past[:, :-1]) ** 2, axis=(0, 1))
+    return np.clip(product / np.where(square > 0, square, 1.0), 0.0, 1.0)
+
+
+def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Outlook:
+    """``factor^k`` of the last value of each point; 0 for the mean, 1 for persistence.
+
+    A point that is not seen at the end decays from its last value on.
+    """
+    last, age = last_seen(history)
+    means, errors = [], []
+    for k in leads:
+        means.append(last * np.power(factor, k + age))
+        late, early = history[:, k:], history[:, : history.shape[1] - k]
+        errors.append(_deviation(late - np.power(factor, k) * early))
+    return Outlook(np.stack(means), _spread(np.stack(errors), history))
+
+
+def last_seen(history: Array) -> tuple[Array, Array]:
+    """Last value of each path and point, NaN where there is none, and how many steps ago."""
+    seen = ~np.isnan(history)
+    age = seen[:, ::-1].argmax(1)
+    at = history.shape[1] - 1 - age
+    return np.take_along_axis(history, at[:, None], 1)[:, 0], age
+
+
+def _deviation(errors: Array) -> Array:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a point that no pair of times tells about
+        return np.sqrt(np.nanmean(errors**2, axis=(0, 1)))
+
+
+def _spread(errors: Array, history: Array) -> Array:
+    """Deviations (lead, M) for all paths; that of the history where there are none.
+
+    Nor are those of a point that was seen once or twice, which any pattern may meet.
+    """
+    own = _deviation(history)
+    whole = np.where(errors > LEAST * own, errors, own)
+    return np.broadcast_to(whole[:, None], (len(errors), len(history), history.shape[-1]))
+
+
+class InverseModel(NamedTuple):
+    """A linear inverse model: patterns (M, k), their propagator over a step, and its errors.
+
+    ``noise`` is the variance outside the patterns relative to that of each amplitude.
+    """
+
+    patterns: Array
+    propagator: Array
+    noise: Array
+    errors: Array
+    leads: tuple[int, ...]
+
+    @property
+    def n_patterns(self) -> int:
+        """How many patterns."""
+        return len(self.propagator)
+
+    def outlook(self, history: Array) -> Outlook:
+        """Forecast from the last field."""
+        now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
+        means = [self.power(k, now) @ self.patterns.T for k in self.leads]
+        return Outlook(np.stack(means), _spread(self.errors, history))
+
+    def power(self, k: int, amplitude: Array) -> Array:
+        """``G^k`` times amplitudes in rows."""
+        return amplitude @ np.linalg.matrix_power(self.propagator, k).T
+
+
+def inverse_model(past: xr.DataArray, n: int, leads: tuple[int, ...], dims: tuple) -> InverseModel:
+    """Learn one with n patterns from prepared fields (path, time, space)."""
+    values = past.values.reshape(*past.shape[:2], -1)
+    patterns = np.zeros((values.shape[-1], n))
+    seen = ~np.isnan(values).all((0, 1))
+    patterns[seen] = Empirical(past, n, dims=dims).modes
+    first = amplitudes(values, patterns, np.zeros(n))
+    left = float(np.nanmean((values - first @ patterns.T) ** 2))
+    noise = left / np.maximum((first**2).mean((0, 1)), 1e-300)
+    a = amplitudes(values, patterns, noise)
+    early, late = a[:, :-1].reshape(-1, n), a[:, 1:].reshape(-1, n)
+    propagator = np.linalg.lstsq(early, late, rcond=None)[0].T
+    found = InverseModel(patterns, propagator, noise, np.zeros((0, 0)), leads)
+    errors = [
+        _deviation(values[:, k:] - found.power(k, a[:, : a.shape[1] - k]) @ patterns.T)
+        for k in leads
+    ]
+    return found._replace(errors=np.stack(errors))
+
+
+def amplitudes(values: Array, patterns: Array, noise: Array) -> Array:
+    """Amplitudes of patterns (M, k) in values (P, T, M); gaps count as what they are.
+
+    Where a row has gaps, least squares with the prior variance of each amplitude, without which
+    a few points could ask for any amplitude.
+    """
+    out = np.where(np.isnan(values), 0.0, values) @ patterns
+    gram = patterns.T @ patterns
+    whole = ~np.isnan(values).any(-1)
+    if whole.any():
+        out[whole] = np.linalg.lstsq(gram, out[whole].T, rcond=None)[0].T
+    for p, t in np.argwhere(~whole):
+        some = patterns[~np.isnan(values[p, t])]
+        left = some.T @ some + np.diag(np.maximum(noise, 1e-9))
+        out[p, t] = np.linalg.solve(left, out[p, t])
+    return out
+
+
+def learn_inverse_model(
+    past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...], n: int | None
+) -> InverseModel:
+    """One of n patterns or, for None, of as many as forecast the end of the history best."""
+    if n is None:
+        n = _best_number(past, leads, dims)
+    return inverse_model(past, n, leads, dims)
+
+
+def _best_number(past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...]) -> int:
+    start = round((1.0 - HELD_OUT) * past.sizes["time"])
+    values = past.values.reshape(*past.shape[:2], -1)
+    most = min(start // TIMES_PER_PATTERN, values.shape[-1], start - max(leads) - 1)
+    scores = {}
+    for n in [n for n in LIM_PATTERNS if n <= most] or [1]:
+        try:
+            model = inverse_model(past.isel(time=slice(start)), n, leads, dims)
+        except (ConvergenceError, DomainError):  # too few values for so many patterns
+            break
+        a = amplitudes(values, model.patterns, model.noise)
+        scores[n] = sum(_error(model, a, values, start, k) for k in leads)
+    return min(scores, key=lambda n: scores[n]) if scores else 1
+
+
+def _error(model: InverseModel, a: Array, values: Array, start: int, k: int) -> float:
+    """Mean square of forecasts from the held-out end, relative to that of the mean field."""
+    early = a[:, start - 1 : a.shape[1] - k]
+    late = values[:, start - 1 + k :]
+    if not np.isfinite(late).any():
+        return 0.0
+    error = late - model.power(k, early) @ model.patterns.T
+    return float(np.nanmean(error**2) / np.nanmean(late**2))
+
+
+#: Rivals that need no more than the values of the history.
+SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Outlook]] = {
+    "climatology": lambda history, leads: damped(history, leads, 0.0),
+    "persistence": lambda history, leads: damped(history, leads, 1.0),
+    "damped persistence": lambda history, leads: damped(history, leads, memory(history)),
+}
+
+
+# ---------- Forecasts of the past as they would have been made: one engine for all that judges them
+#
+# From each origin, the law and its rivals see the times before it and nothing else. The law, its
+# climatology and, where the domain is made of them, its patterns are learned anew at some of the
+# origins, and go on from there with what has been seen since.
+
+
+LAW, INVERSE = "law", "LIM"
+#: The word for patterns of the data, learned from each past.
+PATTERNS = "eof"
+#: Noise that goes with a drift where nobody says which.
+NOISES = {"parametric": "parametric", "dense": "dense"}
+
+
+class Plan(NamedTuple):
+    """What is forecast from where.
+
+    Attributes:
+        origins: numbers of times seen, increasing.
+        fits: positions in ``origins`` at which all is learned anew, the first included.
+        leads: steps ahead, increasing.
+        window: times that are learned from, None for all before.
+    """
+
+    origins: tuple[int, ...]
+    fits: tuple[int, ...]
+    leads: tuple[int, ...]
+    window: int | None = None
+
+    def past(self, origin: int) -> slice:
+        """Times to learn from at an origin."""
+        return slice(0 if self.window is None else max(0, origin - self.window), origin)
+
+
+class Trial(NamedTuple):
+    """What is to be judged: where the fields live, how they are prepared, what is assumed."""
+
+    domain: AbstractDomain | str
+    dims: tuple[str, ...]
+    n_modes: int | str
+    prepare: Preparation | None
+    settings: dict[str, Any]
+    rivals: tuple[str, ...] = tuple(SIMPLE)
+
+    def at(self, place: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
+        """The same with other modes: of a domain or of the data, coupled or not, and how many."""
+        words = dict(self.settings)
+        if drift is not None:
+            words = {"noise": NOISES.get(drift, "diagonal"), **words, "drift": drift}
+        return self._replace(domain=place, n_modes=n_modes, settings=words)
+
+    @property
+    def quick(self) -> Trial:
+        """The same with words that need no test: one long record that is in its stride."""
+        words = {"initial": "stationary", "nuisance": 0, **self.settings}
+        if self.prepare is not None and self.prepare.anomalies:
+            words = {"mean": "zero", **words}
+        return self._replace(settings=words)
+
+    @property
+    def is_about_zero(self) -> bool:
+        """Whether the fields that are forecast have no mean: it was taken off, or is known."""
+        has_climate = self.prepare is not None and bool(self.prepare.anomalies)
+        return has_climate or self.settings.get("mean") == "zero"
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers the drift has."""
+        n = int(self.n_modes)
+        return n * n if self.settings.get("drift") == "dense" else n
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        """Words of `fit`: a law that only forecasts needs no intervals by profile."""
+        own = {"engine", "threads"} & set(self.settings)
+        return self.settings if own else {"engine": Exact(profile=False), **self.settings}
+
+    def __str__(self) -> str:
+        """In words."""
+        kind = "EOF" if self.domain == PATTERNS else "mode"
+        plural = "" if self.n_modes == 1 else "s"
+        return f"{self.n_modes} {kind}{plural}, drift {self.settings.get('drift', 'diagonal')}"
+
+    def learn(self, past: xr.DataArray) -> Law:
+        """The law of some past."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
+            if isinstance(self.domain, AbstractDomain):
+                own = observed_fields(past, self.domain)
+                return fit(own, self.domain, self.n_modes, prepare=self.prepare, **self._words)
+            if self.prepare is None:
+                return self._on_patterns(past, None)
+            prepared = learn_map(self.prepare, past, self.dims)
+            return self._on_patterns(prepared.transform(past, self.dims), prepared)
+
+    def _on_patterns(self, fields: xr.DataArray, prepared: Prepared | None) -> Law:
+        """The law of patterns of the fields themselves.
+
+        A dense drift is learned without noise inside the patterns, from fields whose gaps the law
+        of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
+        minutes, and forecasts no better.
+        """
+        n, words = int(self.n_modes), self._words
+        domain = Empirical(fields, n, dims=self.dims)
+        own = observed_fields(fields, domain, prepared)
+        if words.get("drift") != "dense" or "observation_noise" in words:
+            return fit(own, domain, n, **words)
+        if own.has_gaps:
+            alone = fit(own, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
+            guess = plain(alone).reconstruct(own.flat)["mean"].values
+            own = own.holding(own.fields.fillna(guess))
+        return fit(own, domain, n, **words, observation_noise="none")
+
+
+class Issued(NamedTuple):
+    """Forecasts from one origin, in the units of the law.
+
+    Attributes:
+        origin: times seen.
+        mean, std: of new values by method; (lead, path, point), NaN beyond the end of the data.
+        truth: what happened, likewise.
+        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
+        law: the one that was used.
+        inverse: the linear inverse model that was used, where it is among the rivals.
+    """
+
+    origin: int
+    outlooks: dict[str, Outlook]
+    truth: Array
+    offset: Array
+    scale: Array
+    law: Law
+    inverse: InverseModel | None
+
+
+def hindcast(
+    fields: xr.DataArray,
+    trial: Trial,
+    plan: Plan,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Issued]:
+    """Forecasts from every origin of a plan; canonical fields on one clock."""
+    law: Law | None = None
+    inverse: InverseModel | None = None
+    past, centre = slice(0), np.zeros(1)
+    for i, origin in enumerate(plan.origins):
+        if law is None or i in plan.fits:
+            past = plan.past(origin)
+            law = trial.learn(fields.isel(time=past))
+            own = law.observe(observed_fields(fields, law.domain)).flat
+            if not trial.is_about_zero:
+                centre = mean_field(own.values[:, past])
+            if INVERSE in trial.rivals:
+                n = None if inverse is None else inverse.n_patterns
+                seen = own.fields.isel(time=past)
+                seen = seen.copy(data=seen.values - centre)
+                inverse = learn_inverse_model(seen, plan.leads, trial.dims, n)
+        yield _issue(law, own, plan, origin, past.start, trial.rivals, inverse, centre)
+        if progress is not None:
+            progress(i + 1, len(plan.origins))
+
+
+def plain(law: Law) -> Law:
+    """The law for data that are prepared, whose results are in their units and without names."""
+    return dataclasses.replace(law.with_info(labels={}), preparation=None)
+
+
+def _issue(
+    law: Law,
+    own: Observed,
+    plan: Plan,
+    origin: int,
+    first: int,
+    rivals: tuple[str, ...],
+    inverse: InverseModel | None,
+    centre: Array,
+) -> Issued:
+    history = own.at_times(slice(first, origin))
+    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(own.times)]
+    later, times, values = own.values[:, rows], own.times[rows], history.values - centre
+    others = {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
+    if inverse is not None:
+        others[INVERSE] = inverse.outlook(values)
+    outlooks = {LAW: _of_law(plain(law), history, times)}
+    outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
+    n = len(rows)
+    outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
+    offset, scale = _map_back(law, times, own.points)
+    return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
+
+
+def _of_law(law: Law, history: Observed, times: Array) -> Outlook:
+    """Moments of new values, their noise included."""
+    result = law.forecast(history, times)
+    noise = noise_at(law, history.points)
+    mean, std = (result[name].values.swapaxes(0, 1) for name in ("mean", "std"))
+    return Outlook(mean, np.sqrt(std**2 + noise))
+
+
+def _map_back(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
+    """Offset and scale to the units of the data; (lead, 1, point)."""
+    shape = (len(times), 1, len(points))
+    if law.preparation is None or not law.preparation.how.is_affine:
+        return np.zeros(shape), np.ones(shape)
+    offset, scale = law.preparation.affine(times, points)
+    return offset[:, None], np.broadcast_to(scale, shape)
+
+
+# -- fields at the door ---------------------------------------------------------------
+def affine_part(prepare: Preparation) -> Preparation:
+    """The part of a preparation that is learned; selections and means are the same for all."""
+    return dataclasses.replace(
+        prepare, variable=None, select={}, average=(), rename={}, coarsen={}, missing=()
+    )
+
+
+def first_origin(fields: xr.DataArray, first: int | float) -> int:
+    """Times before the first origin, from a number or a share of all; `InputError` for others."""
+    n = fields.sizes["time"]
+    if "path_time" in fields.coords:
+        expected, got = "one clock for all paths", "times of each path's own"
+        raise InputError("data", expected=expected, got=got, fix="validate the paths one at a time")
+    start = round(first * n) if isinstance(first, float) else first
+    if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
+        expected = f"from 4 to {n - 1} times, or that share of them"
+        raise InputError("first", expected=expected, got=repr(first), fix="first=0.6")
+    return start
+
+
+def where_seen(
+    fields: xr.DataArray, dims: tuple[str, ...], start: int
+) -> tuple[xr.DataArray, Array]:
+    """Fields at the points that are seen before the first origin, and which of all they are.
+
+    Nobody can forecast others.
+    """
+    values = fields.values.reshape(*fields.shape[:2], -1)
+    seen = ~np.isnan(values[:, :start]).all((0, 1))
+    if seen.all():
+        return fields, seen
+    if not seen.any():
+        expected = "values before the first origin"
+        raise DataError("data", expected=expected, got="none", fix="start later: first=0.8")
+    if len(dims) == 1:
+        return fields.isel({dims[0]: seen}), seen
+    if "point" in fields.dims:
+        return fields.isel(point=seen), seen
+    points = places_of_fields(fields, dims).points[seen]
+    coords: dict[str, Any] = {
+        str(k): v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}
+    }
+    coords |= {d: ("point", points[:, i], fields[d].attrs) for i, d in enumerate(dims)}
+    named = (("path", "time", "point"), fields.name, fields.attrs)
+    return xr.DataArray(values[..., seen], coords, *named), seen
+
+
+# ---------- Forecasts of what the fit has not seen: fit on the past, predict the future, move on
+#
+# The law, its climatology and its rivals learn from times before each fit only. Errors are squared
+# deviations averaged over points and paths, by lead. Skill against a rival is
+# ``1 - MSE(law) / MSE(rival)``; its interval is a moving-block bootstrap over origins, because
+# forecasts from neighbouring origins share most of their future.
+
+
+#: What the law has to beat: the mean, the last field, and the last field on its way to the mean.
+RIVALS = tuple(SIMPLE)
+PREDICTORS = (LAW, *RIVALS)
+
+
+def leave_future_out(
+    data: Any,
+    domain: AbstractDomain,
+    n_modes: int | str = "auto",
+    *,
+    prepare: Preparation | None = None,
+    first: int | float = 0.6,
+    leads: int = 6,
+    refit: int = 6,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    **settings: Any,
+) -> xr.Dataset:
+    """Validate forecasts on the future of the data, origin by origin.
+
+    Args:
+        data: fields, or raw data with ``prepare``.
+        domain: as in `spdelaw.fit`.
+        n_modes: as in `spdelaw.fit`.
+        prepare: learned anew from the past at every fit.
+        first: times before the first origin, as a number or as a share of all.
+        leads: steps to forecast from each origin.
+        refit: origins between two fits.
+        level: of the intervals of forecasts and of skills.
+        replicates: of the bootstrap.
+        seed: of the bootstrap.
+        settings: further ones of `spdelaw.fit`.
+
+    Returns:
+        Dataset over ``lead``: ``rmse`` (predictor, lead) in the units of the prepared data,
+        ``skill`` (rival, lead, statistic) with estimate and interval, ``coverage`` of the law's
+        intervals, ``n_origins`` and ``mean_time_ahead``.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> calm = sl.catalogue.heat(n_modes=2, initial="stationary")
+        >>> one = sl.simulate(calm, 1, np.linspace(0, 8, 81), np.linspace(0, np.pi, 9), seed=0)
+        >>> scores = sl.leave_future_out(one, calm.domain, 2, leads=2, refit=20)
+        >>> dict(scores.rmse.sizes)
+        {'predictor': 4, 'lead': 2}
+    """
+    reduced = prepare.reduce(data) if prepare is not None else data
+    unit = None if prepare is None else prepare.time_unit
+    fields = as_fields(reduced, dims=domain.dims, time_unit=unit)
+    check_plausible(fields)
+    how = None if prepare is None else affine_part(prepare)
+    start = first_origin(fields, first)
+    whole("leads", leads, 1)
+    origins = tuple(range(start, fields.sizes["time"]))
+    fits = tuple(range(0, len(origins), whole("refit", refit, 1)))
+    plan = Plan(origins, fits, tuple(range(1, leads + 1)))
+    trial = Trial(domain, domain.dims, n_modes, how, settings, RIVALS)
+    errors = np.full((len(PREDICTORS), leads, len(origins)), np.nan)
+    inside = np.full((leads, len(origins)), np.nan)
+    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
+    for i, issued in enumerate(hindcast(fields, trial, plan)):
+        made = _errors(issued, z)
+        errors[:, : made.shape[1], i] = made[:-1]
+        inside[: made.shape[1], i] = made[-1]
+    return _scores(fields, start, errors, inside, level, replicates, seed)
+
+
+def _errors(issued: Issued, z: float) -> Array:
+    """Mean square of each predictor, and share inside the law's intervals; (5, leads there are)."""
+    truth, own = issued.truth, issued.outlooks[LAW]
+    scored = ~np.isnan(truth) & ~np.isnan(issued.outlooks["persistence"].mean)
+    rows = [_mean((issued.outlooks[name].mean - truth) ** 2, scored) for name in PREDICTORS]
+    covered = np.abs(own.mean - truth) <= z * own.std
+    return np.stack([*rows, _mean(covered.astype(float), scored)])
+
+
+def _mean(values: Array, scored: Array) -> Array:
+    count = scored.sum((1, 2))
+    total = np.where(scored, values, 0.0).sum((1, 2))
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _scores(
+    fields: xr.DataArray,
+    start: int,
+    errors: Array,
+    inside: Array,
+    level: float,
+    replicates: int,
+    seed: int,
+) -> xr.Dataset:
+    leads = errors.shape[1]
+    estimate = _skill(errors)
+    blocks = block_bootstrap(errors.shape[-1], leads, replicates, seed)
+    draws = np.stack([_skill(errors[..., block]) for block in blocks])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a lead that no origin reaches is NaN
+        tails = np.nanquantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        rmse = np.sqrt(np.nanmean(errors, axis=-1))
+        coverage = np.nanmean(inside, axis=-1)
+    times = fields["time"].values
+    ahead = [
+        np.mean(times[start + k :] - times[start - 1 : len(times) - k - 1]) for k in range(leads)
+    ]
+    return xr.Dataset(
+        {
+            "rmse": (("predictor", "lead"), rmse),
+            "skill": (("rival", "lead", "statistic"), np.stack([estimate, *tails], axis=-1)),
+            "coverage": ("lead", coverage),
+            "n_origins": ("lead", np.isfinite(errors[0]).sum(-1)),
+            "mean_time_ahead": ("lead", np.array(ahead)),
+        },
+        coords={
+            "predictor": list(PREDICTORS),
+            "rival": list(RIVALS),
+            "lead": np.arange(1, leads + 1),
+            "statistic": ["estimate", "lower", "upper"],
+        },
+        attrs={"level": level, "first": start},
+    )
+
+
+def _skill(errors: Array) -> Array:
+    """``1 - MSE(law) / MSE(rival)``; (rival, lead)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mse = np.nanmean(errors, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1.0 - mse[0] / mse[1:]

@@ -1,0 +1,237 @@
+"""One card: errors by task, distance of the law, and whether the model fits."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import instance, one_of
+from spdelaw.data.observed import Observed
+from spdelaw.domains.base import table_html
+from spdelaw.evaluation.checks.suite import is_training
+from spdelaw.evaluation.checks.verdict import ModelCheck, check_model, describe_check
+from spdelaw.evaluation.tasks import (
+    TIERS,
+    TierScore,
+    law_distance,
+    mean_predictor,
+    projection_floor,
+    score_tier,
+)
+from spdelaw.law.law import Law
+from spdelaw.law.lazy import in_parts
+from spdelaw.law.observations import undriven
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.spde import SpectralSPDE
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Scorecard:
+    """Result of `evaluate`.
+
+    Attributes:
+        tiers: scores by task.
+        limits: for a tier, where it is known, the score of the best possible method: the
+            projection on the modes for "reconstruct", the exact mean of the truth for "predict".
+        check: tests of the model on these data.
+        distance: the law against the truth, where that was given.
+        n_paths: paths that were scored.
+        level: of the intervals behind ``coverage``.
+    """
+
+    tiers: dict[str, TierScore]
+    limits: dict[str, TierScore]
+    check: ModelCheck
+    distance: dict[str, Any] | None
+    n_paths: int
+    level: float
+
+    @property
+    def verdict(self) -> str:
+        """Does the model fit these data, in one line."""
+        return self.check.verdict
+
+    @property
+    def advice(self) -> list[str]:
+        """What to try, the most useful first; empty where the model fits."""
+        return self.check.advice
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, ready for JSON; numbers that do not exist are None."""
+        tiers = {
+            tier: {
+                **_numbers(score),
+                "limit": _numbers(self.limits[tier]) if tier in self.limits else None,
+            }
+            for tier, score in self.tiers.items()
+        }
+        return {
+            "n_paths": self.n_paths,
+            "level": self.level,
+            "tiers": tiers,
+            "model_check": _plain(describe_check(self.check)),
+            "law": _plain(self.distance),
+            "verdict": self.verdict,
+            "advice": self.advice,
+        }
+
+    def to_dataset(self) -> xr.Dataset:
+        """Scores over ``tier`` as a table."""
+        names = TierScore._fields
+        data = {n: ("tier", [getattr(s, n) for s in self.tiers.values()]) for n in names}
+        return xr.Dataset(data, coords={"tier": list(self.tiers)})
+
+    def __repr__(self) -> str:
+        """A table for people."""
+        head = (
+            f"{'tier':<12} {'rel L2':>9} {'RMSE':>9} {'CRPS':>9} {'coverage':>9}   limit (rel L2)"
+        )
+        rows = [
+            f"{row[0]:<12} " + " ".join(f"{cell:>9}" for cell in row[1:5]) + f"   {row[5]}"
+            for row in self._rows
+        ]
+        return "\n".join([self._title, head, *rows, *self._notes])
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        header = ["tier", "rel L2", "RMSE", "CRPS", "coverage", "limit (rel L2)"]
+        return table_html(self._title, [], header, self._rows, self._notes)
+
+    @property
+    def _title(self) -> str:
+        return f"Scorecard of {self.n_paths} paths, {100 * self.level:g} % intervals"
+
+    @property
+    def _rows(self) -> list[list[str]]:
+        """Cells of the table, one row per tier."""
+        rows = []
+        for tier, s in self.tiers.items():
+            limit = f"{self.limits[tier].relative_l2:.4f}" if tier in self.limits else ""
+            rows.append([tier, *map(_short, s[:3]), f"{s.coverage:.3f}", limit])
+        return rows
+
+    @property
+    def _notes(self) -> list[str]:
+        """Distance from the truth, where it is known, the verdict and what to try."""
+        told = [self.verdict, *(f"- {line}" for line in self.advice)]
+        if self.distance is None:
+            return told
+        d = self.distance
+        undetermined = f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else ""
+        distance = (
+            f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
+            f"largest error {d['largest_z']:.2f} standard errors{undetermined}"
+        )
+        return [distance, *told]
+
+
+def evaluate(
+    law: Law,
+    data: Any,
+    truth: SpectralSPDE | None = None,
+    *,
+    tiers: tuple[str, ...] = TIERS,
+    max_paths: int = 200,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Scorecard:
+    """Judge a law on data, best on data it has not seen.
+
+    Where the law prepares its data, all scores are those of the prepared fields. One long lazy
+    record is scored in parts of its times; the model is checked on as much of it as memory bounds.
+
+    Args:
+        law: the law.
+        data: fields with at least two times; NaN for missing.
+        truth: the equation behind simulated data, for the distance of the laws.
+        tiers: tasks to score, of "reconstruct", "predict", "forecast" and "gaps".
+        max_paths: score at most this many paths.
+        seed: of the values held out by "gaps".
+        level: of the intervals.
+
+    Returns:
+        A `Scorecard`; print it, or take `Scorecard.to_dict`.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> equation = sl.catalogue.heat(n_modes=3)
+        >>> train, test = sl.split(sl.simulate(equation, 120, seed=0), (0.8, 0.2), seed=0)
+        >>> law = sl.fit(train, domain=sl.Interval(0, np.pi), n_modes=3)
+        >>> sl.evaluate(law, test, truth=equation).verdict
+        'the model fits: no departure found in the innovations (joint false-alarm rate 1 %)'
+    """
+    for tier in tiers:
+        one_of("tiers", tier, TIERS)
+    if truth is not None:
+        instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
+    own = law.observe(data)
+    if own.n_paths > max_paths:  # no more of them is read than is scored
+        own = own.paths(slice(max_paths))
+    own = _scored(law, own)
+    seen = is_training(law, own.at_seen_times())
+    own = undriven(law, own)
+    scored = own.at_seen_times()
+    distance = None if truth is None else law_distance(law, truth)
+    if truth is not None:
+        truth = _as_prepared(truth, law)
+    whole, law = law, law.bare
+    scale = float(np.sqrt(np.nanmean(scored.values**2)))
+    scores = {tier: score_tier(law, scored, tier, seed, level, scale) for tier in tiers}
+    return Scorecard(
+        scores,
+        _limits(law, scored, truth, tiers),
+        check_model(law, own, whole, seen),
+        distance,
+        own.n_paths,
+        level,
+    )
+
+
+def _short(x: float) -> str:
+    """Four decimals, or four digits where these would say nothing or too much."""
+    return f"{x:.4f}" if 0.01 <= abs(x) < 1e5 or x == 0 or not np.isfinite(x) else f"{x:.4g}"
+
+
+def _scored(law: Law, own: Observed) -> Observed:
+    """Data to score: paths are smoothed whole, four times; one long record stays where it is."""
+    return (own.surveyed() if in_parts(law, own) else own.in_memory()).at_seen_points()
+
+
+def _limits(
+    law: Law, own: Observed, truth: SpectralSPDE | None, tiers: tuple[str, ...]
+) -> dict[str, TierScore]:
+    limits = {}
+    noisy = bool(law.observation_variance.any())
+    if "reconstruct" in tiers and not noisy:
+        limits["reconstruct"] = projection_floor(own, law)
+    if "predict" in tiers and truth is not None and not own.has_own_clocks:
+        limits["predict"] = mean_predictor(own, truth)
+    return limits
+
+
+def _numbers(score: TierScore) -> dict[str, float | None]:
+    return {k: float(v) if np.isfinite(v) else None for k, v in score._asdict().items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value
+
+
+def _as_prepared(truth: SpectralSPDE, law: Law) -> SpectralSPDE:
+    """The truth of prepared fields: without the forcing, and less the mean, of the law."""
+    truth = truth.unforced if law.forcing is not None else truth
+    mean = law.dynamics.mean if isinstance(law.dynamics, Linear) else None
+    if mean is None:
+        return truth
+    own = np.zeros(truth.n_modes) if truth.centre is None else truth.centre
+    n = min(len(mean), truth.n_modes)
+    return dataclasses.replace(truth, centre=own - np.pad(mean[:n], (0, truth.n_modes - n)))

@@ -1,0 +1,404 @@
+"""The four tasks a law is judged by, their scores and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+import xarray as xr
+
+from spdelaw.chaos.posterior import project_on_decoder
+from spdelaw.checks import whole
+from spdelaw.data.observed import Observed, observe
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import DataError, InputError
+from spdelaw.law.derived import relative_l2, rmse
+from spdelaw.law.law import Law
+from spdelaw.law.lazy import Unread, parts_of
+from spdelaw.law.observations import modes_at, noise_at, undriven
+from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.statespace.collapse import collapse
+
+# ---------- Moving blocks of forecast origins: neighbouring forecasts share most of their future
+
+
+Array = np.ndarray
+
+
+def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
+    """Origins of each replicate: blocks of neighbours with replacement; (replicates, n)."""
+    length = max(1, min(length, n))
+    generator = np.random.default_rng(seed)
+    starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
+    return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
+
+
+# ---------- Errors of a predictive distribution of paths
+#
+# All take arrays (path, time, x) in which NaN marks what is not scored.
+
+
+def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
+    """Continuous ranked probability score of ``N(mean, std^2)``, in the unit of the field.
+
+    ``s [ z (2 F(z) - 1) + 2 f(z) - 1/sqrt(pi) ]`` with ``z = (x - m)/s``; ``|x - m|`` for s = 0.
+    """
+    known = std <= 0
+    s = np.where(known, 1.0, std)
+    z = (truth - mean) / s
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    score = s * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return np.where(known, np.abs(truth - mean), score)
+
+
+def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
+    """Share of values inside the central interval; points known beforehand do not count."""
+    scale = float(np.sqrt(np.nanmean(truth**2)))
+    return total([score_sums(mean, std, truth, level, scale)])[3]
+
+
+#: Deviations below this share of the size of the data are rounding: the value was known.
+KNOWN = 1e-7
+
+
+class Sums(NamedTuple):
+    """What scores are made of, for some times of the same paths.
+
+    Attributes:
+        error, norm: sums of squared errors and of squares of what is scored, per path (P,).
+        n_scored: scored values.
+        crps: sum of the continuous ranked probability scores.
+        inside, uncertain: values inside their interval, of those that have one.
+    """
+
+    error: Array
+    norm: Array
+    n_scored: int
+    crps: float = np.nan
+    inside: float = np.nan
+    uncertain: float = np.nan
+
+
+def error_sums(mean: Array, truth: Array) -> Sums:
+    """Sums for a prediction without a distribution."""
+    scored = ~(np.isnan(mean) | np.isnan(truth))
+    error = np.nansum((mean - truth) ** 2, axis=(1, 2))
+    norm = np.where(scored, truth, 0.0)
+    return Sums(error, (norm**2).sum((1, 2)), int(scored.sum()))
+
+
+def score_sums(mean: Array, std: Array, truth: Array, level: float, scale: float) -> Sums:
+    """Sums for a Gaussian prediction; ``scale`` is the size of the data."""
+    uncertain = (std > KNOWN * scale) & ~np.isnan(truth) & ~np.isnan(mean)
+    half = scipy.special.ndtri(0.5 + 0.5 * level) * std
+    inside = uncertain & (np.abs(truth - mean) <= half)
+    return error_sums(mean, truth)._replace(
+        crps=float(np.nansum(gaussian_crps(mean, std, truth))),
+        inside=float(inside.sum()),
+        uncertain=float(uncertain.sum()),
+    )
+
+
+def total(parts: Sequence[Sums]) -> tuple[float, float, float, float]:
+    """Relative L2 (mean over paths), RMSE, CRPS and coverage of all parts together.
+
+    ``mean over paths of |X_hat - X| / |X|``, then root mean square error pooled over everything.
+    """
+    columns = list(zip(*parts, strict=True))
+    error, norm = (np.sum(column, axis=0) for column in columns[:2])
+    n_scored, crps, inside, uncertain = (float(sum(column)) for column in columns[2:])
+    kept = norm > 0
+    relative = float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
+    covered = inside / uncertain if uncertain else float("nan")
+    if not n_scored:
+        return relative, float("nan"), float("nan"), covered
+    return relative, float(np.sqrt(error.sum() / n_scored)), crps / n_scored, covered
+
+
+# ---------- A learned law against the true one: numbers in units of their standard error, and KL
+
+
+#: Relative standard error from which on a parameter counts as undetermined.
+UNDETERMINED = 1.5
+
+
+def parameter_errors(law: Law, truth: SpectralSPDE) -> xr.Dataset:
+    """Truth, estimate and ``z = (estimate - truth) / stderr`` of drift and noise.
+
+    Dim ``mode`` for spectra, which are compared with the diagonals of a coupled truth; dims
+    (``mode``, ``mode_2``) for matrices, where an entry that the structure fixes has z = 0.
+    """
+    variables, n = {}, law.n_modes
+    for name, true in _true_numbers(law, truth).items():
+        table = law.parameters[name]
+        estimate = table.sel(statistic="estimate").values
+        stderr = table.sel(statistic="stderr").values
+        true = true[(slice(n),) * estimate.ndim]
+        usable = np.isfinite(stderr) & ((stderr < UNDETERMINED * estimate) | (estimate.ndim == 2))
+        known = (estimate.ndim == 2) & (stderr == 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(known, 0.0, (estimate - true) / stderr)
+        # An estimate without a usable interval is no success, however small its z.
+        z = np.where(usable, z, np.nan)
+        for suffix, values in (("truth", true), ("estimate", estimate), ("z", z)):
+            variables[f"{name}_{suffix}"] = (table.dims[:-1], values)
+    axes = [dim for dim in ("mode", "mode_2") if dim in law.parameters.sizes]
+    return xr.Dataset(variables, coords={dim: law.parameters[dim] for dim in axes})
+
+
+def _true_numbers(law: Law, truth: SpectralSPDE) -> dict[str, np.ndarray]:
+    if "drift" in law.parameters:
+        return {"drift": truth.drift_matrix, "noise_covariance": truth.noise_covariance}
+    return {"eigenvalue": np.diag(truth.drift_matrix), "noise_variance": truth.noise_variance}
+
+
+def law_distance(law: Law, truth: SpectralSPDE) -> dict[str, Any]:
+    """KL per path with its limit, largest errors, and second-order statistics at the end."""
+    table = parameter_errors(law, truth)
+    n = law.n_modes
+    final = law.times[-1:]
+    energy = law.equation.energy_spectrum(final).values[0, :n]
+    true_energy = truth.energy_spectrum(final).values[0, :n]
+    variance = law.equation.variance(law.times).values[:, :n].sum(1)
+    true_variance = truth.variance(law.times).values[:, :n].sum(1)
+    later = true_variance > 0
+    # A network has weights beside the parameters of the law.
+    n_parameters = law.info.get("n_law_parameters", law.info["n_parameters"])
+    names = [str(name) for name in table.data_vars if str(name).endswith("_z")]
+    z = np.abs([table[name].values for name in names])
+    return {
+        "kl_per_path": law.kl_divergence(truth),
+        "kl_limit": n_parameters / (2.0 * law.info["n_paths"]),
+        "largest_z": float(np.nanmax(z)) if np.isfinite(z).any() else float("nan"),
+        "n_undetermined": int(np.isnan(z).sum()),
+        **{name: table[name].values.tolist() for name in names},
+        "energy_spectrum_error": float(np.abs(energy / true_energy - 1.0).max()),
+        "variance_error": float(np.abs(variance[later] / true_variance[later] - 1.0).max()),
+    }
+
+
+# ---------- The four tasks a law is judged by, told apart by what it has seen of a path
+#
+# - reconstruct: the whole path is seen, the same values are scored;
+# - predict: the first time is seen, all later times are scored;
+# - forecast: the first half of the times is seen, the second half is scored;
+# - gaps: all but a random fifth of the values are seen, that fifth is scored.
+#
+# Scores are made of sums over values, so that one long lazy record is scored part by part.
+
+
+TIERS = ("reconstruct", "predict", "forecast", "gaps")
+
+#: Share of the observed values that the tier "gaps" holds out.
+HELD_OUT = 0.2
+
+
+class TierScore(NamedTuple):
+    """Scores of one tier."""
+
+    relative_l2: float
+    rmse: float
+    crps: float
+    coverage: float
+
+
+def tier_masks(
+    values: Array, tier: str, seed: int, first: int = 0, n_times: int | None = None
+) -> tuple[Array, Array]:
+    """What is seen and what is scored; boolean (path, time, x).
+
+    Values of one path may be a part of it, from row ``first`` of ``n_times`` on.
+    """
+    there = ~np.isnan(values)
+    rows = first + np.arange(values.shape[1])[:, None]
+    later = rows > 0
+    if tier == "reconstruct":
+        return there, there & later
+    if tier == "predict":
+        return there & ~later, there & later
+    if tier == "forecast":
+        half = rows < (n_times or values.shape[1]) // 2
+        return there & half, there & ~half
+    generator = np.random.PCG64(seed)
+    generator.advance(first * values.shape[-1])  # as if the rows before had been drawn
+    held = np.random.Generator(generator).uniform(size=values.shape) < HELD_OUT
+    return there & ~held, there & held & later
+
+
+class Predicted(NamedTuple):
+    """What a law says about the scored values of a tier, noise included; each (path, time, x)."""
+
+    mean: Array
+    std: Array
+    truth: Array
+
+
+def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int = 0) -> Predicted:
+    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere.
+
+    ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+    """
+    own = undriven(law, data).flat
+    values = own.fields.values
+    seen, scored = tier_masks(values, tier, seed)
+    shown = own if tier == "reconstruct" else own.masked(seen)
+    result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
+    mean, std = result["mean"].values, result["std"].values
+    noise = np.broadcast_to(noise_at(law, own.points), values.shape[-1:])
+    mean, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    return Predicted(mean, np.sqrt(std**2 + noise), truth)
+
+
+def score_tier(law: Law, data: Any, tier: str, seed: int, level: float, scale: float) -> TierScore:
+    """Scores of the law's mean and intervals against the data, noise included.
+
+    Args:
+        law: bare.
+        data: one record may be lazy, in chunks of times.
+        tier: one of `TIERS`.
+        seed: of values held out.
+        level: of the intervals.
+        scale: of the data: deviations that are rounding beside it belong to what is known.
+    """
+    own = undriven(law, data).flat
+    if not own.is_lazy:
+        predicted = predict_tier(law, own, tier, seed)
+        return TierScore(*total([score_sums(*predicted, level, scale)]))
+    found = law.reconstruct(own if tier == "reconstruct" else _seen(own, tier, seed))
+    given = (tier, seed, len(own.times), noise_at(law, own.points), level, scale)
+    return TierScore(*total(over_parts(_part_sums, own, [found["mean"], found["std"]], *given)))
+
+
+def over_parts(function: Callable, own: Observed, beside: list, *parameters: Any) -> list:
+    """``function(values, ..., first row, *parameters)`` of each part of times, of all together.
+
+    Args:
+        function: of values (P, t, M), of the same times of what is beside, and of the first row.
+        own: lazy as one record, or in memory, which is one part.
+        beside: further arrays over (path, time, point).
+        parameters: the same for all parts.
+    """
+    if not own.is_lazy:
+        return [function(own.fields.values, *(part.values for part in beside), 0, *parameters)]
+    import dask
+
+    call = dask.delayed(_of_unread, pure=False)
+    return list(dask.compute(*(
+        call(function, Unread(own.fields.isel(time=rows).data),
+             [part.isel(time=rows).data for part in beside], rows.start, parameters)
+        for rows in parts_of(own)
+    )))  # fmt: skip
+
+
+def _of_unread(
+    function: Callable, values: Unread, beside: list, first: int, parameters: tuple
+) -> Any:
+    return function(values.read(), *beside, first, *parameters)
+
+
+def _seen(own: Observed, tier: str, seed: int) -> Observed:
+    """A lazy record without what a tier does not see."""
+    n_times, values = len(own.times), own.values.rechunk({2: -1})
+
+    def seen(block: Array, block_info: Any = None) -> Array:
+        first = block_info[0]["array-location"][1][0]
+        return np.where(tier_masks(block, tier, seed, first, n_times)[0], block, np.nan)
+
+    lazy = values.map_blocks(seen, dtype=float, meta=np.zeros((0, 0, 0)))
+    return own._replace(survey=None).holding(own.fields.copy(data=lazy))
+
+
+def _part_sums(
+    values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
+    noise: Array, level: float, scale: float,
+) -> Sums:  # fmt: skip
+    scored = tier_masks(values, tier, seed, first, n_times)[1]
+    prediction, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
+
+
+def projection_floor(data: Any, law: Law) -> TierScore:
+    """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
+    own = undriven(law, data)
+    return TierScore(*total(over_parts(_projection_sums, own, [], modes_at(law, own.places))))
+
+
+def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
+    projected = np.full(values.shape, np.nan)
+    rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
+    seen = ~np.isnan(rows)
+    complete = seen.all(1)
+    flat[complete] = rows[complete] @ (basis @ np.linalg.pinv(basis)).T
+    for i in np.flatnonzero(~complete & seen.any(1)):
+        at = seen[i]
+        flat[i, at] = basis[at] @ np.linalg.lstsq(basis[at], rows[i, at], rcond=None)[0]
+    projected[:, : first == 0] = np.nan
+    return error_sums(projected, values)
+
+
+def mean_predictor(data: Any, equation: Any) -> TierScore:
+    """The exact mean of the true law: the best in mean square that sees only the first state."""
+    own = observe(data, equation.domain)
+    at_modes = equation.mean(own.fields["time"].values).values
+    found = over_parts(_mean_sums, own, [], at_modes, own.basis(equation.n_modes))
+    return TierScore(*total(found))
+
+
+def _mean_sums(values: Array, first: int, at_modes: Array, basis: Array) -> Sums:
+    rows = at_modes[first : first + values.shape[1]] @ basis.T
+    mean = np.where(np.isnan(values), np.nan, rows)
+    mean[:, : first == 0] = np.nan
+    return error_sums(mean, values)
+
+
+# ---------- The best a truncated decoder can do on given paths, whoever estimates its coordinates
+
+
+def decoder_floor(
+    fields: Any, domain: AbstractDomain, n_modes: int, n_time: int, eigenvalues: Any
+) -> TierScore:
+    """Error of the least-squares projection of each path on the span of the decoder.
+
+    The span holds ``h_n(x) e^(-lambda_n t)`` and ``h_n(x) psi_k(t; lambda_n)`` for n <= N and
+    k <= K, with a free initial state in each path: no reconstruction by this decoder, at these
+    eigenvalues, has a smaller error. As in the paper, the first time is not scored, and so
+    not fitted.
+
+    Args:
+        fields: paths (path, time, x) on one clock; NaN is left out.
+        domain: where the fields live.
+        n_modes: N.
+        n_time: K.
+        eigenvalues: ``lambda_n``, shape (N,).
+
+    Returns:
+        `TierScore` with ``relative_l2`` and ``rmse``; the others are NaN.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.catalogue.heat(n_modes=4)
+        >>> paths = sl.simulate(heat, n_paths=20, seed=0)
+        >>> few, many = (decoder_floor(paths, heat.domain, 4, k, heat.eigenvalues) for k in (4, 64))
+        >>> many.rmse < 0.5 * few.rmse
+        True
+    """
+    own = observe(fields, domain).in_memory()
+    n, k = domain.check_modes(n_modes), whole("n_time", n_time, 1)
+    lam = np.asarray(eigenvalues, float)
+    if lam.shape != (n,):
+        expected = f"one number per mode, shape ({n},)"
+        fix = "pass equation.eigenvalues or law.dynamics.drift"
+        raise InputError("eigenvalues", expected=expected, got=f"shape {lam.shape}", fix=fix)
+    if own.has_own_clocks:
+        expected = "one clock for all paths"
+        fix = "compute the floor for paths on a common grid of times"
+        raise DataError("fields", expected=expected, got="times of each path's own", fix=fix)
+    values, times, basis = own.values, own.times, own.basis(n)
+    projected = np.empty(values.shape)
+    for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
+        projected[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    scored = np.broadcast_to(np.arange(len(times))[:, None] > 0, values.shape) & ~np.isnan(values)
+    projected, truth = np.where(scored, projected, np.nan), np.where(scored, values, np.nan)
+    return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)

@@ -1,0 +1,1 @@
+"""Ways to learn a law, and the decisions that they take."""

@@ -1,0 +1,242 @@
+"""The chaos engine: the paper's truncated model with exact Gaussian inference.
+
+``tail="modelled"``: what K functions of time cut off is part of the model. The coefficients are
+then Ornstein-Uhlenbeck processes again, their likelihood is that of the exact engine, and so is its
+maximum. The chaos coordinates come after, from `chaos_posterior`.
+
+``tail="dropped"``: maximum likelihood of the paper's decoder, and what the truncation costs. The
+observation variance has to carry what K functions of time cut off, so it is part of the estimate
+also for data without noise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos, project_on_decoder
+from spdelaw.checks import one_of, whole
+from spdelaw.data.observed import Observed
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import ConvergenceError, InputError
+from spdelaw.infer.assemble import assemble
+from spdelaw.infer.engines.design import known_noise
+from spdelaw.infer.engines.exact import fit_statistics, maximum_likelihood, statistics_of
+from spdelaw.infer.engines.registry import Engine
+from spdelaw.infer.model import WORDS, Model
+from spdelaw.infer.moments import APART, energy_of, from_coefficients, initial_state, mean_gram
+from spdelaw.infer.objective import Evaluate, estimate, log_posterior
+from spdelaw.infer.optimise import Estimate, Fit
+from spdelaw.infer.parameters import parametrise
+from spdelaw.law.law import Law
+from spdelaw.law.prediction import N_TIME
+from spdelaw.processes import operators
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Collapsed, collapse, some_paths
+from spdelaw.statespace.likelihood import Evaluation, evaluate_likelihood
+
+TAILS = ("modelled", "dropped")
+Array = np.ndarray
+#: Mean square outside the modes, relative to the field's, below which there is no noise.
+NOISE_FREE = 1e-12
+#: Paths whose projection gives the first guess of the observation variance.
+SAMPLE = 24
+BIASED = (
+    "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
+    "the spectra are biased; tail='modelled' is not"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chaos(Engine):
+    """The paper's expansion in chaos coordinates, with its exact posterior.
+
+    ``info["truncation_loss"]`` is the log-likelihood per path that the truncation costs: that of
+    the untruncated model of the same modes at its own maximum, minus that of this model at its
+    own. It is 0 with the tail modelled. Both are densities of what ``info["truncation_loss_of"]``
+    names: "fields", or, where the fields lie in the modes without any noise and so have no
+    density, "coefficients" after a deterministic start, the parameters being those of the fit.
+
+    Args:
+        n_time: K, the number of functions of time.
+        order: largest order of the Hermite polynomials. A linear equation with additive noise has
+            no chaos beyond the first, so that every order gives the same law.
+        tail: "modelled" adds the covariance of what lies beyond K and is unbiased, "dropped" is
+            the paper's model.
+        threads: for data with gaps.
+
+    Example:
+        >>> Chaos(tail="dropped")
+        Chaos(n_time=16, order=1, tail='dropped', threads=1)
+    """
+
+    n_time: int = N_TIME
+    order: int = 1
+    tail: str = "modelled"
+    threads: int = 1
+    name = "chaos"
+    # First-order propagators are known in closed form where modes evolve alone and unforced.
+    honours = frozenset(WORDS) - {"forcing", "season"}
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        whole("n_time", self.n_time, 1)
+        whole("order", self.order, 1)
+        one_of("tail", self.tail, TAILS)
+        whole("threads", self.threads, 1)
+
+    def check(self, model: Model, bootstrap: int) -> None:
+        """Refuse what the expansion has no place for."""
+        super().check(model, bootstrap)
+        if model.couples_drift:
+            expected = "'diagonal' or 'parametric' with engine='chaos'"
+            fix = "pass engine='exact', which couples modes"
+            raise InputError("drift", expected=expected, got=repr(model.drift), fix=fix)
+        if self.tail == "dropped":
+            check_truncated(model, bootstrap)
+
+    def learn(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
+    ) -> Law:
+        """Maximum likelihood of the chaos model."""
+        chaos = ChaosModel(self.n_time, observed.span, self.tail)  # type: ignore[arg-type]
+        loss: dict[str, Any] = {"truncation_loss": 0.0, "truncation_loss_of": "fields"}
+        if self.tail == "modelled":
+            found = maximum_likelihood(observed, n_modes, model, self.threads)
+        else:
+            found, loss = fit_truncated(observed, n_modes, model, chaos)
+        law = assemble(found, observed, model, run["level"])
+        facts = {
+            "engine": self.name,
+            "tail": self.tail,
+            "n_time": self.n_time,
+            "horizon": chaos.horizon,
+            "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
+        }
+        return law.with_info(**facts, **loss)
+
+
+# -- the paper's decoder, its tail dropped --------------------------------------------------------
+def check_truncated(model: Model, bootstrap: int) -> None:
+    """Refuse what the truncated model has no place for."""
+    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
+    exact = "pass tail='modelled', or engine='exact'"
+    refused = {
+        "noise": (model.noise in ("low_rank", "dense"), spectra, exact),
+        "observation_noise": (model.noise_word in ("none", "per_point"), words, carries),
+        "nuisance": (model.nuisance not in ("auto", 0), "no nuisance modes", exact),
+        "bootstrap": (bootstrap != 0, "0, as a truncated fit is biased,", exact),
+    }
+    for what, (is_wrong, expected, fix) in refused.items():
+        if is_wrong:
+            got = repr(getattr(model, what, bootstrap))
+            raise InputError(what, expected=f"{expected} with tail='dropped'", got=got, fix=fix)
+
+
+def fit_truncated(
+    observed: Observed, n_modes: int, model: Model, chaos: ChaosModel
+) -> tuple[Fit, dict[str, Any]]:
+    """Estimate, and the log-likelihood per path that the truncation costs."""
+    clock = time.perf_counter()
+    known, weights = known_noise(model, len(observed.points))
+    collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
+    read = time.perf_counter()
+    maximum = _maximiser(collapsed, observed, model, chaos, known)
+    found = maximum(lambda p: evaluate_chaos(collapsed, p, chaos))
+    seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
+    notes = (BIASED.format(chaos.n_time),)
+    fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
+    gain: float | None
+    outside, energy = _outside_variance(collapsed), sum(collapsed.over(energy_of))
+    if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
+        exact = maximum(lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
+        of, gain = "fields", exact.log_likelihood - found.log_likelihood
+    else:
+        of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
+    loss = None if gain is None else gain / collapsed.n_paths
+    return fit, {"truncation_loss": loss, "truncation_loss_of": of}
+
+
+def _maximiser(
+    collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
+) -> Callable[..., Estimate]:
+    """Maximisation of a likelihood of the modes, from moments and a projection."""
+    outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
+    moments = from_coefficients(collapsed, outside)
+    rounding = NOISE_FREE * float((moments.energy * gram).max())
+    noise = APART * max(outside, rounding) / gram
+    kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
+    parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
+
+    def maximum(evaluate: Evaluate, first: float = 0.0, *, polish: bool = True) -> Estimate:
+        """From another observation variance than that of the projection, where one is given."""
+        variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
+        own = moments._replace(observation_variance=variance)
+        try:
+            posterior = log_posterior(parametrisation, _guarded(evaluate), own, model)
+            return estimate(posterior, polish=polish)
+        except FloatingPointError as error:
+            expected = "a maximum of the truncated likelihood"
+            fix = "raise n_time, fit fewer modes, or pass tail='modelled'"
+            raise ConvergenceError("fit", expected=expected, got=str(error), fix=fix) from error
+
+    return maximum
+
+
+def _outside_variance(collapsed: Collapsed) -> float:
+    """Mean square of what the modes leave over in each row."""
+    spare = collapsed.n_values - collapsed.n_states
+    return collapsed.misfit / spare if spare > 0 else 0.0
+
+
+def _projection_variance(collapsed: Collapsed, eigenvalues: Array, chaos: ChaosModel) -> float:
+    """Mean square of what the decoder leaves over of the first paths."""
+    first = collapsed.blocks[0]
+    sample = some_paths(first, np.arange(len(first.paths)) < SAMPLE)
+    part = Collapsed((sample,), len(sample.paths), collapsed.n_modes)
+    found = project_on_decoder(part, eigenvalues, chaos.n_time, chaos.horizon)
+    total = part.misfit + sum(float(p.residual.sum()) for p in found)
+    return max(total, 1e-12 * energy_of(sample)) / max(part.n_values, 1.0)
+
+
+def _guarded(evaluate: Evaluate) -> Evaluate:
+    """The same, with the maximiser's own signal where a trial step has gone too far."""
+
+    def guarded(p: StateSpace) -> Evaluation:
+        parts = (p.linear.drift, p.linear.noise, p.initial.covariance)
+        numbers = np.concatenate([operators.diagonal(part) for part in parts])
+        r = float(p.observation_variance)
+        if not (np.isfinite(numbers).all() and np.isfinite(r) and r > 0):
+            raise FloatingPointError("parameters out of range")
+        try:
+            return evaluate(p)
+        except ConvergenceError as error:
+            raise FloatingPointError(str(error)) from error
+
+    return guarded
+
+
+def _gain_of_coefficients(
+    fit: Fit, collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel
+) -> float | None:
+    """Untruncated minus truncated log density of coefficients of fields without noise."""
+    statistics = statistics_of(observed, fit.n_modes)
+    if statistics is None:
+        return None
+    found = fit.estimate.state_space
+    fixed, priors = _of_operators(model.fixed), _of_operators(model.priors)
+    same = dataclasses.replace(model, initial=found.initial.kind, fixed=fixed, priors=priors)
+    whole = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
+    cut = evaluate_chaos(collapsed, found, chaos, density="coefficients").log_likelihood
+    return whole - float(cut.sum())
+
+
+def _of_operators(words: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is said of drift and noise alone: noise-free statistics know no other coordinates."""
+    others = ("observation_std", "initial_")
+    return {k: v for k, v in (words or {}).items() if not k.startswith(others)}

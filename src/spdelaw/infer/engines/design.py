@@ -1,0 +1,302 @@
+"""What the filter is shown: fields, or their principal components, and the modes behind them."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.data.executors import Here
+from spdelaw.data.observed import Observed
+from spdelaw.domains.products import Products
+from spdelaw.errors import DataError
+from spdelaw.infer.engines.candidates import MOST_SHARED, SAMPLE, likeliest_total, needed_nuisance
+from spdelaw.infer.model import Decision, Model
+from spdelaw.infer.moments import MomentEstimates, of_components
+from spdelaw.infer.objective import estimate, log_posterior
+from spdelaw.infer.optimise import Estimate
+from spdelaw.infer.parameters import OperatorTied, Parametrisation, PowerTied, Single
+from spdelaw.statespace.collapse import Collapsed, collapse
+from spdelaw.statespace.condense import collapse_pieces
+from spdelaw.statespace.likelihood import evaluate_likelihood
+
+# ---------- Passes over observed fields for a design, piece by piece
+#
+# Each answers a question about all values and brings back few numbers, so that lazy data are never
+# whole in the memory of one process.
+
+
+Array = np.ndarray
+
+#: Rows that the principal components are found from, about.
+ROWS = 4000
+#: Principal components with less than this share of the first one's variance are dropped.
+COMPONENT_TOLERANCE = 1e-6
+#: Working noise variance of the components, relative to their least increment.
+COMPONENT_NOISE = 1e-5
+#: Energy outside the modes, relative to that of the fields, that is rounding.
+ROUNDING = 1e-20
+
+
+def principal_components(observed: Observed) -> tuple[Array, float] | None:
+    """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
+
+    None where the spectrum has no gap to rounding, that is, where there is noise.
+    """
+    pieces, shape = observed.pieces(), observed.values.shape
+    step = max(1, shape[0] * shape[1] // ROWS)
+    blocks = [
+        [piece, path.start, time.start]
+        for block, path in zip(pieces.blocks, pieces.paths, strict=True)
+        for piece, time in zip(block, pieces.times, strict=True)
+    ]
+    rows = np.concatenate(observed.place.over(_some_rows, blocks, shape[1], step))
+    _, s, directions = np.linalg.svd(rows, full_matrices=False)
+    share = (s / s[0]) ** 2
+    if share[int(0.7 * len(share))] > 1e-10:
+        return None
+    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
+    increments = np.diff(np.asarray(observed.first(SAMPLE) @ keep), axis=1).var((0, 1))
+    return keep, float(COMPONENT_NOISE * increments.min())
+
+
+def _some_rows(part: list, n_times: int, step: int) -> Array:
+    """Every ``step``-th row of the whole data set that lies in a piece; (R, M)."""
+    values, path, time = part
+    index = n_times * (path + np.arange(len(values)))[:, None] + time + np.arange(values.shape[1])
+    return values[index % step == 0]
+
+
+def modes_suffice(observed: Observed, phi: Array) -> bool:
+    """Whether modes hold complete fields to rounding, on more points than modes."""
+    if len(phi) <= phi.shape[1]:
+        return False
+    parts = observed.place.over(_left_over, observed.pieces().flat, phi, np.linalg.pinv(phi))
+    left, energy = np.sum(parts, axis=0)
+    return bool(left <= ROUNDING * energy)
+
+
+def _left_over(values: Array, phi: Array, inverse: Array) -> tuple[float, float]:
+    left = values - values @ inverse.T @ phi.T
+    return float((left**2).sum()), float((values**2).sum())
+
+
+def projected(observed: Observed, keep: Array) -> Array:
+    """Principal components of all fields, (P, T, r): few enough to be in memory."""
+    pieces = observed.pieces()
+    parts = pieces.by_block(observed.place.over(np.matmul, pieces.flat, keep))
+    return np.concatenate([np.concatenate(block, axis=1) for block in parts])
+
+
+# ---------- What the filter is shown: fields, or their principal components, and the modes behind
+# them
+
+
+#: Paths, and every how many-th time, that the choice of nuisance modes looks at.
+SAMPLE_PATHS, THIN = 40, 4
+#: Share of what the modes leave over from which a mean that stays is named.
+STEADY = 0.3
+
+
+class Design(NamedTuple):
+    """Observations as a regression on the modes.
+
+    Attributes:
+        observed: the data; ``values`` are fields, or their principal components.
+        basis: eigenfunctions as the values see them, (M, N + nuisance).
+        n_nuisance: modes that are modelled and not reported.
+        known: observation variance where it is not estimated.
+        weights: relative precision of each point, (M,), or of each value, (P, T, M).
+        nuisance: how their number was decided.
+        first: drift and noise of all modes, where a first fit has been made.
+        keep: principal directions of the fields, (points, M), where the values are components.
+        products: of the modes at the points, where the values are fields.
+        mu: eigenvalues of the domain's operator, (N + nuisance,).
+    """
+
+    observed: Observed
+    basis: Array
+    n_nuisance: int
+    known: float | None
+    weights: Array | None
+    nuisance: Decision
+    first: tuple[Array, Array] | None = None
+    keep: Array | None = None
+    products: Products | None = None
+    mu: Array = np.zeros(0)
+
+    def of(self, values: Array) -> Array:
+        """Other fields of the same points, as the filter sees them."""
+        return values if self.keep is None else values @ self.keep
+
+    def collapsed(self) -> Collapsed:
+        """The data on the modes."""
+        own, how = self.observed, (self.weights, self.products)
+        if not own.in_pieces:
+            return collapse(own.values, own.times, self.basis, *how)
+        survey = own.surveyed().survey
+        has_gaps = survey is not None and survey.has_partial_rows
+        pieces, place = own.pieces(), own.place
+        return collapse_pieces(pieces, own.times, self.basis, place, *how, with_gaps=has_gaps)
+
+    @property
+    def rows_determine(self) -> bool:
+        """Whether every row that observes anything has points to spare for all modes."""
+        return self.observed.least_seen >= self.basis.shape[1] + 2
+
+    @property
+    def n_beyond(self) -> float:
+        """Values of data in memory beyond those that determine the modes of their row."""
+        seen = (~np.isnan(self.observed.values)).sum(-1)
+        return float(np.maximum(seen - self.basis.shape[1], 0).sum())
+
+    @property
+    def has_few_points(self) -> bool:
+        """Whether some row observes fewer points than there are modes."""
+        return self.observed.least_seen < self.basis.shape[1]
+
+    def paths(self, which: slice | Array, n_times: int | None = None) -> Design:
+        """Some paths alone, of a long record its first times."""
+        some, weights = self.observed.paths(which), self.weights
+        if n_times is None:
+            some = some._replace(survey=self.observed.survey)  # of all rows
+        else:
+            some = some.at_times(slice(n_times))
+        if weights is not None and weights.ndim > 1:
+            weights = weights[which, :n_times]
+        return self._replace(observed=some, weights=weights)
+
+
+def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
+    """Decide what the filter sees; reasons go to ``notes``."""
+    known, weights = known_noise(model, len(observed.points))
+    extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
+    partial = observed.least_seen < len(observed.points)
+    if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
+        reduced = _reduced(observed, n_modes, model, notes)
+        if reduced is not None:
+            return reduced
+        if model.nuisance == "auto":
+            extra = needed_nuisance(observed, n_modes)
+            notes.extend(_in_words(extra, n_modes))
+    n = int(extra.answer)
+    basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
+    mu = observed.domain.eigenvalues(n_modes + n)
+    return Design(observed, basis, n, known, weights, extra, products=products, mu=mu)
+
+
+def _in_words(extra: Decision, n_modes: int) -> list[str]:
+    out, correlation = [], extra.compared["residual_correlation"]
+    if extra.answer:
+        out.append(f"{extra.answer} nuisance modes beyond the {n_modes} reported ones")
+    if correlation > 0.2:
+        out.append(
+            f"what {n_modes + int(extra.answer)} modes leave over is correlated over time "
+            f"({correlation:.2f}): finer modes are treated as noise"
+        )
+    steady = extra.compared.get("residual_mean", 0.0)
+    if steady > STEADY:
+        out.append(
+            f"{100 * steady:.0f} % of what the modes leave over is a mean that stays at each "
+            "point, which the law takes for noise: take it off with --anomalies mean (or month), "
+            "in Python prepare=sl.Preparation(anomalies='mean')"
+        )
+    return out
+
+
+def grid_mixes(observed: Observed, n_modes: int) -> bool:
+    """Whether reported modes overlap on the points with one another or with the next ones.
+
+    Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
+    than the points can tell apart.
+    """
+    phi = observed.basis(observed.domain.available(min(n_modes + 2, len(observed.points))))
+    phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
+    gram = phi.T @ phi
+    off = np.abs(gram - np.diag(np.diag(gram)))[:n_modes].max()
+    return bool(off > 1e-9 * np.diag(gram)[:n_modes].max())
+
+
+def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
+    """Principal components of complete, noise-free fields, with the modes behind them."""
+    if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
+        return None
+    reduction, is_open = principal_components(observed), model.nuisance == "auto"
+    if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
+        return None
+    keep, variance = reduction
+    seen = observed._replace(values=projected(observed, keep), place=Here(), survey=None)
+    decision, first = _total_modes(seen, keep, variance, n_modes, model)
+    extra = int(decision.answer)
+    if extra == 0:
+        return None
+    notes.append(
+        f"the grid mixes modes: {keep.shape[1]} principal components of the fields are explained "
+        f"by {n_modes} reported and {extra} nuisance modes"
+    )
+    basis = keep.T @ observed.basis(n_modes + extra)
+    return Design(seen, basis, extra, variance, None, decision, first, keep)
+
+
+def _total_modes(
+    seen: Observed, keep: Array, variance: float, n_modes: int, model: Model
+) -> tuple[Decision, tuple[Array, Array]]:
+    """Number of nuisance modes by likelihood of a four-number law, and that law of all modes."""
+    domain, sample, times = seen.domain, seen.values[:SAMPLE_PATHS, ::THIN], seen.times[::THIN]
+    rough = of_components(sample, times)
+    found: dict[int, Estimate] = {}
+
+    def height(total: int) -> float:
+        collapsed = collapse(sample, times, keep.T @ seen.basis(total))
+        found[total] = _tied(collapsed, times, domain.eigenvalues(total), variance, rough)
+        return found[total].log_likelihood
+
+    if model.nuisance == "auto":
+        least = domain.available(max(n_modes, sample.shape[-1]))
+        total = likeliest_total(height, least, domain.available(max(least, MOST_SHARED)))
+    else:
+        total = n_modes + int(model.nuisance)
+        height(total)
+    compared = {f"log_likelihood of {n} modes": found[n].log_likelihood for n in sorted(found)}
+    law = found[total].state_space.linear
+    return Decision(total - n_modes, compared), (law.drift, law.noise)
+
+
+def _tied(
+    collapsed: Collapsed, times: Array, mu: Array, variance: float, rough: tuple[float, float]
+) -> Estimate:
+    """Likeliest ``kappa + nu mu`` with ``scale n^-exponent``, without standard errors."""
+    n, (rate, power) = len(mu), rough
+    parts = {
+        "drift": OperatorTied(tuple(mu)),
+        "noise": PowerTied(n),
+        "initial_mean": Single("initial_mean", n, power=0),
+    }
+    tied = Parametrisation(parts, "deterministic", np.zeros(n), variance)
+    start = np.zeros(len(tied.names))
+    start[:3] = np.log([0.5 * rate, 0.5 * rate / max(mu[1], 1e-12), 1.0])
+    start[3:5] = [np.log(power), 2.0]
+    at, none = tied.values(start), np.zeros(n)
+    lam, q = at["drift"], at["noise"]
+    size = collapsed.n_paths, len(times) - 1, float(np.ptp(times))
+    guess = MomentEstimates(lam, q, none, q / (2.0 * lam), none, none, *size)
+    evaluate, held = functools.partial(evaluate_likelihood, collapsed), Model(fixed={"s": 1.0})
+    return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
+
+
+def known_noise(model: Model, n_points: int) -> tuple[float | None, Array | None]:
+    """Observation variance where it is known, and the relative precision of points or values.
+
+    Where a value is missing so is its variance, and any precision does.
+    """
+    variance = model.known_variance
+    if not isinstance(variance, np.ndarray):
+        return variance, None
+    if variance.ndim > 1:
+        return 1.0, np.nan_to_num(1.0 / variance, nan=1.0)
+    if len(variance) != n_points:
+        expected = f"one standard deviation per point ({n_points})"
+        fix = "pass one number, or one per point of the grid"
+        raise DataError("observation_noise", expected=expected, got=str(len(variance)), fix=fix)
+    return 1.0, 1.0 / variance

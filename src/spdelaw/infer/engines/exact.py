@@ -1,0 +1,375 @@
+"""The exact engine: maximum likelihood, by sums where fields are complete, else by the filter."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from typing import Any
+
+import numpy as np
+
+from spdelaw.checks import instance, whole
+from spdelaw.data.observed import Observed, check_change
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.infer.assemble import assemble
+from spdelaw.infer.engines.candidates import residual_correlation
+from spdelaw.infer.engines.design import grid_mixes
+from spdelaw.infer.engines.filter_route import by_filter
+from spdelaw.infer.engines.mean import solve
+from spdelaw.infer.engines.registry import Engine
+from spdelaw.infer.model import WORDS, Decision, Model
+from spdelaw.infer.moments import (
+    MANY_PATHS,
+    MomentEstimates,
+    from_pair_sums,
+    from_statistics,
+    initial_state,
+)
+from spdelaw.infer.objective import (
+    LogPosterior,
+    Metric,
+    Posed,
+    estimate,
+    log_posterior,
+    metric_of_sums,
+)
+from spdelaw.infer.optimise import Estimate, Fit, watched
+from spdelaw.infer.parameters import parametrise
+from spdelaw.law.law import Law
+from spdelaw.law.observations import smooth_fields
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.condense import statistics_of_pieces
+from spdelaw.statespace.likelihood import Evaluation
+from spdelaw.statespace.mean import evaluate_restricted_statistics, mean_given_statistics
+from spdelaw.statespace.statistics import Statistics, collect, evaluate_statistics, white_noise_z
+
+# ---------- One maximisation over the sums of complete, noise-free paths, all decisions taken
+
+
+Array = np.ndarray
+
+#: Spread of first states, relative to their energy, that is rounding.
+SAME_START = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class StatisticsProblem(Posed):
+    """A maximisation over sums; ``statistics`` are those of the coefficients less the centre."""
+
+    statistics: Statistics
+
+    def run(self) -> Estimate:
+        """Maximise from the moment estimates."""
+        return estimate(self.posterior(), polish=self.polish)
+
+    def posterior(self, start: Array | None = None) -> LogPosterior:
+        """Log-posterior, around a full vector where one is given."""
+        how = (self.parametrisation, self.likelihood, self.moments, self.model)
+        return log_posterior(*how, start, separable=True, metric=self.metric)
+
+    @property
+    def metric(self) -> Metric | None:
+        """Of coupled modes; exact where drift and noise are free and all that is estimated."""
+        if not self.model.couples:
+            return None
+        free = self.model.drift == self.model.noise == "dense" and self.model.forcing is None
+        given = self.parametrisation.initial_kind == "deterministic" and not self.has_mean
+        metric = metric_of_sums(self.statistics)
+        return metric._replace(exact=metric.exact and free and given)
+
+    def likelihood(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score; restricted, where the law has a mean."""
+        if not self.has_mean:
+            return self.at_mean(state_space)
+        s, anchored = self.statistics, self.anchored
+        return evaluate_restricted_statistics(s, state_space, anchored=anchored)
+
+    @functools.cached_property
+    def mean_and_deviation(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients; (N,) each."""
+        return _mean_and_deviation(self.statistics)
+
+    def shifted(self, by: Array, *, has_mean: bool) -> StatisticsProblem:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        s, parametrisation = centred(self.statistics, by), self.parametrisation
+        if parametrisation.initial_kind == "deterministic":
+            start = parametrisation.initial_mean - by
+            parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
+        moments = _moments(s, self.model, has_mean)
+        own = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
+        return self.less(by, has_mean, **own)
+
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
+        """Mean of a law, and its covariance given the other parameters."""
+        return mean_given_statistics(self.statistics, state_space, anchored=self.anchored)
+
+    def at_mean(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score of a law around its mean."""
+        return evaluate_statistics(self.statistics, state_space)
+
+
+def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> StatisticsProblem:
+    """Decide where paths start, and where to start; the mean is zero or constant."""
+    has_mean = model.mean == "constant"
+    centre = mean_of(s) if has_mean else np.zeros(s.n_modes)
+    s = centred(s, centre) if has_mean else s
+    moments = _moments(s, model, has_mean)
+    diagonal = operators.diagonal(moments.spread)
+    kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
+    if kind.answer == "gaussian" and _starts_alike(model, diagonal, moments.energy):
+        kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
+    known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
+    start, origin = known.get(str(kind.answer)), float(s.times[0])
+    parametrisation = parametrise(
+        model, domain, s.n_modes, kind, moments, known_variance=0.0, known_mean=start, origin=origin
+    )
+    return StatisticsProblem(
+        statistics=s,
+        parametrisation=parametrisation,
+        moments=moments,
+        model=model,
+        decisions={"initial_state": kind},
+        has_mean=has_mean,
+        centre=centre,
+    )
+
+
+def _starts_alike(model: Model, spread: Array, energy: Array) -> bool:
+    """Whether a spread of first states would be estimated as zero, where densities are infinite."""
+    said = [*(model.fixed or {}), *(model.priors or {})]
+    is_said = any(name.startswith("initial") for name in said)
+    return not is_said and not (spread > SAME_START * energy).any()
+
+
+def mean_of(s: Statistics) -> Array:
+    """Mean of all coefficients, (N,)."""
+    return np.asarray(s.first.sum(0) / (s.n_paths * len(s.times)))
+
+
+def distance(s: Statistics) -> float:
+    """Mean of the coefficients, relative to their deviations from it."""
+    mean, deviation = _mean_and_deviation(s)
+    return float(np.sqrt((mean**2).sum() / max((deviation**2).sum(), 1e-300)))
+
+
+def _mean_and_deviation(s: Statistics) -> tuple[Array, Array]:
+    mean = mean_of(s)
+    square = centred(s, mean).square.sum(0) / (s.n_paths * len(s.times))
+    return mean, np.sqrt(np.maximum(square, 0.0))
+
+
+def centred(s: Statistics, mean: Array) -> Statistics:
+    """Sums of the coefficients less a mean."""
+    return s.shifted(np.broadcast_to(mean, s.first.shape))
+
+
+def _moments(s: Statistics, model: Model, has_mean: bool) -> MomentEstimates:
+    """Estimates to start from; of forced paths the response at a first guess is taken off."""
+    bare, moments = s, from_statistics(s, has_mean)
+    if model.forcing is not None:
+        driven = Linear(moments.drift, moments.noise, None, model.forcing, float(s.times[0]))
+        bare = s.shifted(driven.response(s.times))
+        moments = from_statistics(bare, has_mean)
+    if model.couples:
+        alike = s.n_paths < MANY_PATHS or model.forcing is None
+        from_mean = bare if alike else s.shifted(s.first / s.n_paths)
+        moments = from_pair_sums(from_mean, moments, model.couples_drift)
+    return moments
+
+
+# ---------- Complete, noise-free fields on one clock: one pass, then a maximum over a few sums
+
+
+#: Energy outside the modes from which on it can bias them on a grid that mixes modes.
+OUTSIDE_TOLERANCE = 1e-8
+#: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
+NOISE_Z = 3.0
+#: Lag-one correlation from which on what the modes leave over is further modes and not noise.
+CORRELATED = 0.4
+#: Below this many values the score test has little power, and a comparison of fits is cheap.
+FEW_VALUES = 100_000
+
+
+def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> Statistics | None:
+    """Sufficient statistics in one pass, or None where data are missing or paths differ.
+
+    ``pairs`` adds the products of different modes that a law of coupled modes needs.
+    """
+    if observed.times.ndim == 2:
+        return None
+    phi = observed.basis(n_modes)
+    if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
+        return None
+    if observed.in_pieces:
+        if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
+            return None
+        pieces, place = observed.pieces(), observed.place
+        return statistics_of_pieces(pieces, observed.times, phi, place, pairs=pairs)
+    return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
+
+
+def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit | None, bool]:
+    """Estimate from sufficient statistics, None where they are not enough; whether that is all.
+
+    It is not where there may be noise.
+    """
+    clock = time.perf_counter()
+    s = statistics_of(observed, n_modes, pairs=model.couples)
+    if s is None:
+        return None, False
+    check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
+    has_more = s.outside > OUTSIDE_TOLERANCE * s.energy
+    if model.nuisance != 0:
+        mixes = has_more and grid_mixes(observed, n_modes)
+        if mixes or model.nuisance != "auto":
+            return None, False
+    read = time.perf_counter() - clock
+    found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
+    z = white_noise_z(s, found.estimate.state_space, phi.T @ phi)  # a score test
+    noise = Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
+    may_be_noise = model.noise_word == "auto" and (
+        noise.answer != "none" or (has_more and _may_be_noise(observed, s, phi))
+    )
+    decisions = {**found.decisions, "observation_noise": noise}
+    seconds = {"read": read, **found.seconds}
+    return dataclasses.replace(found, decisions=decisions, seconds=seconds), not may_be_noise
+
+
+def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
+    """Whether what the modes leave over may be noise, so that fits have to be compared.
+
+    Further modes are correlated from one time to the next, noise is not. The score test looks
+    inside the modes alone, where an estimate without noise has taken it for fast decay.
+    """
+    if s.n_values < FEW_VALUES:
+        return True
+    return residual_correlation(observed, phi)[0] < CORRELATED
+
+
+def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
+    """Estimate from sufficient statistics."""
+    clock = time.perf_counter()
+    problem, found = solve(lambda own: pose_statistics(s, domain, own), model, distance(s))
+    degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
+    has_more = degrees > 0 and s.outside > 1e-14 * s.energy
+    outside = s.outside / degrees if has_more else 0.0
+    seconds = {"maximise": time.perf_counter() - clock}
+    known = (found, s.n_modes, "statistics", s.n_values, outside)
+    return Fit(*known, statistics=s, decisions=problem.decisions, seconds=seconds)
+
+
+# ---------- The exact engine: maximum likelihood of the untruncated law
+#
+# Complete, noise-free data on a common grid need one pass for their sufficient statistics.
+# Everything else goes through the filter. Which way was taken, and why, is in ``law.info``.
+#
+# One observation variance per point is found by conditional maximisation. Given the variances, the
+# spectra are a maximum-likelihood problem with known noise; given the spectra, the expected squared
+# residual of each point is its variance in closed form,
+#
+#     r_m = mean over paths and times of  (y_m - h(x_m)' E[c | y])^2 + h(x_m)' Cov(c | y) h(x_m).
+#
+# Each round raises the likelihood. The points outnumber the modes, so a few rounds are enough.
+
+
+#: Largest change of a log variance that ends the rounds, and their number at most.
+TOLERANCE, ROUNDS = 1e-3, 25
+#: No variance falls below this share of the largest.
+FLOOR = 1e-10
+
+
+@dataclasses.dataclass(frozen=True)
+class Exact(Engine):
+    """Maximum of the likelihood itself, without truncation or sampling.
+
+    Args:
+        threads: for data with gaps.
+        profile: intervals by profile where standard errors say too little; False saves their time
+            for laws that only predict.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=40, seed=0)
+        >>> sl.fit(data, sl.Interval(0, np.pi), 2, engine=sl.Exact(threads=2)).info["engine"]
+        'exact'
+    """
+
+    threads: int = 1
+    profile: bool = True
+    name = "exact"
+    honours = frozenset(WORDS)
+    in_blocks = True
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        whole("threads", self.threads, 1)
+        instance("profile", self.profile, bool, "pass profile=False")
+
+    def learn(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
+    ) -> Law:
+        """Law by whichever way the data allow."""
+        with watched(run["progress"]):
+            found = maximum_likelihood(observed, n_modes, model, self.threads)
+            return assemble(found, observed, model, run["level"], self.profile)
+
+
+def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
+    """Maximum-likelihood estimate by whichever way the data allow."""
+    if model.noise_word == "per_point":
+        return fit_per_point(observed, n_modes, model, threads)
+    if observed.place.remote:
+        threads = 1  # the workers are the threads
+    # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
+    is_timeless = model.season is None
+    quiet: Fit | None = None
+    if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
+        quiet, is_all = by_statistics(observed, n_modes, model)
+        if quiet is not None and is_all:
+            return quiet
+    return by_filter(observed, n_modes, model, threads=threads, quiet=quiet)
+
+
+# -- one observation variance per point -----------------------------------------------------------
+def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
+    """Estimate with a variance of its own for each point.
+
+    The standard errors of the spectra are those given the variances; these rest on all paths
+    and times of their point and add next to nothing.
+    """
+    observed = observed.in_memory()  # every round smooths all fields
+
+    def given(noise: object, polish: bool) -> Fit:
+        known = dataclasses.replace(model, observation_noise=noise)
+        return by_filter(observed, n_modes, known, threads=threads, polish=polish)
+
+    found = given("estimate", False)
+    own = found.estimate  # whether there is a mean is decided once, and where paths start then
+    if own.mean is None:
+        model = dataclasses.replace(model, mean="zero")
+    else:
+        model = dataclasses.replace(model, mean="constant", initial=own.state_space.initial.kind)
+    shared = float(found.estimate.state_space.observation_variance)
+    variance = np.full(len(observed.points), shared)
+    for _ in range(ROUNDS):
+        new = _expected_residual(observed, found, variance)
+        change = np.abs(np.log(new / variance)).max()
+        variance = new
+        if change < TOLERANCE:
+            break
+        found = given(np.sqrt(variance), False)
+    counts = np.maximum((~np.isnan(observed.values)).sum((0, 1)), 1)
+    error = np.sqrt(variance / (2.0 * counts))
+    found = given(np.sqrt(variance), True)
+    return dataclasses.replace(found, point_variance=variance, point_error=error)
+
+
+def _expected_residual(observed: Observed, found: Fit, variance: Array) -> Array:
+    unit = found.estimate.state_space.with_noise(1.0)
+    basis, values = observed.basis(unit.n_modes), observed.values
+    moments = smooth_fields(values, observed.times, basis, unit, basis, 1.0 / variance)
+    square = np.nanmean((values - moments.mean) ** 2 + moments.variance, axis=(0, 1))
+    return np.maximum(square, FLOOR * square.max())

@@ -1,0 +1,178 @@
+"""How a law is learned: engines with one method, and the registry that finds them by name.
+
+Built-in engines and those of other packages are found alike, from Python and from the shell. A
+package enters its own in the entry-point group ``spdelaw.engines``: a subclass of `Engine`, or a
+function with the arguments of `Engine.learn` and options of its own after them.
+"""
+
+from __future__ import annotations
+
+import abc
+import difflib
+import inspect
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+from spdelaw.data.observed import ADAPTER, Observed
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import InputError
+from spdelaw.infer.model import WORDS, Model
+from spdelaw.law.law import Law
+
+GROUP = "spdelaw.engines"
+#: Arguments that `Engine.learn` gets by name.
+RUN = ("level", "seed", "executor", "progress")
+#: Every word of `spdelaw.fit` but those of engines, for a suggestion where one is misspelled.
+FIT = (*WORDS, *ADAPTER, *RUN, "domain", "n_modes", "model", "engine", "prepare", "bootstrap")
+
+
+class Engine(abc.ABC):
+    """A way to learn a law; its options are the arguments of its constructor.
+
+    A subclass with a ``name`` is found under it by `spdelaw.fit`.
+
+    Attributes:
+        name: of the engine.
+        honours: words of `spdelaw.Model` that it acts on; others are refused if they are said.
+        in_blocks: whether it takes lazy values piece by piece; else they come in memory.
+    """
+
+    name: str
+    honours: frozenset[str] = frozenset()
+    in_blocks: bool = False
+    registry: ClassVar[dict[str, type[Engine]]] = {}
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Enter the registry."""
+        super().__init_subclass__(**settings)
+        if "name" in cls.__dict__:
+            Engine.registry[cls.name] = cls
+
+    @abc.abstractmethod
+    def learn(
+        self,
+        observed: Observed,
+        domain: AbstractDomain,
+        n_modes: int,
+        model: Model,
+        *,
+        level: float,
+        seed: int,
+        executor: Any,
+        progress: Any,
+    ) -> Law:
+        """Law of the observed fields.
+
+        Args:
+            observed: ``values`` (P, T, M), ``times``, ``points`` and the labelled ``fields``.
+            domain: where they live.
+            n_modes: modes to report.
+            model: what is assumed; a forcing is on the clock of the data.
+            level: of the intervals.
+            seed: of whatever is drawn.
+            executor: None, or where independent pieces of work can run, see
+                `spdelaw.data.executors.over_blocks`.
+            progress: None, True, or a function that is told how far the work is.
+        """
+
+    def check(self, model: Model, bootstrap: int) -> None:
+        """Raise `InputError` for what this engine cannot do, before any work.
+
+        A mean that is zero or known is off the data before any engine sees them.
+        """
+        for word, value in model.said().items():
+            known = word == "mean" and not (isinstance(value, str) and value == "constant")
+            if word not in self.honours and not known:
+                expected = f"its default: engine={self.name!r} does not use it"
+                fix = f"leave {word} out, or pass engine='exact'"
+                raise InputError(word, expected=expected, got=repr(value), fix=fix)
+
+
+class FunctionEngine(Engine):
+    """An engine that is a function; it answers for every word of the model itself."""
+
+    honours = frozenset(WORDS)
+
+    def __init__(self, name: str, function: Callable[..., Law], options: dict[str, Any]) -> None:
+        self.name, self.function, self.options = name, function, options
+
+    def learn(self, observed: Any, domain: Any, n_modes: int, model: Model, **run: Any) -> Law:
+        """Call it."""
+        return self.function(observed, domain, n_modes, model, **run, **self.options)
+
+
+def engine_names() -> tuple[str, ...]:
+    """Engines that were defined, and those of installed packages."""
+    installed = sorted(entry.name for entry in entry_points(group=GROUP))
+    return tuple(dict.fromkeys(["exact", *Engine.registry, *installed]))
+
+
+def make_engine(engine: str | Engine, options: dict[str, Any]) -> Engine:
+    """The engine, or the one of that name with these options; `InputError` where there is none."""
+    if isinstance(engine, Engine):
+        if options:
+            raise _unknown(next(iter(options)), f"options inside {type(engine).__name__}(...)")
+        return engine
+    found = _find(engine)
+    is_class = isinstance(found, type) and issubclass(found, Engine)
+    if not is_class:
+        _check_function(engine, found)
+    _check_options(engine, found, options)
+    return found(**options) if is_class else FunctionEngine(engine, found, options)
+
+
+def _find(name: Any) -> Any:
+    if isinstance(name, str) and name in Engine.registry:
+        return Engine.registry[name]
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            return entry.load()
+    expected = f"one of {engine_names()}, or an engine such as sl.Exact()"
+    raise InputError("engine", expected=expected, got=repr(name), fix="pass engine='exact'")
+
+
+def _check_options(name: str, engine: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuse options that the engine does not have."""
+    known = _options(engine)
+    for option in options:
+        if known is not None and option not in known:
+            for other, its in Engine.registry.items():
+                if option in (_options(its) or ()):
+                    expected, got = f"engine={other!r}", f"engine={name!r}"
+                    fix = f"leave {option} out, or pass {expected}"
+                    raise InputError(option, expected=expected, got=got, fix=fix)
+            raise _unknown(option, f"of engine={name!r} ({', '.join(known) or 'none'})")
+
+
+def engine_options(engine: str | Engine) -> list[str] | None:
+    """Names of the options of an engine by name, None where it takes any; none of an object."""
+    return [] if isinstance(engine, Engine) else _options(_find(engine))
+
+
+def _options(engine: Callable[..., Any]) -> list[str] | None:
+    """Names of the options of an engine, None where it takes any."""
+    parameters = inspect.signature(engine).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return [p.name for p in parameters if p.name not in RUN and p.default is not p.empty]
+
+
+def _check_function(name: str, function: Any) -> None:
+    """Refuse what is no engine, such as a function with the arguments of version 0.1."""
+    try:
+        inspect.signature(function).bind(*(None,) * 4, **dict.fromkeys(RUN))
+    except (TypeError, ValueError) as error:
+        arguments = f"(observed, domain, n_modes, model, *, {', '.join(RUN)})"
+        expected, got = f"an Engine, or a function of {arguments}", f"{name!r}: {error}"
+        fix = "add the arguments after the star; what settings had is in model and in them"
+        raise InputError("engine", expected=expected, got=got, fix=fix) from error
+
+
+def _unknown(word: str, expected: str) -> InputError:
+    options = [name for engine in Engine.registry.values() for name in _options(engine) or ()]
+    near = difflib.get_close_matches(word, [*FIT, *options], 1)
+    advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
+    advice = f"check the spelling: {advice}" if near != [word] else f"pass it inside: {word}=..."
+    words = f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)})"
+    return InputError("keyword", expected=f"{words}, or {expected}", got=repr(word), fix=advice)

@@ -1,0 +1,323 @@
+"""Many fits of one kind, and a fit as an object for tools in scikit-learn's style."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.data.executors import over_blocks
+from spdelaw.data.io.safe_files import replace_file
+from spdelaw.data.observed import ADAPTER
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import (
+    FileError,
+    IdentifiabilityWarning,
+    InputError,
+    SpdeLawError,
+    SpdeLawWarning,
+)
+from spdelaw.infer.engines.registry import engine_options
+from spdelaw.infer.model import WORDS
+from spdelaw.infer.pipeline import fit
+from spdelaw.law.io import load
+from spdelaw.law.law import Law
+
+# ---------- A fit as an object with parameters, for tools that speak scikit-learn's language
+
+
+#: Arguments of `fit` that have a default, with it, and the words of a model; ``domain`` has none.
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(fit).parameters.items()
+    if parameter.default is not inspect.Parameter.empty
+} | WORDS
+
+
+class Learner:
+    """`spdelaw.fit` with its settings kept: to clone, to change by name, to search over.
+
+    It follows scikit-learn's conventions without needing it: ``get_params``, ``set_params``,
+    ``fit`` that returns the learner with the law in ``law_``, and ``score``. Samples are paths,
+    so cross-validation leaves out whole paths of a DataArray. For a single path use
+    `spdelaw.leave_future_out`.
+
+    Args:
+        domain: where the fields live.
+        n_modes: as in `spdelaw.fit`.
+        settings: other keywords of `spdelaw.fit`, those of the engine included. Data come as
+            labelled fields, so ``times`` and ``points`` are not among them.
+
+    Attributes:
+        law_: what the last ``fit`` learned.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> equation = sl.catalogue.heat(n_modes=3)
+        >>> fields = sl.simulate(equation, 40, seed=0, observation_std=0.1)
+        >>> learner = sl.Learner(equation.domain, n_modes=1)
+        >>> coarse = learner.fit(fields[:30]).score(fields[30:])
+        >>> learner.set_params(n_modes=3).fit(fields[:30]).score(fields[30:]) > coarse
+        True
+    """
+
+    law_: Law
+
+    def __init__(
+        self, domain: AbstractDomain, n_modes: int | str = "auto", **settings: Any
+    ) -> None:
+        """Keep the settings; their values are checked by ``fit``."""
+        self._settings: dict[str, Any] = {"domain": domain, **DEFAULTS, "n_modes": n_modes}
+        self.set_params(**settings)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every setting by name, with the defaults of `spdelaw.fit` where none was given.
+
+        Args:
+            deep: of no effect, as no setting has parameters of its own.
+        """
+        return dict(self._settings)
+
+    def set_params(self, **settings: Any) -> Learner:
+        """Change settings by name; the learner itself comes back."""
+        new = {**self._settings, **settings}
+        for name in settings:
+            _check_name(name, new["engine"])
+        self._settings = new
+        return self
+
+    def fit(self, data: Any, y: Any = None) -> Learner:
+        """Learn the law of fields, as `spdelaw.fit` does.
+
+        Args:
+            data: fields (path, time, x), or with the domain's dims in place of x.
+            y: ignored; scikit-learn passes it.
+        """
+        self.law_ = fit(data, **self._said())
+        return self
+
+    def _said(self) -> dict[str, Any]:
+        """Settings that differ from the defaults."""
+        own = self._settings.items()
+        return {k: v for k, v in own if k not in DEFAULTS or v is not DEFAULTS[k]}
+
+    def score(self, data: Any, y: Any = None) -> float:
+        """Mean log-likelihood of a path under the learned law, in nats; higher is better.
+
+        What lies outside the modes counts as white noise of the learned variance, so numbers for
+        different ``n_modes`` and engines are on one scale.
+
+        Args:
+            data: fields, best ones that ``fit`` has not seen.
+            y: ignored; scikit-learn passes it.
+        """
+        if not hasattr(self, "law_"):
+            expected, got = "a learner that was fitted", "one that was not"
+            fix = "call learner.fit(data) first"
+            raise InputError("score", expected=expected, got=got, fix=fix)
+        return float(self.law_.log_likelihood(data).mean())
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks an estimator about itself; it alone calls this."""
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
+    def __repr__(self) -> str:
+        """Settings that differ from the defaults."""
+        return f"Learner({', '.join(f'{name}={value!r}' for name, value in self._said().items())})"
+
+
+def _check_name(name: str, engine: Any) -> None:
+    if name in DEFAULTS or name == "domain":
+        return
+    if name in ADAPTER:
+        expected = "labelled fields, which know it"
+        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        raise InputError(name, expected=expected, got=f"the keyword {name}", fix=fix)
+    if name == "terms" and engine == "exact":  # they choose their engine, as in a fit
+        return
+    options = engine_options(engine)
+    if options is not None and name not in options:
+        expected = f"one of {', '.join(['domain', *DEFAULTS, *options])}"
+        raise InputError(name, expected=expected, got=repr(name), fix="see help(spdelaw.fit)")
+
+
+# ---------- Many fits of one kind: places, members, ensembles, each a law of its own
+#
+# Every fit is one task, and tasks go out in batches. With a directory each law is saved after its
+# batch, and a manifest says which file belongs to which label and data: a call that was interrupted
+# goes on where it stopped. A directory belongs to one question; another one is refused.
+
+
+MANIFEST = "manifest.json"
+
+
+def fit_many(
+    data: Any,
+    domain: AbstractDomain,
+    n_modes: int | str = "auto",
+    *,
+    over: str | None = None,
+    directory: str | Path | None = None,
+    batch: int = 16,
+    executor: Any = None,
+    progress: Any = None,
+    **settings: Any,
+) -> dict[Any, Law]:
+    """Fit many data sets alike, each by itself.
+
+    A data set that has no law (`SpdeLawError`) is left out, and a warning says which and why.
+
+    Args:
+        data: data sets by label, or one DataArray with a dim to go along.
+        domain: of all of them.
+        n_modes: as of `spdelaw.fit`.
+        over: the dim, where ``data`` is one DataArray, such as "member".
+        directory: where laws are kept as they come, to resume from.
+        batch: fits that go out together, and are saved together.
+        executor: where the fits run, as of `spdelaw.fit`; each runs in one piece.
+        progress: True for lines on standard error, or a function of (done, all).
+        settings: of `spdelaw.fit`.
+
+    Returns:
+        Laws by label, in the order of the data.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.catalogue.heat(n_modes=2)
+        >>> members = {seed: sl.simulate(heat, 40, seed=seed) for seed in (0, 1)}
+        >>> laws = sl.fit_many(members, sl.Interval(0, np.pi), 2)
+        >>> [laws[seed].n_modes for seed in members]
+        [2, 2]
+    """
+    sets = _sets(data, over)
+    settings = {"domain": domain, "n_modes": n_modes, **settings}
+    store = None if directory is None else _Store.open(Path(directory), settings)
+    found = {} if store is None else store.known(sets)
+    todo, failed = [label for label in sets if label not in found], dict[Any, SpdeLawError]()
+    batch = whole("batch", batch, 1)
+    _tell(progress, len(found), len(sets))
+    for first in range(0, len(todo), batch):
+        labels = todo[first : first + batch]
+        results = over_blocks(_one, [sets[one] for one in labels], settings, executor=executor)
+        for label, law in zip(labels, results, strict=True):
+            (found if isinstance(law, Law) else failed)[label] = law
+        if store is not None:
+            store.add({one: found[one] for one in labels if one in found}, sets)
+        _tell(progress, len(found) + len(failed), len(sets))
+    return _answer(sets, found, failed)
+
+
+def _one(data: Any, settings: dict[str, Any]) -> Law | SpdeLawError:
+    """The law of one data set, or why there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)  # it is in the notes of the law
+        try:
+            return fit(data, **settings)
+        except SpdeLawError as error:
+            return error
+
+
+def _answer(sets: Mapping, found: dict, failed: dict[Any, SpdeLawError]) -> dict[Any, Law]:
+    if failed and not found:
+        raise next(iter(failed.values()))
+    if failed:
+        label, why = next(iter(failed.items()))
+        text = f"{len(failed)} of {len(sets)} data sets have no law, such as {label!r}: {why}"
+        warnings.warn(text, SpdeLawWarning, stacklevel=3)
+    return {label: found[label] for label in sets if label in found}
+
+
+def _sets(data: Any, over: str | None) -> Mapping[Any, Any]:
+    if over is None and isinstance(data, Mapping) and not isinstance(data, xr.Dataset) and data:
+        return data
+    if isinstance(data, xr.DataArray | xr.Dataset) and over in data.dims:
+        labels = data[over].values if over in data.coords else np.arange(data.sizes[over])
+        return {label: data.isel({over: i}, drop=True) for i, label in enumerate(labels.tolist())}
+    expected = "data sets by label, or one DataArray and over= with a dim of it"
+    got = f"{type(data).__name__} and over={over!r}"
+    fix = 'pass {"a": fields_a, "b": fields_b}, or over="member"'
+    raise InputError("data", expected=expected, got=got, fix=fix)
+
+
+def _tell(progress: Any, done: int, total: int) -> None:
+    if callable(progress):
+        progress(done, total)
+    elif progress:
+        print(f"{done} of {total} fits", file=sys.stderr)
+
+
+# -- the directory to resume from -----------------------------------------------------------------
+class _Store(NamedTuple):
+    """Laws in a directory, by label and digest of their data."""
+
+    directory: Path
+    question: str
+    entries: dict[str, dict[str, str]]
+
+    @classmethod
+    def open(cls, directory: Path, settings: dict[str, Any]) -> _Store:
+        plain = {**settings, "domain": settings["domain"].to_dict()}
+        question = _digest(json.dumps(plain, sort_keys=True, default=repr).encode())
+        manifest = directory / MANIFEST
+        entries = _read(manifest, question) if manifest.exists() else {}
+        directory.mkdir(parents=True, exist_ok=True)
+        return cls(directory, question, entries)
+
+    def known(self, sets: Mapping) -> dict[Any, Law]:
+        """Laws that are there already, of the same data."""
+        entries = {label: self.entries.get(str(label)) for label in sets}
+        return {
+            label: load(self.directory / entry["file"])
+            for label, entry in entries.items()
+            if entry is not None and entry["data"] == _digest_of(sets[label])
+        }
+
+    def add(self, laws: dict[Any, Law], sets: Mapping) -> None:
+        """Save some laws, then the manifest that names them."""
+        for label, law in laws.items():
+            name = f"{_digest(str(label).encode())[:16]}.law"
+            law.save(self.directory / name)
+            self.entries[str(label)] = {"file": name, "data": _digest_of(sets[label])}
+        with replace_file(self.directory / MANIFEST) as new:
+            manifest = {"question": self.question, "laws": self.entries}
+            new.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _read(manifest: Path, question: str) -> dict[str, dict[str, str]]:
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        asked, laws = content["question"], dict(content["laws"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected, got = "a manifest of fit_many", f"{type(error).__name__}"
+        fix = "choose another directory"
+        raise FileError(str(manifest), expected=expected, got=got, fix=fix) from error
+    if asked != question:
+        expected = "laws of the same domain, modes and settings"
+        got = f"those of another question in {manifest.parent}"
+        raise InputError("directory", expected=expected, got=got, fix="choose another directory")
+    return laws
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(data: Any) -> str:
+    """Digest of values in memory; lazy ones are told apart by how they are made, not read."""
+    if getattr(data, "chunks", None):
+        arrays = data.data_vars.values() if isinstance(data, xr.Dataset) else [data]
+        names = [getattr(array.data, "name", "") for array in arrays]  # of file, time and graph
+        return _digest(f"{data.sizes} {data.encoding.get('source', '')} {names}".encode())
+    values = data.to_dataarray() if isinstance(data, xr.Dataset) else data
+    return _digest(np.ascontiguousarray(values).tobytes())

@@ -1,0 +1,190 @@
+"""What is assumed about a law before data are seen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.checks import instance, one_of, whole
+from spdelaw.errors import InputError
+from spdelaw.processes.forcing import Season
+
+INITIALS = ("auto", "deterministic", "gaussian", "stationary")
+OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
+DRIFTS = ("diagonal", "parametric", "normal", "dense")
+NOISES = ("diagonal", "parametric", "low_rank", "dense")
+MEANS = ("auto", "zero", "constant")
+RESTS = ("white", "memory", "auto")
+
+
+@dataclasses.dataclass(frozen=True)
+class LowRank:
+    """Noise of each mode's own and ``rank`` patterns that all modes share.
+
+    Example:
+        >>> LowRank(3)
+        LowRank(rank=3)
+    """
+
+    rank: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the rank."""
+        whole("noise_rank", self.rank, 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+
+    Args:
+        drift: "diagonal" (one eigenvalue per mode), "parametric" (``kappa + nu mu^s``), "normal"
+            (pairs of modes that decay and turn, as transport around a ring, a disk or a sphere
+            makes them) or "dense" (any stable matrix).
+        noise: of the equation: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" or
+            `spdelaw.LowRank` (each mode its own, and a few patterns they share) or "dense" (any
+            covariance).
+        noise_rank: number of patterns of ``noise="low_rank"``.
+        initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
+        observation_noise: "auto" (tested for; taken from the coordinate ``observation_std`` of the
+            data where they have one), "none", "estimate", "per_point", or its known standard
+            deviation: one number, one per point, or one per value (a DataArray like the data).
+        nuisance: modes that are modelled but not reported; "auto" adds them where the grid would
+            otherwise mix them into the reported ones.
+        fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
+        priors: such as ``{"eigenvalue": sl.LogNormal(5.0, 1.0)}``; the estimate is then MAP.
+        forcing: known ``F`` in ``dX = A X dt + F dt + dW``, as fields (time, x) in the units and
+            on the clock of the data, or `spdelaw.Forcing`; linear between its times. Forecasts
+            need it up to their last time.
+        season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
+            its strength in each part of the period is learned. For seasonal means see
+            `spdelaw.Preparation`.
+        mean: ``m`` in ``dc = -Lambda (c - m) dt + dW``, the state that the field returns to:
+            "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %;
+            zero where ``fixed`` or ``priors`` say something about the initial mean), or the known
+            mean as a field over the points.
+        rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
+            learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
+            neighbours in time are clearly alike).
+
+    Example:
+        >>> Model(drift="dense", noise=LowRank(2)).noise_rank
+        2
+    """
+
+    drift: str = "diagonal"
+    noise: str | LowRank = "diagonal"
+    noise_rank: int = 1
+    initial: str = "auto"
+    observation_noise: Any = "auto"
+    nuisance: int | str = "auto"
+    fixed: Mapping[str, Any] | None = None
+    priors: Mapping[str, Any] | None = None
+    forcing: Any = None
+    season: Season | None = None
+    mean: Any = "auto"
+    rest: str = "white"
+
+    def __post_init__(self) -> None:
+        """Check every word before any work."""
+        if isinstance(self.noise, LowRank):
+            object.__setattr__(self, "noise_rank", self.noise.rank)
+            object.__setattr__(self, "noise", "low_rank")
+        one_of("initial", self.initial, INITIALS)
+        one_of("drift", self.drift, DRIFTS)
+        one_of("noise", self.noise, NOISES)
+        one_of("rest", self.rest, RESTS)
+        whole("noise_rank", self.noise_rank, 1)
+        if isinstance(self.observation_noise, str):
+            one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
+        else:
+            _check_known_noise(self.observation_noise)
+        if isinstance(self.mean, str):
+            one_of("mean", self.mean, MEANS)
+        for what in ("fixed", "priors"):
+            fix = f"pass {what}={{'eigenvalue[1]': ...}}, by name of parameter"
+            instance(what, getattr(self, what) or {}, Mapping, fix)  # type: ignore[type-abstract]
+        if self.nuisance != "auto":
+            whole("nuisance", self.nuisance, 0)
+        if self.season is not None:
+            self._check_season()
+
+    def _check_season(self) -> None:
+        fix = "pass season=sl.Season(period, 4), the period in the unit of time of the data"
+        instance("season", self.season, Season, fix)
+        if self.initial == "stationary":
+            expected = "a state to start from, where the noise has seasons"
+            fix = "pass initial='auto'"
+            raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
+
+    @property
+    def couples_drift(self) -> bool:
+        """Whether the drift is a matrix."""
+        return self.drift in ("normal", "dense")
+
+    @property
+    def couples(self) -> bool:
+        """Whether drift or noise are matrices."""
+        return self.couples_drift or self.noise in ("low_rank", "dense")
+
+    @property
+    def noise_word(self) -> str | None:
+        """The word for the observation noise, None where its standard deviation is given."""
+        return self.observation_noise if isinstance(self.observation_noise, str) else None
+
+    @property
+    def known_variance(self) -> float | np.ndarray | None:
+        """Observation variance where it is given, 0 for "none", None where unknown."""
+        if isinstance(self.observation_noise, str):
+            return 0.0 if self.observation_noise == "none" else None
+        variance = np.asarray(self.observation_noise, float) ** 2
+        return float(variance) if variance.ndim == 0 else variance
+
+    @property
+    def value_noise(self) -> Any:
+        """Standard deviations of single values where they are given, else None."""
+        given = self.observation_noise
+        return given if not isinstance(given, str) and np.ndim(given) > 1 else None
+
+    @property
+    def known_mean(self) -> Any:
+        """The field of a known mean, None where there is none."""
+        return None if isinstance(self.mean, str) else self.mean
+
+    def said(self) -> dict[str, Any]:
+        """Words that differ from their defaults."""
+        return {name: value for name, value in vars(self).items() if value is not WORDS[name]}
+
+    def __repr__(self) -> str:
+        """Words that differ from their defaults."""
+        return f"Model({', '.join(f'{name}={value!r}' for name, value in self.said().items())})"
+
+
+#: Every word of a model with its default; the shell and `spdelaw.fit` take these.
+WORDS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Model)}
+
+
+def _check_known_noise(value: Any) -> None:
+    try:
+        std = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        std = np.array(np.nan)
+    known = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
+    is_bad = not known.size or not np.isfinite(known).all() or (known < 0).any()
+    is_truth = np.asarray(value).dtype == bool
+    if is_bad or is_truth or (std.ndim and (known == 0).any()):
+        words = ", ".join(map(repr, OBSERVATION_NOISES))
+        expected = f"{words}, a standard deviation, or one per point or value"
+        word = {True: "estimate", False: "none"}[value] if isinstance(value, bool) else "auto"
+        fix = f"pass observation_noise={word!r}"
+        raise InputError("observation_noise", expected=expected, got=repr(value), fix=fix)
+
+
+class Decision(NamedTuple):
+    """What was decided about the data, and the numbers it was decided by."""
+
+    answer: str | int
+    compared: dict[str, float]

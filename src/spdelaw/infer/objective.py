@@ -1,0 +1,853 @@
+"""The objective: the log-posterior of free coordinates, its score and curvature."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy
+
+from spdelaw.data.observed import Observed
+from spdelaw.errors import InputError
+from spdelaw.infer.model import Decision, Model
+from spdelaw.infer.moments import MomentEstimates
+from spdelaw.infer.optimise import (
+    NEAR,
+    SHARED,
+    Bend,
+    Estimate,
+    MeanEstimate,
+    Optimum,
+    balanced,
+    maximise,
+)
+from spdelaw.infer.parameters import LEAST_KNOWN, Parametrisation, starting_scale, starting_vector
+from spdelaw.processes import operators
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block, Collapsed
+from spdelaw.statespace.information import (
+    Tangents,
+    complete_information,
+    expected_information,
+    tangents,
+)
+from spdelaw.statespace.likelihood import Evaluation
+from spdelaw.statespace.mean import with_mean
+from spdelaw.statespace.statistics import Statistics
+
+# ---------- What is believed and what is held about single parameters, as positions in the full
+# vector
+#
+# Keys are coordinate names such as ``kappa`` or ``eigenvalue[3]``, or a group such as
+# ``eigenvalue`` with one number per mode, NaN for free.
+
+
+NUMBERS = "give one number per mode, NaN for free"
+
+
+@dataclasses.dataclass(frozen=True)
+class LogNormal:
+    """``log x ~ N(log median, sigma^2)``: for positive parameters.
+
+    Example:
+        >>> LogNormal(median=2.0, sigma=0.5)
+        LogNormal(median=2.0, sigma=0.5)
+    """
+
+    median: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not (np.isfinite([self.median, self.sigma]).all() and min(self.median, self.sigma) > 0):
+            got, fix = f"{self.median}, {self.sigma}", "LogNormal(median=1.0, sigma=1.0)"
+            raise InputError("LogNormal", expected="median > 0 and sigma > 0", got=got, fix=fix)
+
+    def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
+        """Log density by the coordinate, up to a constant, and its slope."""
+        z = (coordinate - np.log(self.median)) / self.sigma
+        return -0.5 * z**2, -z / self.sigma
+
+
+@dataclasses.dataclass(frozen=True)
+class Normal:
+    """``x ~ N(mean, std^2)``.
+
+    Example:
+        >>> Normal(mean=0.0, std=1.0)
+        Normal(mean=0.0, std=1.0)
+    """
+
+    mean: float
+    std: float
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not (np.isfinite([self.mean, self.std]).all() and self.std > 0):
+            got, fix = f"{self.mean}, {self.std}", "Normal(mean=0.0, std=1.0)"
+            raise InputError("Normal", expected="a finite mean and std > 0", got=got, fix=fix)
+
+    def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
+        """Log density of the number itself, up to a constant, and its slope by the coordinate."""
+        x = np.exp(coordinate) if is_log else coordinate
+        z = (x - self.mean) / self.std
+        return -0.5 * z**2, -z / self.std * (x if is_log else 1.0)
+
+
+def fixed_values(
+    parametrisation: Parametrisation, fixed: Mapping[str, Any] | None
+) -> dict[int, float]:
+    """Positions and coordinate values of fixed parameters."""
+    is_log, drift = parametrisation.is_log, parametrisation.slices["drift"]
+    # Nuisance modes follow the Laplacian: their order and their size cannot both be told.
+    out = {i: 0.0 for i, name in enumerate(parametrisation.names) if name == "nuisance_s"}
+    for key, value in (fixed or {}).items():
+        for position, number in _positions(parametrisation, key, value, "fixed"):
+            if np.isnan(number):
+                continue
+            # Without decay a mode is Brownian motion; without noise it has no density.
+            least = 0.0 if position < drift.stop else 5e-324
+            if not np.isfinite(number) or (is_log[position] and number < least):
+                expected = "a finite number, positive where it is a variance"
+                fix = "give the variance itself, or NaN for free"
+                raise InputError(f"fixed[{key!r}]", expected=expected, got=repr(number), fix=fix)
+            with np.errstate(divide="ignore"):
+                out[position] = float(np.log(number)) if is_log[position] else number
+    return out
+
+
+def prior_terms(
+    parametrisation: Parametrisation, priors: Mapping[str, Any] | None
+) -> list[tuple[int, Any]]:
+    """Positions with their prior."""
+    out = []
+    for key, prior in (priors or {}).items():
+        what = f"priors[{key!r}]"
+        if not isinstance(prior, (LogNormal, Normal)):
+            expected, got = "sl.LogNormal(...) or sl.Normal(...)", type(prior).__name__
+            fix = "priors={'eigenvalue': sl.LogNormal(5.0, 1.0)}"
+            raise InputError(what, expected=expected, got=got, fix=fix)
+        for position, _ in _positions(parametrisation, key, 1.0, "priors"):
+            if isinstance(prior, LogNormal) and not parametrisation.is_log[position]:
+                expected = "a Normal prior for a number of either sign"
+                fix = "use sl.Normal(mean, std)"
+                raise InputError(what, expected=expected, got="LogNormal", fix=fix)
+            out.append((position, prior))
+    return out
+
+
+def _positions(
+    parametrisation: Parametrisation, key: str, value: Any, argument: str
+) -> list[tuple[int, float]]:
+    what, names = f"{argument}[{key!r}]", parametrisation.names
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(what, expected="numbers", got=repr(value), fix=NUMBERS) from error
+    if key in names and numbers.ndim == 0:
+        return [(names.index(key), float(numbers))]
+    group = [i for i, name in enumerate(names) if name == key or name.startswith(f"{key}[")]
+    if not group:
+        known = sorted({name.split("[")[0] for name in names})
+        expected = f"a parameter of this fit, one of {known}"
+        raise InputError(what, expected=expected, got=repr(key), fix=f"groups: {NUMBERS}")
+    if numbers.ndim and numbers.shape != (len(group),):
+        expected, got = f"one number, or {len(group)}", f"shape {numbers.shape}"
+        raise InputError(what, expected=expected, got=got, fix=NUMBERS)
+    return list(zip(group, np.broadcast_to(numbers, len(group)).tolist(), strict=True))
+
+
+# ---------- From the information on the numbers of a law to that on its coordinates
+#
+# With theta the drift, noise, first variance, first mean and observation variance of single modes
+# and x the coordinates,
+#
+#     I_x = J' I_theta J - sum_k (d log p / d theta_k) d2 theta_k / dx dx',    J = d theta / dx.
+#
+# The last term, which ties and logarithms have away from a maximum, is a difference of the chain
+# rule with the score held: no likelihood is evaluated.
+
+
+Array = np.ndarray
+
+#: Step of the difference, of logarithms and numbers of order one.
+STEP = 1e-4
+#: Where parts with one number per mode stand in theta, in units of N.
+PLACES = {"drift": 0, "noise": 1, "initial_variance": 2, "initial_mean": 3}
+
+
+def coordinate_information(
+    parametrisation: Parametrisation, full: Array, found: Evaluation, by_numbers: Array
+) -> Array:
+    """Information on the full vector; (p, p).
+
+    Args:
+        parametrisation: of a law of single modes.
+        full: where.
+        found: likelihood and score there.
+        by_numbers: information on the numbers, (4 N + 1, 4 N + 1).
+    """
+    jacobian, size = _jacobian(parametrisation, full), len(full)
+    bend = np.empty((size, size))
+    for i, step in enumerate(STEP * np.eye(size)):
+        ends = (full - step, full + step)
+        at = [parametrisation.score(x, parametrisation.state_space(x), found) for x in ends]
+        bend[i] = (at[1] - at[0]) / (2.0 * STEP)
+    return jacobian.T @ by_numbers @ jacobian - 0.5 * (bend + bend.T)
+
+
+def _jacobian(parametrisation: Parametrisation, full: Array) -> Array:
+    """``d theta / dx``, (4 N + 1, p)."""
+    n, slices = parametrisation.n_modes, parametrisation.slices
+    out = np.zeros((4 * n + 1, len(full)))
+    for part, where in slices.items():
+        own = np.reshape(parametrisation.jacobian(part, full), (-1, where.stop - where.start))
+        at = 4 * n if part == "observation" else PLACES[part] * n
+        out[at : at + len(own), where] = own
+    if parametrisation.initial_kind == "stationary":  # v = q / (2 lambda)
+        values = parametrisation.values(full)
+        rate, noise = values["drift"][:, None], values["noise"][:, None]
+        out[2 * n : 3 * n] = out[n : 2 * n] / (2.0 * rate) - noise * out[:n] / (2.0 * rate**2)
+    return out
+
+
+# ---------- The metric of a search over coupled modes: information that the model itself expects
+#
+# A drift and a noise covariance of N modes have about 3/2 N^2 coordinates, which the data tie to
+# one another. In coordinates in which the expected information is the identity a quasi-Newton
+# method needs a few dozen evaluations, whatever the number of modes.
+
+
+#: Parts whose coordinates have a metric, in the order of the full vector.
+PARTS = ("drift", "noise", "observation")
+#: Least eigenvalue of a mean Gram matrix, relative to its largest.
+LEAST_SEEN = 1e-6
+
+
+class Metric(NamedTuple):
+    """Expected information on some coordinates.
+
+    Attributes:
+        dt: length of the steps.
+        of: information along the directions of tangents, (p, p), or (p + 1, p + 1) with that of the
+            logarithm of the observation variance last.
+        exact: whether this is the curvature of the log-likelihood at its maximum.
+    """
+
+    dt: float
+    of: Callable[[StateSpace, Tangents], Array]
+    exact: bool = False
+
+    @staticmethod
+    def positions(parametrisation: Parametrisation) -> Array:
+        """Of these coordinates in the full vector."""
+        every, slices = np.arange(len(parametrisation.names)), parametrisation.slices
+        return np.concatenate([every[slices[part]] for part in PARTS if part in slices])
+
+    def information(self, parametrisation: Parametrisation, full: Array) -> Array | None:
+        """On all coordinates of drift, noise and observation variance, (p, p), or None.
+
+        None where it is not finite, or where the law has no tangents.
+        """
+        space = parametrisation.state_space(full)
+        by_drift, by_noise = (_directions(parametrisation, x, full) for x in PARTS[:2])
+        way = tangents(space, by_drift, by_noise, self.dt)
+        if way is None:
+            return None
+        found, n = self.of(space, way), len(by_drift) + len(by_noise)
+        if "observation" in parametrisation.parts:
+            found[-1, :] *= 2.0  # of the deviation's logarithm
+            found[:, -1] *= 2.0
+        else:
+            found = found[:n, :n]
+        return found if np.isfinite(found).all() else None
+
+
+def _directions(parametrisation: Parametrisation, part: str, full: Array) -> Array:
+    """Derivatives of an operator by its coordinates, as matrices (p, N, N)."""
+    stack = np.moveaxis(parametrisation.jacobian(part, full), -1, 0)
+    return stack if stack.ndim == 3 else operators.embed(stack)
+
+
+def metric_of_sums(s: Statistics) -> Metric:
+    """Metric of complete, noise-free paths; exact where all steps are of one length."""
+    n_steps, before = s.of_pairs.n_steps, s.of_pairs.before
+    u, n = int(n_steps.argmax()), float(n_steps.sum())
+    scaled = before[u] * (n / n_steps[u])
+
+    def of(_: StateSpace, way: Tangents) -> Array:
+        return complete_information(way, n, scaled)
+
+    return Metric(float(s.lengths[0][u]), of, len(n_steps) == 1)
+
+
+def metric_of_rows(collapsed: Collapsed, dt: float, spare: float) -> Metric:
+    """Metric of rows seen with noise, all taken for rows of their mean Gram matrix.
+
+    Args:
+        collapsed: the rows.
+        dt: most frequent step.
+        spare: numbers outside the modes that speak about the observation variance.
+    """
+    parts = collapsed.over(_gram_sum)
+    total, rows = (sum(part[i] for part in parts) for i in range(2))
+    values, vectors = np.linalg.eigh(total / max(rows, 1.0))
+    seen = np.maximum(values, LEAST_SEEN * values[-1])
+    inverse = (vectors / seen) @ vectors.T
+
+    def of(space: StateSpace, way: Tangents) -> Array:
+        error = float(space.observation_variance) * inverse
+        found = expected_information(way, error, rows)
+        found[-1, -1] += 0.5 * spare
+        return found
+
+    return Metric(dt, of)
+
+
+def _gram_sum(block: Block) -> tuple[Array, float]:
+    """Gram matrices summed over rows that see anything, and how many; (N, N)."""
+    gram = block.gram
+    count = len(block.paths) if gram.shape[-1] == 1 else 1
+    total = np.diag(gram.sum((0, 2))) if block.is_diagonal else gram.sum((0, 3))
+    return count * total, float(count * (block.diagonal > 0).any(1).sum())
+
+
+# ---------- The log-posterior as a function of free coordinates, and its maximum
+#
+# The free vector ``x`` maps to the full vector of coordinates by ``full = base + A x``. Fixed
+# coordinates have no column in ``A``; the initial mean, in which the log-likelihood is exactly
+# quadratic, enters through the eigenvectors of its information, so that directions the data
+# cannot see drop out instead of breaking the conditioning.
+
+
+Evaluate = Callable[[StateSpace], Evaluation]
+#: Information on the numbers of a law of single modes, or None where there is no formula.
+Information = Callable[[StateSpace], Array | None]
+
+#: Directions of the initial mean with less than this share of the largest information drop out.
+INITIAL_TOLERANCE = 1e-9
+#: Groups of coordinates that have one for each mode.
+PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
+#: Slope, per rough standard error, from which on a start is taken for the maximum.
+THERE = 1e-3
+#: Step of the difference of a prior's score.
+PRIOR_STEP = 1e-4
+#: Variance, in squared rough standard errors, of a direction without information.
+UNSEEN = 1e8
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogPosterior:
+    """Log-likelihood plus log-prior in the coordinates that a maximisation moves.
+
+    Attributes:
+        parametrisation: from full vectors to state-space models.
+        evaluate: likelihood and score of a model.
+        priors: positions in the full vector with their prior.
+        base: full vector at ``x = 0``, (p,).
+        columns: ``A``, (p, free).
+        scale: rough standard errors of ``x``, (free,).
+        n_plain: entries of ``x`` before those that move the initial mean.
+        tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
+        separable: whether modes do not meet in the likelihood but through shared coordinates.
+        metric: expected information, where modes are coupled.
+        information: observed information, where modes are single.
+        is_rough: whether that is of data less a rough mean: it may bend up where nothing decays,
+            and says nothing then.
+        expects: the metric, also where the search does not go by it.
+        seconds: that one evaluation takes, about.
+    """
+
+    parametrisation: Parametrisation
+    evaluate: Evaluate
+    priors: list[tuple[int, Any]]
+    base: Array
+    columns: Array
+    scale: Array
+    n_plain: int
+    tilt: Array
+    separable: bool = False
+    metric: Metric | None = None
+    information: Information | None = None
+    expects: Metric | None = None
+    seconds: float = 0.0
+    is_rough: bool = False
+
+    def full(self, x: Array) -> Array:
+        """Full vector at ``x``."""
+        return self.base + self.columns @ x
+
+    def at(self, x: Array) -> tuple[float, Array, Array]:
+        """Value, gradient, and the information on the initial mean."""
+        full = self.full(x)
+        model = self.parametrisation.state_space(full)
+        found = self.evaluate(model)
+        believed, slope = self.log_prior(full)
+        value = float(found.log_likelihood.sum()) + believed
+        gradient = self.parametrisation.score(full, model, found) + slope
+        return value, self.columns.T @ gradient, found.initial_information
+
+    def log_prior(self, full: Array) -> tuple[float, Array]:
+        """Log density of the priors at a full vector, up to a constant, and its gradient."""
+        tilted = self.tilt != 0.0  # a coordinate may be held at minus infinity
+        value, gradient = float(self.tilt[tilted] @ full[tilted]), self.tilt.copy()
+        for i, prior in self.priors:
+            own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
+            value, gradient[i] = value + own, gradient[i] + slope
+        return value, gradient
+
+    def start_value(self) -> float:
+        """Value at the start; minus infinity where there is none."""
+        try:
+            value = self.at(np.zeros(self.columns.shape[1]))[0]
+        except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
+            return -np.inf
+        return value if np.isfinite(value) else -np.inf
+
+    def moved(self, x: Array) -> LogPosterior:
+        """The same with ``x`` as the start."""
+        return dataclasses.replace(self, base=self.full(x))
+
+    def measured(self) -> LogPosterior:
+        """The same in coordinates of unit expected information, where the metric has any."""
+        own, n = self.parametrisation, self.n_plain
+        found = None if self.metric is None else self.metric.information(own, self.base)
+        if found is None:
+            return self
+        plain = self.columns[:, :n].argmax(0)
+        whole, at = np.zeros((len(self.base),) * 2), Metric.positions(own)
+        whole[plain, plain] = 1.0 / self.scale[:n] ** 2
+        whole[np.ix_(at, at)] = found
+        whole[np.diag_indices(len(whole))] += LEAST_KNOWN
+        columns, scale = np.array(self.columns), np.array(self.scale)
+        columns[plain, :n], scale[:n] = lower_root(whole[np.ix_(plain, plain)]), 1.0
+        return dataclasses.replace(self, columns=columns, scale=scale, metric=None)
+
+    def from_estimate(self, estimate: Estimate, share: float) -> LogPosterior:
+        """Start at an estimate from a ``share`` of the data, in the metric of its covariance."""
+        base, columns = estimate.full, estimate.columns * np.sqrt(share)
+        own, n_plain = dataclasses.replace(self, metric=None), estimate.posterior.n_plain
+        scale = np.ones(columns.shape[1])
+        return dataclasses.replace(own, base=base, columns=columns, scale=scale, n_plain=n_plain)
+
+    def initial_information(self, x: Array) -> Array:
+        """Curvature in the initial mean: exact, so that it needs no differences."""
+        where = self.parametrisation.slices.get("initial_mean", slice(0, 0))
+        mean = self.columns[where, self.n_plain :]
+        block = mean.T @ self.at(x)[2] @ mean
+        for position, prior in self.priors:
+            row = self.columns[position, self.n_plain :]
+            if row.any():
+                block = block + np.outer(row, row) / prior.std**2
+        return block
+
+    def exact_information(self, x: Array) -> Array | None:
+        """Curvature around a maximum by a formula, or None.
+
+        Of single modes whatever their coordinates; of coupled ones where the data are complete and
+        nothing but drift and noise is free.
+        """
+        full, own, metric = self.full(x), self.parametrisation, self.metric
+        if self.information is None:
+            is_alone = not self.priors and set(own.parts) == set(PARTS[:2])
+            if metric is None or not (metric.exact and is_alone):
+                return None
+            known, plain = metric.information(own, full), self.columns.argmax(0)
+            return np.zeros((len(x),) * 2) if known is None else known[np.ix_(plain, plain)]
+        model = own.state_space(full)
+        by_numbers = self.information(model)
+        if by_numbers is None:
+            return None
+        found = coordinate_information(own, full, self.evaluate(model), by_numbers)
+        if self.priors:  # each of a coordinate of its own
+            low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
+            found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
+        found = self.columns.T @ found @ self.columns
+        scaled = self.scale[:, None] * found * self.scale
+        is_wrong = self.is_rough and not (
+            np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
+        )
+        return None if is_wrong else found
+
+    def expected_information(self, x: Array) -> Array | None:
+        """Information that the law expects of rows that are all like their mean, or None.
+
+        A coordinate that it says nothing about keeps its rough standard error; the initial mean has
+        its own.
+        """
+        own, n = self.parametrisation, self.n_plain
+        found = None if self.expects is None else self.expects.information(own, self.full(x))
+        if found is None:
+            return None
+        at = self.columns[Metric.positions(own)]
+        out = at.T @ found @ at
+        plain = np.arange(n)
+        out[plain, plain] += np.where(np.abs(at[:, :n]).sum(0) > 0, 0.0, self.scale[:n] ** -2.0)
+        out[plain, plain] += LEAST_KNOWN
+        if n < len(out):
+            out[n:, n:] = self.initial_information(x)
+        return np.asarray(out)
+
+    def owners(self) -> Array | None:
+        """Mode that each free coordinate belongs to, where the modes are separable."""
+        if not self.separable or ((self.columns != 0.0).sum(0) != 1).any():
+            return None
+        names = np.array(self.parametrisation.names)[np.abs(self.columns).argmax(0)]
+        return np.array([owner_of(str(name)) for name in names])
+
+
+def owner_of(name: str) -> int:
+    """Mode that a coordinate such as ``eigenvalue[3]`` belongs to, `SHARED` for others."""
+    group, _, index = name.partition("[")
+    return int(index[:-1]) if group in PER_MODE and index else SHARED
+
+
+def log_posterior(
+    parametrisation: Parametrisation,
+    evaluate: Evaluate,
+    moments: MomentEstimates,
+    model: Model,
+    start: Array | None = None,
+    *,
+    separable: bool = False,
+    metric: Metric | None = None,
+    **how: Any,
+) -> LogPosterior:
+    """Log-posterior around moment estimates; the initial mean takes one Newton step.
+
+    Args:
+        parametrisation: what is estimated.
+        evaluate: likelihood and score.
+        moments: to start from and to scale by.
+        model: what is held and believed.
+        start: full vector to start from instead.
+        separable: whether the data leave modes apart that the law leaves apart.
+        metric: expected information, where modes are coupled.
+        how: ``information``, ``is_rough`` and ``seconds`` of a `LogPosterior`.
+    """
+    start = starting_vector(parametrisation, moments) if start is None else start
+    separable = separable and parametrisation.state_space(start).is_diagonal
+    scale = starting_scale(parametrisation, start, moments)
+    fixed = fixed_values(parametrisation, model.fixed)
+    priors = prior_terms(parametrisation, model.priors)
+    base, identity = start.copy(), np.eye(len(start))
+    base[list(fixed)] = list(fixed.values())
+    where = parametrisation.slices.get("initial_mean", slice(len(start), len(start)))
+    plain = [i for i in range(where.start) if i not in fixed]
+    mean = [i for i in range(where.start, where.stop) if i not in fixed]
+    columns, scales = identity[:, plain], scale[plain]
+    if mean:
+        found = evaluate(parametrisation.state_space(base))
+        step, directions = _initial_directions(found, base, np.array(mean), where.start, priors)
+        base[mean] += step
+        columns = np.hstack([columns, identity[:, mean] @ directions])
+        scales = np.concatenate([scales, np.ones(directions.shape[1])])
+    known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
+    return LogPosterior(*known, np.zeros(len(base)), separable, metric, expects=metric, **how)
+
+
+def _initial_directions(
+    found: Evaluation, base: Array, mean: Array, first: int, priors: list[tuple[int, Any]]
+) -> tuple[Array, Array]:
+    """One exact Newton step in the initial mean, and directions of unit information."""
+    at = mean - first
+    information = found.initial_information[np.ix_(at, at)].copy()
+    gradient = found.by_initial_mean[at].copy()
+    for position, prior in priors:
+        for i in np.flatnonzero(mean == position):
+            information[i, i] += 1.0 / prior.std**2
+            gradient[i] += prior.log_density(base[position], False)[1]
+    values, vectors = np.linalg.eigh(information)
+    seen = values > INITIAL_TOLERANCE * values.max()
+    directions = vectors[:, seen] / np.sqrt(values[seen])
+    return directions @ (directions.T @ gradient), directions
+
+
+def lower_root(matrix: Array) -> Array:
+    """Lower triangular ``R`` with ``R R' = matrix^-1``, of a positive definite matrix."""
+    return _turned_inverse(np.asfortranarray(np.linalg.cholesky(matrix[::-1, ::-1])))
+
+
+def _turned_inverse(factor: Array) -> Array:
+    """``R`` from the lower Cholesky factor of the matrix whose rows and columns run backwards."""
+    inverse = scipy.linalg.lapack.dtrtri(factor, lower=1)[0]
+    return np.asarray(inverse[::-1, ::-1].T)
+
+
+def estimate(
+    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
+) -> Estimate:
+    """Maximum of a log-posterior, with the covariance that its curvature gives.
+
+    Args:
+        posterior: what to maximise.
+        polish: False leaves out curvature and the check of convergence.
+        search: False takes the start as close to the maximum: Newton steps alone.
+        rough: a value to compare laws by, good to a fraction of a nat, and nothing else.
+    """
+    if posterior.metric is not None and search:
+        posterior, optimum = _by_metric(posterior, polish)
+    else:
+        optimum = maximise(posterior, polish=polish, search=search, rough=rough)
+    full = posterior.full(optimum.x)
+    if polish:
+        root = _root_of_inverse(optimum, posterior.scale)
+        columns = _selected(posterior.columns, root)
+    else:  # the information is a diagonal guess
+        columns = posterior.columns / np.sqrt(np.diag(optimum.information))
+    space, height = posterior.parametrisation.state_space(full), optimum.value
+    return Estimate(space, full, columns, height - posterior.log_prior(full)[0], optimum, posterior)
+
+
+def _selected(columns: Array, root: Array) -> Array:
+    """``columns @ root``; a copy of rows where each column stands for one coordinate."""
+    at = columns.argmax(0)
+    if np.count_nonzero(columns) != len(at) or not (columns[at, np.arange(len(at))] == 1.0).all():
+        return columns @ root
+    out = np.zeros((len(columns), root.shape[1]))
+    out[at] = root
+    return out
+
+
+def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
+    """Search in the metric, then polish in coordinates of their own.
+
+    Of complete, noise-free data the moment estimates often are the maximum: no search then.
+    """
+    n_evaluations, is_there = 1, False
+    if posterior.metric is not None and posterior.metric.exact and polish:
+        slope = posterior.at(np.zeros(len(posterior.scale)))[1]
+        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < THERE)
+    if not is_there:
+        fast = posterior.measured()
+        near = maximise(fast, polish=False)
+        if not polish:
+            return fast, near
+        posterior = dataclasses.replace(posterior, base=fast.full(near.x))
+        n_evaluations += near.n_evaluations
+    optimum = maximise(posterior, search=False)
+    n_evaluations += optimum.n_evaluations
+    if not (optimum.converged and optimum.decrement < NEAR):
+        posterior = posterior.moved(optimum.x)
+        optimum = maximise(posterior)
+        n_evaluations += optimum.n_evaluations
+    return posterior, optimum._replace(n_evaluations=n_evaluations)
+
+
+def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
+    """Lower triangular ``R`` with ``R R' = information^-1``.
+
+    Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
+    still move the last coordinates only.
+    """
+    bend, scale = optimum.bend, balanced(optimum.information, scale)
+    if bend is None or not np.array_equal(bend.scale, scale):
+        bend = Bend.of(optimum.information, scale)
+    if bend.factor is not None:
+        return bend.scale[:, None] * _turned_inverse(bend.factor)
+    values, vectors = bend.values, bend.vectors
+    # A direction without information is known to six digits from a differenced score. With a
+    # larger variance its small share in other coordinates would drown their standard errors.
+    floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
+    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
+    # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
+    upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
+    return bend.scale[:, None] * upper.T
+
+
+# ---------- The mean of a law: estimated last, given all else, with the uncertainty of all else
+#
+# The other parameters theta maximise the likelihood with the mean integrated out
+# (`spdelaw.statespace.mean.evaluate_restricted`). Given them the mean is a Gaussian regression, and
+#
+#     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
+
+
+#: Step of the differences, in standard errors, and the most that a coordinate moves by.
+MEAN_STEP, LARGEST_STEP = 0.02, 0.05
+#: Means are at most so many times larger than the data.
+OUT_OF_SIGHT = 1e3
+
+
+def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
+    """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
+    phi = observed.basis(n_modes)
+    centre = _centre(observed, phi)
+    return observed._replace(values=observed.values - phi @ centre), centre
+
+
+def _centre(observed: Observed, phi: Array) -> Array:
+    """Coefficients of the mean of all values at each point, (n,)."""
+    if observed.survey is not None:
+        total, seen = observed.survey.total, observed.survey.times_seen
+    else:
+        parts = [(np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))) for x in observed.chunks()]
+        total, seen = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
+    return np.asarray(np.linalg.lstsq(phi, total / np.maximum(seen, 1), rcond=None)[0])
+
+
+def distance_of_fields(observed: Observed, n_modes: int) -> float:
+    """Mean of the fields in the modes, relative to their deviations from it."""
+    phi = observed.basis(n_modes)
+    mean = phi @ _centre(observed, phi)
+    if observed.is_lazy:
+        square = float(np.nanmean((observed.values - mean) ** 2))
+    else:
+        parts = [(np.nansum((x - mean) ** 2), (~np.isnan(x)).sum()) for x in observed.chunks()]
+        square = float(np.divide(*np.sum(parts, axis=0)))
+    return float(np.sqrt(np.mean(mean**2) / max(square, 1e-300)))
+
+
+def around_mean(found: Estimate, problem: Posed) -> Estimate:
+    """The estimate with its mean: model around it, and the likelihood there.
+
+    ``found`` is the maximum of the restricted likelihood. Where nothing decays within the record, a
+    mean far away is a trend, and sums with so large a number in them have no digits left for the
+    likelihood: it ends at `OUT_OF_SIGHT`. How it follows the other parameters is left out where
+    standard errors are.
+    """
+    value, given = problem.mean_given(found.state_space)
+    most = OUT_OF_SIGHT * float(np.abs(problem.mean_and_deviation).max())
+    value = np.clip(value, -most, most)
+    space = with_mean(found.state_space, value, problem.anchored)
+    slopes = np.zeros((len(value), found.columns.shape[1]))
+    if problem.polish:
+        slopes = _slopes(found, problem, value, given)
+    plain = float(problem.at_mean(space).log_likelihood.sum())
+    total = value + problem.centre
+
+    def at(space: StateSpace) -> tuple[Array, Array]:
+        mean, covariance = problem.mean_given(space)
+        return mean + problem.centre, covariance
+
+    own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood, at)
+    space = space._replace(dynamics=space.linear.with_mean(total))
+    return found._replace(state_space=space, log_likelihood=plain, mean=own)
+
+
+def _slopes(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+    """Change of the mean along each column of the covariance; (N, free)."""
+    n, free = len(value), found.columns.shape[1]
+    slopes = _by_scores(found, problem, value, given) if n < free else _by_means(found, problem)
+    return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
+
+
+def _by_scores(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+    """``C d2 log p / dm dtheta``: the score is quadratic in m, central differences are exact."""
+    own, mixed = found.parametrisation, np.zeros((len(value), len(found.full)))
+    errors = np.sqrt(np.diag(given))
+    for i in np.flatnonzero(errors):
+        ends = []
+        for way in (-1.0, 1.0):
+            mean = value + way * errors[i] * (np.arange(len(value)) == i)
+            space = with_mean(found.state_space, mean, problem.anchored)
+            ends.append(own.score(found.full, space, problem.at_mean(space)))
+        mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
+    return given @ mixed @ found.columns
+
+
+def _by_means(found: Estimate, problem: Posed) -> Array:
+    """Differences of m, where columns are fewer than modes.
+
+    Zero along a direction that leads out of what has a likelihood.
+    """
+    slopes = np.zeros((found.state_space.n_modes, found.columns.shape[1]))
+    for i, column in enumerate(found.columns.T):
+        step = min(MEAN_STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
+        with np.errstate(all="ignore"):
+            try:
+                at = [found.full + way * column for way in (-step, step)]
+                spaces = map(found.parametrisation.state_space, at)
+                ends = [problem.mean_given(space)[0] for space in spaces]
+            except np.linalg.LinAlgError:
+                continue
+        slopes[:, i] = (ends[1] - ends[0]) / (2.0 * step)
+    return slopes
+
+
+# ---------- What a maximisation over sums and one through the filter share, all decisions taken
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Posed(abc.ABC):
+    """What will be maximised, and from where.
+
+    Attributes:
+        parametrisation: what is estimated.
+        moments: estimates to start from.
+        model: what is assumed.
+        centre: what was taken off the coefficients, (N,).
+        decisions: by what they are about.
+        polish: False leaves out curvature and standard errors.
+        has_mean: whether the law has a mean; the likelihood is then the restricted one.
+    """
+
+    parametrisation: Parametrisation
+    moments: MomentEstimates
+    model: Model
+    centre: Array
+    decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
+    polish: bool = True
+    has_mean: bool = False
+
+    @abc.abstractmethod
+    def run(self) -> Estimate:
+        """The maximum, by whatever starts it needs."""
+
+    @abc.abstractmethod
+    def posterior(self, start: Array | None = None) -> LogPosterior:
+        """Log-posterior, around a full vector where one is given."""
+
+    @abc.abstractmethod
+    def shifted(self, by: Array, *, has_mean: bool) -> Posed:
+        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+
+    @abc.abstractmethod
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
+        """Mean of a law, and its covariance given the other parameters; (N,) and (N, N)."""
+
+    @abc.abstractmethod
+    def at_mean(self, state_space: StateSpace) -> Evaluation:
+        """Likelihood and score of a law around its mean, nothing integrated out."""
+
+    @property
+    @abc.abstractmethod
+    def mean_and_deviation(self) -> tuple[Array, Array]:
+        """Mean and deviation of the coefficients; (N,) each."""
+
+    @property
+    def size(self) -> tuple[float, int, int]:
+        """Duration and steps of a path, and number of paths."""
+        return self.moments.span, self.moments.n_steps, self.moments.n_paths
+
+    @property
+    def seconds(self) -> float:
+        """What one evaluation takes, about; 0 where it takes next to nothing."""
+        return 0.0
+
+    @functools.cached_property
+    def start(self) -> Array:
+        """Full vector at the moment estimates."""
+        return starting_vector(self.parametrisation, self.moments)
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the initial mean is that of the state, and not of its deviation from a mean."""
+        return self.has_mean and self.parametrisation.initial_kind != "stationary"
+
+    def decided(self, **decisions: Decision) -> Self:
+        """The same with further decisions, by what they are about."""
+        return dataclasses.replace(self, decisions={**self.decisions, **decisions})
+
+    def less(self, by: Array, has_mean: bool, **data: Any) -> Self:
+        """The same without standard errors, its data less ``by``."""
+        centre = self.centre + by
+        return dataclasses.replace(self, centre=centre, has_mean=has_mean, polish=False, **data)
+
+    def finished(self, found: Estimate) -> Estimate:
+        """The estimate with its mean, where the law has one."""
+        return around_mean(found, self) if self.has_mean else found

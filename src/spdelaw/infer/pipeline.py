@@ -1,0 +1,478 @@
+"""The fit: data in, law out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import instance, probability, whole
+from spdelaw.data.clock import on_clock
+from spdelaw.data.executors import place_of
+from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
+from spdelaw.data.observed import (
+    ADAPTER,
+    Observed,
+    check_not_filled,
+    check_times,
+    observe,
+    observed_fields,
+)
+from spdelaw.data.prepare import Preparation
+from spdelaw.data.quality import hints
+from spdelaw.data.summary import checksum, labels_of
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError, SpdeLawError
+from spdelaw.infer.assemble import assemble
+from spdelaw.infer.engines.candidates import choose_modes
+from spdelaw.infer.engines.exact import fit_statistics, statistics_of
+from spdelaw.infer.engines.registry import Engine, make_engine
+from spdelaw.infer.model import WORDS, Model
+from spdelaw.infer.parameters import drift_coordinates, noise_coordinates
+from spdelaw.infer.residuals import with_rest
+from spdelaw.infer.semilinear.engine import ASSUMED, SemilinearEngine
+from spdelaw.infer.semilinear.layout import by_field
+from spdelaw.infer.uncertainty import bootstrap as run_bootstrap
+from spdelaw.law.law import Law
+from spdelaw.law.observations import VALUE_NOISE
+from spdelaw.law.parameters import Quantity, interval_table
+from spdelaw.processes.forcing import Forcing
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.operators import whole_pairs
+
+# ---------- The door of a fit: what numerical libraries raise inside leaves it as one clear error
+#
+# Their warnings about overflow stay inside: a search tries numbers that it then leaves again.
+
+
+@contextlib.contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn an overflow, a matrix that cannot be factorised and the like into `ConvergenceError`."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except SpdeLawError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # LinAlgError is a ValueError
+        raise ConvergenceError(
+            "fit",
+            expected="numbers that a likelihood can be computed from",
+            got=f"{type(error).__name__} ({error})",
+            fix="look at the scale of the data and the unit of time, fit fewer modes, or tie "
+            "parameters (drift='parametric')",
+        ) from error
+
+
+# ---------- A known forcing as a fit takes it: on the modes of the domain and on the clock of the
+# data
+
+
+def with_forcing_on_clock(model: Model, observed: Observed) -> Model:
+    """The model with its forcing ready for these data."""
+    forcing = model.forcing
+    if forcing is None:
+        return model
+    if not isinstance(forcing, Forcing):
+        forcing = _of_fields(forcing, observed)
+    forcing.check_reach(float(observed.times.min()), float(observed.times.max()))
+    return dataclasses.replace(model, forcing=forcing)
+
+
+def _of_fields(given: Any, observed: Observed) -> Forcing:
+    domain = observed.domain
+    labelled = as_fields(given, dims=domain.dims)
+    fields = domain.flatten(on_clock(labelled, observed.fields["time"].attrs))
+    if fields.sizes["path"] != 1 or "path_time" in fields.coords:
+        expected = "one field (time, x), the same for all paths"
+        fix = "forcing.isel(path=0, drop=True)"
+        raise DataError("forcing", expected=expected, got=f"{fields.sizes['path']} paths", fix=fix)
+    values = fields.values[0]
+    if not np.isfinite(values).all():
+        got, fix = "missing or infinite values", "fill them: a known forcing is known everywhere"
+        raise DataError("forcing", expected="a forcing without gaps", got=got, fix=fix)
+    points = domain.places(fields).points
+    return Forcing.from_fields(values, fields["time"].values, points, domain)
+
+
+# ---------- A known mean: taken off the fields before a fit, and put back into the law
+#
+# What lies in the modes becomes the mean ``m`` of the dynamics, by least squares over the points;
+# the rest, a field that does not change, is the law's ``offset`` at its points.
+
+
+Array = np.ndarray
+
+#: Points of the mean may differ from those of the data by this part of the largest coordinate.
+SAME_POINT = 1e-5
+
+
+def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model, Array | None]:
+    """The model of what a known mean leaves, and that mean at the points that are seen, (M,).
+
+    Args:
+        model: what is assumed.
+        observed: the data, at all points that the mean may be given at.
+        honoured: whether the engine asks for a mean of its own.
+    """
+    if model.known_mean is None:
+        return model, None
+    given, seen = model.known_mean, observed.seen_points()
+    mean = (_labelled if isinstance(given, xr.DataArray) else _bare)(given, observed)
+    left = dataclasses.replace(model, mean="zero" if honoured else "auto")
+    if (np.isnan(mean) & seen).any():
+        raise _wrong("a mean at every point that is seen", "missing values", "fill them")
+    if np.isinf(mean).any():
+        raise _wrong("finite numbers", "infinite ones", "check the field")
+    return left, mean[seen]
+
+
+def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
+    """The law of the fields themselves; ``observed`` are those."""
+    info: dict[str, Any] = {"mean": "known"}
+    if isinstance(observed.values, np.ndarray) and law.info.get("log_likelihood_of"):
+        own = checksum(observed.fields, observed.reading)
+        info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": own}
+    law = law.with_info(**info)
+    if not isinstance(law.dynamics, Linear):
+        return dataclasses.replace(law, offset=mean)
+    phi = law.domain.eigenfunctions(law.points, law.dynamics.n_modes)
+    m = np.asarray(np.linalg.lstsq(phi, mean, rcond=None)[0])
+    rows = interval_table(Quantity(m[: law.n_modes], np.zeros(law.n_modes), False), 0.95)
+    table = law.parameters.assign(mean=(("mode", "statistic"), rows))
+    dynamics = law.dynamics.with_mean(m)
+    return dataclasses.replace(law, parameters=table, dynamics=dynamics, offset=mean - phi @ m)
+
+
+def _labelled(given: xr.DataArray, observed: Observed) -> Array:
+    """A labelled mean at the points of the data."""
+    domain = observed.domain
+    for dim in ("time", "path"):
+        if dim in given.dims:
+            fix = f"mean.mean({dim!r}); for a mean that changes see sl.Preparation"
+            raise _wrong("one field, the same at all times", f"the dim {dim!r}", fix)
+    fields = domain.flatten(as_fields(given.expand_dims(time=[0.0]), dims=domain.dims))
+    points = domain.places(fields).points
+    if points.shape != observed.points.shape or not np.allclose(
+        points, observed.points, rtol=0.0, atol=SAME_POINT * np.abs(observed.points).max()
+    ):
+        n, got = len(observed.points), f"{len(points)} other points"
+        raise _wrong(f"the {n} points of the data", got, "mean.interp_like(data)")
+    return np.asarray(fields.values[0, 0], dtype=float)
+
+
+def _bare(given: Any, observed: Observed) -> Array:
+    """The same of a mean without labels."""
+    n, shape = len(observed.points), "no array of numbers"
+    try:
+        mean = np.asarray(given, dtype=float)
+        shape = f"shape {mean.shape}"
+    except (TypeError, ValueError):
+        mean = np.zeros(0)
+    if mean.size != n or mean.ndim not in (1, len(observed.domain.dims)):
+        fix = "pass mean='constant' to estimate it, or one number per point"
+        raise _wrong(f"'auto', 'zero', 'constant', or one number per point ({n})", shape, fix)
+    return mean.reshape(-1)
+
+
+def _wrong(expected: str, got: str, fix: str) -> DataError:
+    return DataError("mean", expected=expected, got=got, fix=fix)
+
+
+# ---------- The door: data in, law out
+
+
+def fit(
+    data: Any,
+    domain: AbstractDomain,
+    n_modes: int | str = "auto",
+    model: Model | None = None,
+    *,
+    engine: str | Engine = "exact",
+    prepare: Preparation | None = None,
+    level: float = 0.95,
+    bootstrap: int = 0,
+    seed: int = 0,
+    executor: Any = None,
+    progress: Any = None,
+    **words: Any,
+) -> Law:
+    """Learn the law of a stochastic PDE from observed fields, as a `spdelaw.Law`.
+
+    Args:
+        data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
+            torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
+        domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
+        n_modes: modes to report, or "auto" to choose by BIC.
+        model: `spdelaw.Model`, what is assumed; its words can be passed one by one instead.
+        engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
+        prepare: `spdelaw.Preparation` of the data, which the law keeps and undoes on output.
+        level: of the intervals.
+        bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
+        seed: of the bootstrap, and of training.
+        executor: where lazy data and replicates are worked on: None for here, a
+            ``ThreadPoolExecutor``, or a Dask ``Client``.
+        progress: True, or a function that trainings and searches of over two seconds report to.
+        words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
+            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
+            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=4), n_paths=200, seed=0)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), 4)
+        >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
+        array([ 1.,  4.,  9., 16.])
+    """
+    check_domain(domain)
+    adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
+    if "terms" in words and isinstance(engine, str) and engine == "exact":
+        engine = "semilinear"
+    own = {name: words.pop(name) for name in WORDS if name in words}
+    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model(model, ASSUMED | own if bends and model is None else own)
+    engine = make_engine(engine, words)
+    run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
+    run |= {"executor": executor, "progress": progress}
+    place = place_of(executor)
+    wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
+    engine.check(model, whole("bootstrap", bootstrap, 0))
+    if model.value_noise is not None:
+        _check_value_noise(engine, bootstrap)
+        data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
+        model = dataclasses.replace(model, observation_noise="auto")
+    _check_prepared(data, prepare, model)
+    entered = check_times(observe(data, domain, prepare, place=place, named=True, **adapter))
+    if not engine.in_blocks or entered.has_own_clocks:
+        entered = entered.in_memory()
+    model = with_forcing_on_clock(model, entered)
+    check_not_filled(entered)
+    with place.guard():
+        model, mean = known_mean(model, entered, "mean" in engine.honours)
+        raw, model = entered.where_seen(), _where_seen(model, entered)
+    observed = raw if mean is None else raw.less(mean)
+    by_value = observed.std is not None and model.noise_word == "auto"
+    if by_value:
+        _check_value_noise(engine, bootstrap)
+        model = dataclasses.replace(model, observation_noise=observed.std)
+    with clear_errors(), place.guard():
+        n, notes = _number_of_modes(n_modes, observed, model)
+        law = engine.learn(observed, domain, n, model, **run)
+    law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
+    said = _said(observed, bends or "mean" in law.parameters)
+    if said or notes:
+        law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
+    if bootstrap:
+        with clear_errors():
+            law = run_bootstrap(law, observed, engine, model, bootstrap, run)
+    law = with_rest(law, observed, wanted)
+    law = law if mean is None else with_known_mean(law, mean, raw)
+    if entered.times.shape != raw.times.shape:  # it is the law at all times of the data
+        law = dataclasses.replace(law, times=np.unique(entered.times))
+    return _with_origin(law, observed)
+
+
+def _beside(
+    data: Any, std: Any, prepare: Any, domain: AbstractDomain, adapter: dict[str, Any]
+) -> Any:
+    """Data with the standard deviations of their values; raw where they are prepared later."""
+    if isinstance(data, Observed):
+        fields = with_value_noise(data.labelled, std, domain.dims)
+        return observed_fields(fields, domain, data.prepared, dated=data.dated)
+    if prepare is None:
+        return with_value_noise(data, std, domain.dims, **adapter)
+    if not isinstance(data, xr.DataArray) or not isinstance(std, xr.DataArray):
+        fix = "pass both as DataArrays, or prepare them first"
+        got = f"{type(data).__name__} and {type(std).__name__} beside prepare="
+        raise InputError("observation_noise", expected="DataArrays", got=got, fix=fix)
+    return data.assign_coords({OBSERVATION_STD: std})
+
+
+def _check_value_noise(engine: Engine, bootstrap: int) -> None:
+    """Refuse what has no place for standard deviations of single values."""
+    if engine.name != "exact":
+        got, fix = f"engine {engine.name!r}", "pass engine='exact'"
+    elif bootstrap:
+        got, fix = "bootstrap=", "use the intervals of the likelihood"
+    else:
+        return
+    expected = "the exact engine alone, where each value has its own standard deviation"
+    raise InputError("observation_noise", expected=expected, got=got, fix=fix)
+
+
+def check_domain(domain: Any) -> None:
+    """Refuse what is no domain."""
+    if not isinstance(domain, AbstractDomain):
+        expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
+        raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
+
+
+def _model(model: Model | None, words: dict[str, Any]) -> Model:
+    """The model, or one of these words."""
+    if model is None:
+        return Model(**words)
+    if words:
+        expected = "words in the model itself, where one is given"
+        fix = "move it into sl.Model(...)"
+        raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
+    return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
+
+
+def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
+    """Refuse what is no preparation, and a forcing in other units than the prepared data."""
+    if prepare is not None:
+        instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
+    ready = isinstance(data, Observed) and data.prepared is not None
+    if model.forcing is not None and (ready or prepare is not None):
+        expected = "data in the units of the forcing"
+        fix = "prepare the fields and the forcing alike, then fit without prepare"
+        raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
+
+
+def _where_seen(model: Model, entered: Observed) -> Model:
+    """The model with what it knows point by point, at the points that are seen."""
+    known = model.observation_noise
+    if np.ndim(known) != 1 or len(known) != len(entered.points):
+        return model
+    return dataclasses.replace(model, observation_noise=np.asarray(known)[entered.seen_points()])
+
+
+def _said(observed: Observed, has_mean: bool) -> list[str]:
+    """What looks unintended in the data, where they are in memory.
+
+    A law that bends is about the field itself: its mean is no mistake.
+    """
+    prepared = observed.prepared
+    known = [] if prepared is None else prepared.notes
+    if observed.is_lazy:
+        return known
+    affine = prepared is not None and prepared.how.is_affine
+    return [*known, *hints(observed.fields, affine, has_mean, observed.reading)]
+
+
+def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
+    """Modes to report, with what is to be said about them."""
+    domain, notes = observed.domain, list[str]()
+    if n_modes == "auto":
+        n_modes, note = choose_modes(observed, model.couples)
+        notes.append(note)
+    n = domain.check_modes(n_modes)
+    _check_size(observed, n)
+    # These refuse structures that the modes cannot have.
+    drift_coordinates(model, domain, n, np.ones(n))
+    noise_coordinates(model, n, np.ones(n))
+    if model.drift == "normal" and (enough := whole_pairs(domain, n)) > n:
+        notes.append(f"a mode lacks the partner it turns into, and is biased: n_modes={enough}")
+    return n, notes
+
+
+def _check_size(observed: Observed, n_modes: int) -> None:
+    n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
+    # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
+    n = _rank(observed.basis(min(n_modes, n_points)))
+    if n_modes > n:
+        expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
+        raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
+    if observed.n_paths * (n_times - 1) < 3:
+        expected, got = "at least three transitions", f"{observed.n_paths} paths of {n_times} times"
+        raise DataError("data", expected=expected, got=got, fix="observe longer, or more paths")
+    if not np.isfinite(span) or span <= 0:
+        expected, got = "times that advance", f"a span of {span}"
+        raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
+
+
+def _rank(basis: np.ndarray) -> int:
+    """Rank of modes at points; a Gram matrix near the identity says at once that it is full."""
+    gram = basis.T @ basis
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    off = np.abs(gram / np.outer(scale, scale) - np.eye(len(gram)))
+    if off.sum(1).max() < 0.5 and (np.diag(gram) > 0).all():  # diagonally dominant
+        return len(gram)
+    return int(np.linalg.matrix_rank(basis))
+
+
+def _with_origin(law: Law, observed: Observed) -> Law:
+    """Law that knows from which date its times count, and what was done to its data."""
+    attrs, prepared = observed.fields[observed.clock].attrs, observed.prepared
+    clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
+    law = law.with_info(labels=labels_of(observed.fields), **({"time": clock} if clock else {}))
+    if prepared is None:
+        return law
+    law = law.with_info(preparation=prepared.how.in_words())
+    if prepared.how.is_affine:
+        note = "climatology, trend and scale count as known: no interval includes their error"
+        law = law.with_info(warnings=[*law.info.get("warnings", []), note])
+    return dataclasses.replace(law, preparation=prepared)
+
+
+# ---------- A law of old and new paths together, without the old data
+
+
+TOGETHER = "fit old and new data together"
+
+
+def update(
+    law: Law,
+    data: Any,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    priors: Mapping[str, Any] | None = None,
+    **adapter: Any,
+) -> Law:
+    """Law of the old and the new paths together, without the old data.
+
+    Possible where the law was learned from complete, noise-free fields: their sufficient
+    statistics are kept in the law and add up.
+
+    Args:
+        law: learned before, by the statistics route.
+        data: new paths on the same times.
+        fixed: as in `spdelaw.Model`; say it again, a law does not remember what was held.
+        priors: likewise.
+        adapter: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=40, seed=0)
+        >>> first = sl.fit(data[:20], domain=sl.Interval(0, np.pi), n_modes=2)
+        >>> sl.update(first, data[20:]).info["n_paths"]
+        40
+    """
+    instance("law", law, Law, "pass what fit or load returned")
+    if law.statistics is None:
+        expected = "a law learned from complete, noise-free fields"
+        got = f"route {law.info.get('route')!r}"
+        raise InputError("law", expected=expected, got=got, fix=TOGETHER)
+    raw, known = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    observed = raw if known is None else raw.less(known)
+    pairs = law.statistics.pairs is not None
+    new = statistics_of(observed, law.n_modes, pairs=pairs)
+    if new is None:
+        expected, got = "complete fields on one clock", "missing values or own times"
+        raise DataError("data", expected=expected, got=got, fix=TOGETHER)
+    model = Model(
+        drift=law.info["drift"],
+        noise=law.info["noise"],
+        noise_rank=law.info.get("noise_rank", 1),
+        initial=law.initial.kind,
+        fixed=fixed,
+        priors=priors,
+        forcing=law.forcing,
+        mean="constant" if law.info.get("mean") == "constant" else "zero",
+    )
+    both = law.statistics + new
+    with clear_errors():
+        fit = fit_statistics(both, law.domain, model)
+    level = float(law.parameters.attrs["interval_level"])
+    total = assemble(fit, observed, model, level)
+    total = total if known is None else with_known_mean(total, known, raw)
+    kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
+    # The fingerprint of the new data alone would name other numbers.
+    of = {**total.info["log_likelihood_of"], "fingerprint": ""}
+    total = total.with_info(n_paths=both.n_paths, log_likelihood_of=of, **kept)
+    return dataclasses.replace(total, preparation=law.preparation)

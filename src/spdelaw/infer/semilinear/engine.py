@@ -1,0 +1,413 @@
+"""The semilinear engine: from observed fields to a `Law` with terms."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from spdelaw.checks import one_of
+from spdelaw.data.observed import Observed
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.fields import Fields
+from spdelaw.errors import IdentifiabilityWarning, InputError
+from spdelaw.infer.engines.exact import SAME_START
+from spdelaw.infer.engines.registry import Engine
+from spdelaw.infer.model import Model
+from spdelaw.infer.semilinear.fits import SCHEMES
+from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES, SemilinearFit, field_notes
+from spdelaw.infer.semilinear.observations import Behind, Sight, States, look
+from spdelaw.infer.semilinear.starts import ALLOWED_SHIFT, FAST, coarse
+from spdelaw.law.law import Law, state_space_law
+from spdelaw.law.likelihood import Numbers, density_entries, log_density, statistics_density
+from spdelaw.law.observations import batches
+from spdelaw.law.parameters import Quantity, parameters_dataset
+from spdelaw.law.provenance import software
+from spdelaw.processes.semilinear import Reacting, substeps
+from spdelaw.processes.specification import InitialState
+from spdelaw.processes.terms import MOST_DENSE
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block
+from spdelaw.statespace.semilinear import closure_log_likelihood, smooth_semilinear, transitions
+from spdelaw.statespace.statistics import Statistics
+
+# ---------- Law of the first states of a semilinear field
+#
+# States that were seen have a sample mean and variance. Behind gaps and noise each path has at its
+# first time a likelihood of the Gaussian form with precision ``A_p`` and pull ``h_p``, which is the
+# smoothed state N(m_p, S_p) without its wide start N(0, V):
+#
+#     A_p = S_p^-1 - V^-1,    h_p = S_p^-1 m_p,
+#
+# and expectation-maximisation finds the mean and the variances (modes independent) that they share.
+
+
+Array = np.ndarray
+#: Law of the first states, and standard errors of its mean (N,).
+FirstStates = tuple[InitialState, Array]
+
+#: Rounds of expectation-maximisation.
+ROUNDS = 60
+#: Times, in units of the burn-in, whose observations tell of the first state.
+REACH = 3.0
+#: Least variance of a first state, relative to the mean one: a filter cannot do with none.
+LEAST = 1e-8
+
+
+def first_states(fit: SemilinearFit, sight: Sight) -> FirstStates:
+    """Law of the states at the first time."""
+    if isinstance(sight, Behind):
+        return _behind(fit, sight)
+    first = sight.c[:, 0]
+    return _of_states(first[np.isfinite(first).all(1)], sight.c)
+
+
+def _of_states(first: Array, c: Array) -> FirstStates:
+    """Gaussian of the first states (P, N), modes independent; one known state where all agree."""
+    n = c.shape[2]
+    if not len(first):  # nobody saw the first time: as the field usually is
+        seen = c[np.isfinite(c).all(2)]
+        return InitialState("gaussian", seen.mean(0), seen.var(0)), np.full(n, np.nan)
+    mean, spread, error = first.mean(0), np.zeros(n), np.full(n, np.nan)
+    if len(first) > 1:
+        spread = first.var(0, ddof=1)
+        error = np.sqrt(spread / len(first))
+    if spread.sum() <= SAME_START * float((first**2).sum(1).mean()):
+        return InitialState("deterministic", mean, np.zeros(n)), error
+    return InitialState("gaussian", mean, spread), error
+
+
+def _behind(fit: SemilinearFit, sight: Behind) -> FirstStates:
+    closure, r = fit.layout.closure(fit.x), fit.layout.observation_variance(fit.x)
+    prior, n_steps = fit.diagnostics["prior"], fit.diagnostics["n_steps"]
+    means, spreads = [], []
+    for block in sight.collapsed.blocks:
+        early = _early(block, REACH * fit.diagnostics["burn"])
+        found = smooth_semilinear(closure, early, r, prior, n_steps)
+        means.append(found.mean[0])
+        spreads.append(found.covariance[0])
+    inverse = np.linalg.inv(np.concatenate(spreads))
+    pull = np.einsum("pij,pj->pi", inverse, np.concatenate(means))
+    precision = inverse - np.diag(1.0 / prior.covariance)
+    return _shared(precision, pull, prior.covariance)
+
+
+def _shared(precision: Array, pull: Array, variance: Array) -> FirstStates:
+    """Mean and variances of states with these likelihoods, and errors of the mean."""
+    n_paths, n = pull.shape
+    mean = np.zeros(n)
+    for _ in range(ROUNDS if n_paths > 1 else 1):
+        spread = np.linalg.inv(precision + np.diag(1.0 / variance))
+        states = np.einsum("pij,pj->pi", spread, pull + mean / variance)
+        mean = states.mean(0)
+        own = np.einsum("pii->pi", spread)
+        variance = ((states - mean) ** 2 + own).mean(0)
+        variance = np.maximum(variance, LEAST * variance.mean())
+    error = np.sqrt(variance / n_paths) if n_paths > 1 else np.full(n, np.nan)
+    return InitialState("gaussian", mean, variance), error
+
+
+def _early(block: Block, reach: float) -> Block:
+    """The first times of a block, at least five."""
+    age = (block.times - block.times[:1]).min(1)
+    n = max(int((age <= reach).sum()), min(5, len(age)))
+    parts = {name: getattr(block, name)[:n] for name in ("times", "gram", "vector", "estimate")}
+    return block._replace(**parts)
+
+
+# ---------- From a semilinear fit to a `Law`: intervals, start, density, and what it says about
+# itself
+
+
+ENGINE = "semilinear"
+#: Correlation of two estimates from which on, if both are poor, the data do not tell them apart.
+ALIKE = 0.95
+
+
+def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
+    """Law with its parameters, standard errors and everything it should say about itself."""
+    closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
+    initial, error = first_states(fit, sight)
+    said = [*sight.notes, *notes(fit)]
+    if said:
+        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
+    variance = _observation_variance(fit, sight)
+    kind = {"initial_state": initial.kind, "terms": list(names)}
+    numbers = (closure.coefficients, closure.rates, closure.noise)
+    law = state_space_law(
+        observed,
+        len(closure.rates),
+        StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
+        parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
+        unresolved_variance=max(float(sight.outside - np.mean(variance)), 0.0),
+        info=_info(fit, sight, initial, said),
+    )
+    return _with_density(law, fit, sight)
+
+
+def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
+    """Variance people mean: what only conditions the filter is no noise."""
+    if sight.point_variance is not None:
+        return sight.point_variance
+    return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
+
+
+def _slopes(fit: SemilinearFit) -> dict[str, Array]:
+    """Derivatives of the numbers of the equation by the free vector; (size, n_free) each."""
+    closure = fit.layout.closure(fit.x)
+    sizes = (len(closure.rates), len(closure.noise), len(closure.coefficients))
+    cuts = np.cumsum(sizes)[:-1]
+    slopes = fit.layout.pull(fit.x, *np.split(np.eye(sum(sizes)), cuts, axis=1))
+    names = ("eigenvalue", "noise_variance", "coefficient")
+    return dict(zip(names, np.split(slopes, cuts), strict=True))
+
+
+def _quantities(
+    fit: SemilinearFit, initial: InitialState, start_error: Array, variance: Array
+) -> dict[str, Quantity]:
+    """Numbers of the law with standard errors by the delta method."""
+    closure, out = fit.layout.closure(fit.x), {}
+    values = (closure.rates, closure.noise, closure.coefficients)
+    for (name, slope), value in zip(_slopes(fit).items(), values, strict=True):
+        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, fit.covariance, slope), 0.0))
+        out[name] = Quantity(value, error, name == "noise_variance")
+    std = np.sqrt(variance)
+    error_of_r = fit.standard_errors.get("observation_variance", 0.0)
+    safe = np.where(std > 0, std, 1.0)
+    return {
+        **out,
+        "initial_mean": Quantity(initial.mean, start_error, False),
+        "observation_std": Quantity(std, np.where(std > 0, error_of_r / (2.0 * safe), 0.0), True),
+    }
+
+
+def notes(fit: SemilinearFit) -> list[str]:
+    """What a reader of the estimates should know."""
+    out = []
+    if fit.diagnostics["rate_dt"] > FAST:
+        out.append(
+            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
+            "between observations: intervals may be too short; observe more often"
+        )
+    if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
+        out.append(coarse(fit.diagnostics["step_shift"]))
+    closure, errors = fit.layout.closure(fit.x), fit.standard_errors
+    out += field_notes(fit)
+    if fit.values.get("nu", 0.0) < -2.0 * errors.get("nu", 0.0):
+        out.append(
+            "nu is negative beyond its error: fine waves grow; use more modes or fewer terms"
+        )
+    power, weight = _highest_power(fit)
+    if power % 2 and weight > (closure.rates.min() if power == 1 else 0.0):
+        out.append(
+            f"the drift is unstable: nothing pulls back against {weight:.3g} u^{power}, and paths "
+            "of this law run away; add a higher power, or forecast over short times only"
+        )
+    names = [name for name in fit.layout.reaction.names if name in errors]
+    at = [fit.layout.free_names.index(name) for name in names]
+    part = fit.covariance[np.ix_(at, at)]
+    spread = np.sqrt(np.diag(part))
+    poor = np.abs(fit.x[at]) < 2.0 * spread
+    alike = np.abs(part) > ALIKE * np.outer(spread, spread)
+    for i, j in zip(*np.nonzero(np.triu(alike, 1) & np.outer(poor, poor)), strict=True):
+        out.append(
+            f"these data hardly tell {names[i]} and {names[j]} apart (the field stays where they "
+            "are alike): neither is determined, and finer space would not help; longer records do"
+        )
+    return out
+
+
+def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
+    """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
+    if len(fit.layout.fields) > 1:
+        return 0, 0.0  # what pulls one field back may be another one
+    total = fit.layout.closure(fit.x).total
+    powers = {
+        key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
+    }
+    return max(powers.items(), default=(0, 0.0))
+
+
+def _info(
+    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
+) -> dict[str, Any]:
+    observed, d, slope = sight.observed, fit.diagnostics, _slopes(fit)["coefficient"]
+    elsewhere = ("n_evaluations", "remaining_gain", "prior", "n_values")
+    return {
+        "engine": ENGINE,
+        "route": sight.route,
+        **observed.sizes,
+        "n_observed": float(np.isfinite(np.asarray(observed.values)).sum()),
+        "n_parameters": len(fit.x),
+        "initial_state": initial.kind,
+        "drift": "parametric",
+        "noise": fit.layout.noise,
+        "log_likelihood": fit.log_likelihood,
+        "convergence": {
+            "evaluations": math.ceil(d["n_evaluations"]),
+            "remaining_gain": float(d["remaining_gain"]),
+        },
+        "closure": {key: value for key, value in d.items() if key not in elsewhere},
+        "estimates": fit.values,
+        "standard_errors": fit.standard_errors,
+        "robust_errors": fit.robust_errors,
+        "term_covariance": (slope @ fit.covariance @ slope.T).tolist(),
+        "warnings": said,
+        **software(),
+    }
+
+
+def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
+    """The log density of the data, and of which numbers."""
+    if isinstance(sight, States) and sight.one_pass:
+        return law
+    if isinstance(sight, States) and sight.statistics is not None:
+        found = _sum_density(law, fit, sight, sight.statistics)
+    else:
+        found = _density(law, sight)
+    return law.with_info(**density_entries(*found, sight.observed))
+
+
+def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
+    """By the filter, as `Law.log_likelihood` has it."""
+    observed = sight.observed
+    values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
+    space, unresolved, weights = law.state_space, law.unresolved_variance, None
+    if sight.point_variance is not None:
+        weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)
+    floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
+    blocks = batches(values, observed.times, basis, weights)
+    return log_density(blocks, len(values), space, unresolved, floor)
+
+
+def _sum_density(law: Law, fit: SemilinearFit, sight: States, s: Statistics) -> tuple[Any, Numbers]:
+    """From the transitions, with the steps of the law's own dynamics, or of a scheme."""
+    data, closure = transitions(sight.c, sight.observed.times), law.dynamics.closure  # type: ignore[attr-defined]
+    data = data._replace(steps=substeps(closure, data.before, data.dt))
+    of_coefficients = fit.log_likelihood
+    if fit.diagnostics["scheme"] == "exact":
+        of_coefficients = float(closure_log_likelihood(closure, data).sum())
+    phi = law.domain.eigenfunctions(law.points, law.n_modes)
+    if law.initial.kind == "gaussian":
+        of_coefficients += _start_density(s, law.initial)
+    return statistics_density(s, of_coefficients, law.initial, phi.T @ phi, law.unresolved_variance)
+
+
+def _start_density(s: Statistics, initial: InitialState) -> float:
+    """``sum_p log N(c_p(0); m, V)`` from sums over paths."""
+    mean, variance = initial.mean, initial.covariance
+    squares = s.square[0] - 2.0 * mean * s.first[0] + s.n_paths * mean**2
+    return float(-0.5 * (squares / variance + s.n_paths * np.log(2.0 * np.pi * variance)).sum())
+
+
+# ---------- Semilinear laws through the door of every fit
+
+
+METHODS = ("auto", "closure", "one_pass")
+#: Words of a model that are assumed where ``terms`` are given and nothing else is said.
+ASSUMED = {"drift": "parametric", "noise": "parametric"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SemilinearEngine(Engine):
+    """Likelihood of the Gaussian closure, with terms beyond the linear drift.
+
+    Complete fields go through their transitions; gaps, noise, clocks of their own and few sensors
+    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
+
+    Args:
+        terms: names such as ("u", "u^3"); see `spdelaw.Semilinear`.
+        method: "closure", or "one_pass" for complete fields of several variables with many modes;
+            "auto" takes the first up to 160 modes.
+        scheme: "exact", or "semi_implicit" for complete fields that this scheme made, one step from
+            time to time: their coefficients are then those of the scheme.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> equation = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(41))
+        >>> law = sl.fit(sl.simulate(equation, 10), equation.domain, 5, terms=("u", "u^3"))
+        >>> row = law.parameters.coefficient.sel(term="u^3")
+        >>> bool(row.sel(statistic="lower") < -1.0 < row.sel(statistic="upper"))
+        True
+    """
+
+    terms: Sequence[str] = ("u", "u^3")
+    method: str = "auto"
+    scheme: str = "exact"
+    name = ENGINE
+    honours = frozenset({"drift", "noise", "fixed", "observation_noise"})
+
+    def __post_init__(self) -> None:
+        """A single name would be taken letter by letter."""
+        check_term_names("terms", self.terms)
+        one_of("scheme", self.scheme, SCHEMES)
+
+    def check(self, model: Model, bootstrap: int) -> None:
+        """Refuse what is not there: other words of the model, replicates."""
+        super().check(model, bootstrap)
+        check_semilinear(model, self.terms)
+        if bootstrap:
+            fix = "leave it out: the intervals are those of the observed information"
+            raise InputError("bootstrap", expected="0 beside terms", got=str(bootstrap), fix=fix)
+
+    def learn(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
+    ) -> Law:
+        """Law of the fields with these terms."""
+        clock = time.perf_counter()
+        sight, found = self.seen(observed, domain, n_modes, model)
+        law = law_of(found, sight, run["level"])
+        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
+
+    def words(self, model: Model) -> dict[str, Any]:
+        """Words of a fit."""
+        own = {} if self.scheme == "exact" else {"scheme": self.scheme}
+        return {"noise": str(model.noise), "fixed": model.fixed, **own}
+
+    def seen(
+        self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
+    ) -> tuple[Sight, SemilinearFit]:
+        """What is seen of the fields, and the fit of all terms to it."""
+        one_pass = takes_one_pass(self.method, domain, n_modes) and self.scheme == "exact"
+        return look(observed, n_modes, model, self.terms, self.words(model), one_pass)
+
+
+def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:
+    """Whether a fit of so many modes goes by increments."""
+    one_of("method", method, METHODS)
+    several = isinstance(domain, Fields)
+    if method == "one_pass" and not several:
+        expected = "'closure' for one field"
+        raise InputError("method", expected=expected, got="'one_pass'", fix="leave method out")
+    return method == "one_pass" or (method == "auto" and several and n_modes > MOST_DENSE)
+
+
+def check_term_names(what: str, names: Any) -> None:
+    """Refuse what is no sequence of names."""
+    listed = isinstance(names, Sequence) and not isinstance(names, str)
+    if not (listed and all(isinstance(name, str) for name in names)):
+        fix = f"pass {what}=('u', 'u^3')"
+        raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
+
+
+def check_semilinear(model: Model, terms: Sequence[str]) -> None:
+    """Refuse words that a semilinear law does not have."""
+    if model.drift != "parametric":
+        same = "u" in terms and model.drift in ("diagonal", "dense")
+        expected = "'parametric' (kappa + nu mu) beside terms"
+        got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
+        fix = "leave drift out: it is then nu times the Laplacian"
+        raise InputError("drift", expected=expected, got=got, fix=fix)
+    if model.noise not in SEMILINEAR_NOISES:
+        expected = f"one of {SEMILINEAR_NOISES} beside terms"
+        fix = "leave noise out: it is then scale n^-exponent"
+        raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
+    if model.noise_word == "per_point":
+        expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"
+        fix = "pass the standard deviation of each point, or observation_noise='estimate'"
+        raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)

@@ -1,0 +1,311 @@
+"""What a semilinear fit observes: the states, or fields that depend on them.
+
+Where every row that observes anything determines all modes, and shows no noise, the rows are the
+states, on whatever clock, and their transitions have the likelihood of the closure (`States`).
+Otherwise the closure is the prediction of a filter (`Behind`). With more modes of several fields
+than the closure can carry, fields have to be complete and free of noise, and fits go by increments.
+
+Noise in the rows shows in the errors e of the predictions: what one row has too much, the next one
+lacks. With ``F`` the factor of a step and ``r / G`` the variance of noise in the modes,
+
+    Cov(e_{t+1}, e_t) = -r F / G,    so    s_t = -sum_n e_{t+1,n} e_{t,n} F_n / (G_n Omega_n^2)
+
+has mean zero without noise, whatever the weights, and ``sum s / sqrt(sum s^2)`` is a normal score.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from spdelaw.data.observed import Observed, check_change
+from spdelaw.domains.fields import Fields
+from spdelaw.errors import ConvergenceError, DataError
+from spdelaw.infer.engines.candidates import residual_correlation
+from spdelaw.infer.engines.design import known_noise
+from spdelaw.infer.engines.exact import statistics_of
+from spdelaw.infer.model import Model
+from spdelaw.infer.moments import mean_gram
+from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered
+from spdelaw.infer.semilinear.layout import SemilinearFit, layout
+from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
+from spdelaw.processes.closure import Closure
+from spdelaw.processes.operators import decay_mean
+from spdelaw.processes.terms import MOST_DENSE
+from spdelaw.statespace.collapse import Collapsed, collapse
+from spdelaw.statespace.semilinear import Transitions, transition_innovations, transitions
+from spdelaw.statespace.statistics import Statistics
+
+Array = np.ndarray
+#: Share of the energy outside the modes that is rounding.
+ROUNDING = 1e-14
+#: Normal score from which on the rows show noise; one in 4,000 false alarms costs only time.
+NOISE_Z = 3.5
+#: Least eigenvalue of a row's Gram matrix, relative to its largest, that determines all modes.
+DETERMINED = 1e-6
+#: Transitions that the test for noise looks at.
+TESTED = 4000
+#: Variance that stands for none in the filter, relative to the energy of a value.
+WORKING_VARIANCE = 1e-8
+#: Lag-one correlation from which on what the modes leave over is finer modes and not noise.
+CORRELATED = 0.1
+#: Share of the energy beyond the modes from which on the coefficients may depend on the cut.
+CUT_SHARE = 0.003
+CUT = (
+    "{:.1f} % of the energy lies beyond the modes: coefficients are those at this number of modes; "
+    "use more modes, or add the term '1' for the push that finer ones give to the mean"
+)
+FINER = (
+    "what the modes leave over is correlated over time ({:.2f}): finer modes are in it, and the "
+    "noise is learned inside the modes alone; coefficients are those at this number of modes"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class States:
+    """Rows that are states.
+
+    Attributes:
+        observed: the fields.
+        c: coefficients (P, T, N), NaN where a row observes nothing.
+        gram: mean diagonal of ``Phi' Phi``, (N,).
+        outside: variance of what the modes leave over, 0 where it is rounding.
+        is_held: whether the modes hold the fields to rounding, on more points than modes.
+        share: of the energy that lies beyond the modes.
+        statistics: sums over complete fields on one clock, else None.
+        one_pass: whether fits go by increments.
+    """
+
+    observed: Observed
+    c: Array
+    gram: Array
+    outside: float
+    is_held: bool
+    share: float
+    statistics: Statistics | None
+    one_pass: bool
+    #: As `Behind` has them: rows that are states have no noise.
+    point_variance: ClassVar[None] = None
+    is_quiet: ClassVar[bool] = True
+
+    @property
+    def route(self) -> str:
+        """How it is fitted."""
+        return "one pass over the increments" if self.one_pass else "closure of transitions"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say about modes that were left out."""
+        return (CUT.format(100 * self.share),) if self.share > CUT_SHARE else ()
+
+    def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
+        """Fit of these terms."""
+        times, domain = self.observed.times, self.observed.domain
+        if not self.one_pass:
+            return fit_complete(self.c, times, domain, terms, **words)
+        form = layout(domain, self.c.shape[2], terms, **words)
+        return fit_one_pass(form, transitions(self.c, times))
+
+    def shows_noise(self, fit: SemilinearFit) -> bool:
+        """Whether the errors of predictions are those of noisy rows."""
+        if self.is_held:
+            return False
+        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.x)
+        data = data.take(np.arange(min(len(data.dt), TESTED)))
+        if self.one_pass:
+            errors = residuals(fit, data)
+        else:
+            errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
+        return noise_score(closure, data, errors, self.gram) > NOISE_Z
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Behind:
+    """States behind gaps or noise.
+
+    Attributes:
+        observed: the fields.
+        collapsed: observations on the modes.
+        known: variance of their noise where it is held, relative to the weights of points.
+        point_variance: known variance of each point, else None.
+        outside: variance of what finer modes leave over, 0 where all of it is noise.
+        is_quiet: whether the known variance only conditions the filter.
+    """
+
+    observed: Observed
+    collapsed: Collapsed
+    known: float | None
+    point_variance: Array | None = None
+    outside: float = 0.0
+    notes: tuple[str, ...] = ()
+    is_quiet: bool = False
+    route = "closure filter"
+
+    def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
+        """Fit of these terms."""
+        words = {"observation_variance": self.known, **words}
+        return fit_filtered(self.collapsed, self.observed.domain, terms, **words)
+
+
+Sight = States | Behind
+
+
+def look(
+    observed: Observed,
+    n_modes: int,
+    model: Model,
+    terms: Any,
+    words: Mapping[str, Any],
+    one_pass: bool = False,
+) -> tuple[Sight, SemilinearFit]:
+    """How the fields are seen, and the fit of the terms that decided it."""
+    observed.check_change()
+    if one_pass:
+        _check_complete(observed, model)
+    states = None
+    if model.noise_word in ("auto", "none"):
+        states = states_of(observed, n_modes, one_pass)
+    tried = None if states is None else _tried(states, model, terms, words)
+    if "scheme" in words:  # it has no steps between those at which its fields are seen
+        if tried is None:
+            expected = f"complete fields without noise for scheme={words['scheme']!r}, one for each"
+            fix = "leave scheme out: the fields then follow the equation"
+            got = "gaps, noise or few points"
+            raise DataError("data", expected=f"{expected} of its steps", got=got, fix=fix)
+        return tried
+    if tried is not None and (model.noise_word == "none" or not tried[0].shows_noise(tried[1])):
+        return tried
+    if one_pass:
+        got = "errors of predictions that noise makes"
+        raise _needs("fields without noise of observations", got)
+    behind = _behind(observed, n_modes, model)
+    try:
+        return behind, behind.fit(terms, words)
+    except ConvergenceError:
+        if tried is None:
+            raise
+        return tried  # so little noise that its variance ran off to zero
+
+
+def _tried(
+    states: States, model: Model, terms: Any, words: Mapping[str, Any]
+) -> tuple[States, SemilinearFit] | None:
+    """Fit of rows as states; None where noise may be why there is none."""
+    try:
+        return states, states.fit(terms, words)
+    except ConvergenceError:
+        if model.noise_word == "none" or states.is_held or states.one_pass:
+            raise
+        return None
+
+
+def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> States | None:
+    """Rows as states, or None where some row leaves modes open."""
+    values = np.asarray(observed.values)
+    statistics = None if one_pass else statistics_of(observed, n_modes)
+    if one_pass:
+        c, gram, misfit = _by_field(observed, n_modes)
+    elif statistics is not None:
+        s, phi = statistics, observed.basis(n_modes)
+        check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
+        c, gram, misfit = values @ np.linalg.pinv(phi).T, (phi**2).sum(0), s.outside
+    else:
+        collapsed = collapse(values, observed.times, observed.basis(n_modes))
+        c = np.empty((*values.shape[:2], n_modes))
+        gram, misfit = mean_gram(collapsed), collapsed.misfit
+        for block in collapsed.blocks:
+            seen, whole = _rows(block.gram)
+            if (seen & ~whole).any():
+                return None
+            c[block.paths] = np.where(whole[:, None], block.estimate, np.nan).transpose(2, 0, 1)
+    energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
+    outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
+    is_held = not outside and (spare > 0 or one_pass)
+    inside = float(np.nanmean((c**2) @ gram))
+    share = misfit / energy if one_pass else outside * len(observed.points) / inside
+    return States(observed, c, gram, outside, is_held, share, statistics, one_pass)
+
+
+def _by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
+    """Coefficients, diagonal of ``Phi' Phi`` and misfit of complete fields, one after the other."""
+    domain, values = cast("Fields", observed.domain), np.asarray(observed.values)
+    which, x = domain.split(observed.points)
+    c, gram, misfit = np.empty((*values.shape[:2], n_modes)), np.empty(n_modes), 0.0
+    for f in range(domain.n_fields):
+        own, rows = slice(f, None, domain.n_fields), values[..., which == f]
+        phi = domain.domain.eigenfunctions(x[which == f], n_modes // domain.n_fields)
+        c[..., own] = rows @ phi @ np.linalg.inv(phi.T @ phi)
+        gram[own] = (phi**2).sum(0)
+        misfit += float(((rows - c[..., own] @ phi.T) ** 2).sum())
+    return c, gram, misfit
+
+
+def _check_complete(observed: Observed, model: Model) -> None:
+    """Refuse what a fit by increments cannot do with."""
+    missing = int(np.isnan(np.asarray(observed.values)).sum())
+    if missing:
+        raise _needs("complete fields", f"{missing} missing values")
+    if model.noise_word not in ("auto", "none"):
+        raise _needs("no noise of observations", repr(model.observation_noise))
+
+
+def _needs(expected: str, got: str) -> DataError:
+    expected = f"{expected} for more than {MOST_DENSE} modes of all fields"
+    fix = f"fit at most {MOST_DENSE // 2} modes of each of two fields, which the filter does"
+    return DataError("data", expected=expected, got=got, fix=fix)
+
+
+def _rows(gram: Array) -> tuple[Array, Array]:
+    """Which rows observe anything, and which determine all modes; (T, B) each."""
+    if gram.ndim == 3:
+        return np.any(gram > 0, axis=1), np.all(gram > 0, axis=1)
+    values = np.linalg.eigvalsh(np.moveaxis(gram, -1, 1))
+    largest = values[..., -1]
+    return largest > 0, values[..., 0] > DETERMINED * np.maximum(largest, 1e-300)
+
+
+def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array) -> float:
+    """Normal score for noise in the rows, from errors of predictions without any, standardised."""
+    follows = (data.before[1:] == data.after[:-1]).all(1)
+    decay = closure.rates * float(np.median(data.dt))
+    omega = closure.noise * np.median(data.dt) * decay_mean(2.0 * decay)
+    weight = np.exp(-np.clip(decay, -1.0, 50.0)) / (gram * omega)
+    s = -(errors[1:] * errors[:-1] * weight).sum(1)[follows]
+    return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
+
+
+def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
+    values, (known, weights) = np.asarray(observed.values), known_noise(model, len(observed.points))
+    variance = None if weights is None else np.asarray(model.known_variance)
+    basis, products = observed.basis(n_modes), observed.products(n_modes)
+    collapsed = collapse(values, observed.times, basis, weights, products)
+    if collapsed.decoupled:
+        expected = "few enough modes for gaps that differ from path to path"
+        got = f"{n_modes} modes and {len(values)} paths"
+        fix = "use fewer modes, or fewer paths"
+        raise DataError("n_modes", expected=expected, got=got, fix=fix)
+    energy = float(np.nanmean(values**2))
+    if known == 0.0:
+        return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+    spare = collapsed.n_values - collapsed.n_states
+    if known is not None or spare <= 0:
+        return Behind(observed, collapsed, known, variance)
+    if model.noise_word == "auto" and collapsed.misfit <= ROUNDING * energy * collapsed.n_values:
+        return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+    correlation, _ = residual_correlation(observed, basis)
+    if correlation <= CORRELATED:
+        return Behind(observed, collapsed, None)
+    outside = collapsed.misfit / spare
+    return Behind(observed, _inside(collapsed), None, None, outside, (FINER.format(correlation),))
+
+
+def _inside(collapsed: Collapsed) -> Collapsed:
+    """The same without what the modes leave over: only numbers that tell of the states."""
+    blocks = []
+    for block in collapsed.blocks:
+        none = np.zeros(len(block.paths))
+        blocks.append(block._replace(misfit=none, n_values=block.n_states))
+    return collapsed._replace(blocks=tuple(blocks))

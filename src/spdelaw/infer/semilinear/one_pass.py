@@ -1,0 +1,287 @@
+"""Fit of many modes by weighted least squares on their increments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spdelaw.errors import ConvergenceError, InputError
+from spdelaw.infer.semilinear.layout import Layout, SemilinearFit, check_amount, noise_names
+from spdelaw.infer.semilinear.starts import ALLOWED_SHIFT, invert_information, start
+from spdelaw.processes.closure import Closure, phi
+from spdelaw.processes.linear import distinct_steps
+from spdelaw.processes.terms import Means, field_of
+from spdelaw.statespace.semilinear import Transitions
+
+# ---------- Increments of many modes as a regression: columns, residuals and their sums over time
+#
+# For mode n of a field, with the reaction along the predicted mean instead of frozen at the state x
+# before (exponential Runge-Kutta of order 2, with ``z = -lambda dt``),
+#
+#     y = e^z x + sum_t theta_t G_t + e,
+#     G_t = dt phi_1(z) g_t(x) + dt phi_2(z) (E g_t(c) - g_t(x)),
+#
+# c being Gaussian about the state that the last estimate predicts, and ``Var e = q dt phi_1(2 z')``
+# with ``z' = (a - lambda) dt``, a being the mean slope of the field's own reaction.
+
+
+Array = np.ndarray
+
+#: Numbers of one batch of values of terms.
+BATCH = 4_000_000
+#: Transitions that tell the mean slope of a reaction.
+FEW = 64
+
+
+def column_names(form: Layout, field: str) -> list[str]:
+    """The diffusivity of a field, then its terms."""
+    return [f"nu {field}", *(name for name in form.reaction.names if field_of(name) == field)]
+
+
+def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[Array], Array]:
+    """Products of one pass over the data, and the logarithms of the units of each mode, (N,).
+
+    For each field and each of its modes, the columns and after them the residuals, in units of the
+    noise of a step, are multiplied with one another: (n, p + 1, p + 1).
+    """
+    n_fields = len(form.fields)
+    owners = np.array([field_of(name) for name in form.reaction.names], str)
+    sizes = [1 + len(column_names(form, field)) for field in form.fields]
+    out, log_unit = [np.zeros((len(form.mu), p, p)) for p in sizes], 0.0
+    for rows, made, by_rate, residual, unit in batches(form, x, data, n_steps):
+        log_unit = log_unit + len(rows) * np.log(unit)
+        for f, field in enumerate(form.fields):
+            own = slice(f, None, n_fields)
+            slope = (by_rate[:, own] * form.mu)[None]
+            parts = [slope, made[owners == field][..., own], residual[None, :, own]]
+            by_mode = (np.concatenate(parts) / np.sqrt(unit[own])).transpose(2, 0, 1)
+            out[f] += by_mode @ by_mode.transpose(0, 2, 1)
+    return out, np.asarray(log_unit)
+
+
+def batches(
+    form: Layout, x: Array, data: Transitions, n_steps: int
+) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
+    """Rows of the data, what `predict` says of their means, residuals (B, N), units (N,).
+
+    The unit is the variance of a step for noise of one; no steps freeze the reaction.
+    """
+    closure, slopes = form.closure(x), mean_slopes(form, x, data)
+    size = max(1, BATCH // max(len(form.reaction.names) * data.after.shape[1], 1))
+    lengths, which = distinct_steps(data.dt)
+    for k, dt in enumerate(map(float, lengths)):
+        unit = _variance(closure.rates - slopes, dt)
+        index = np.flatnonzero(which == k)
+        for first in range(0, len(index), size):
+            rows = index[first : first + size]
+            made, by_rate, mean = predict(closure, data.before[rows], dt, n_steps, slopes)
+            yield rows, made, by_rate, data.after[rows] - mean, unit
+
+
+def predict(
+    closure: Closure, before: Array, dt: float, n_steps: int, slopes: Array
+) -> tuple[Array, Array, Array]:
+    """Columns ``G_t`` (n_terms, B, N), derivative of the mean by lambda, and the mean, (B, N).
+
+    Without any steps the reaction is frozen at the state before.
+    """
+    r, theta, lam = closure.reaction, closure.coefficients, closure.rates
+    h = dt / max(n_steps, 1)
+    p = phi(-lam * h, 3)
+    decay, one, two = p[0], h * p[1], h * p[2]
+    # phi_k' = phi_k - k phi_{k+1} and dz / d lambda = -h
+    decay_slope, one_slope = -h * p[0], -h * h * (p[1] - p[2])
+    two_slope = -h * h * (p[2] - 2.0 * p[3])
+    mean, values = before, r.values(before)
+    made, by_rate = np.zeros_like(values), np.zeros_like(before)
+    for k in range(max(n_steps, 1)):
+        force = np.tensordot(theta, values, 1)
+        ahead = decay * mean + one * force
+        by_rate = decay * by_rate + decay_slope * mean + one_slope * force
+        made = decay * made + one * values
+        if n_steps:
+            spread = r.spread(closure.noise * _variance(lam - slopes, (k + 1) * h))
+            change = r.values(ahead, spread) - values
+            moved = np.tensordot(theta, change, 1)
+            by_rate, made = by_rate + two_slope * moved, made + two * change
+            ahead = ahead + two * moved
+            values = r.values(ahead, spread) if k + 1 < n_steps else values
+        mean = ahead
+    return made, by_rate, mean
+
+
+def _variance(rates: Array, dt: float) -> Array:
+    """``dt phi_1(-2 rate dt)``: variance of a step for noise of one."""
+    return np.asarray(dt * phi(-2.0 * rates * dt, 1)[1])
+
+
+def mean_slopes(form: Layout, x: Array, data: Transitions) -> Array:
+    """Mean slope of each field's own reaction, for each of its modes; (N,)."""
+    closure, n_fields = form.closure(x), len(form.fields)
+    at = closure.reaction.at_points(data.draw(FEW).before)
+    means, out = Means(at, {}), np.zeros((len(form.mu), n_fields))
+    for f in closure.reaction.features:
+        found = np.asarray(means.of(closure.first[f]))
+        if found.ndim:
+            out[:, f] = found.reshape(*found.shape[:-1], n_fields, -1)[..., f, :].mean()
+    return out.ravel()
+
+
+# ---------- Fit of many modes by weighted least squares on their increments, a few passes over the
+# states
+#
+# Given the columns of `_increments` the mean is linear in theta, and nearly so in nu; sums of
+# products over time, kept for each mode, are all that a pass leaves. The first passes freeze the
+# reaction over a step, which is off by some ``rate dt / 2`` of a coefficient (``frozen_shift`` says
+# by how many standard errors); the next ones follow it along the prediction of the estimate before.
+# What is left is of order ``(rate dt)^2 / 12`` of a coefficient; steps are halved while it matters.
+#
+# Noise is independent between fields, so the information is one block for each field's equation and
+# one for its noise.
+
+
+#: Passes at most, and the change in standard errors that ends them.
+MOST_PASSES, NEAR = 12, 0.05
+#: Most steps of the prediction between two times.
+MOST_STEPS = 8
+#: Newton steps for the exponent of the noise.
+NEWTON = 30
+
+
+def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
+    """Learn a law of several fields from complete states of many modes.
+
+    Args:
+        form: parameters and terms.
+        data: pairs of successive states, by `spdelaw.statespace.semilinear.transitions`.
+    """
+    _check(form, data)
+    few, n, passes = data.draw(FEW), 1, 0
+    x = frozen = _iterate(form, start(form, few), data, 0)[0]
+    while True:
+        x, covariance, value, moved, more = _iterate(form, x, data, n)
+        passes += more
+        errors = np.sqrt(np.diag(covariance))
+        finer, coarser = (_scores(form, x, few, k).sum(0) for k in (2 * n, n))
+        change = covariance @ (finer - coarser) * (len(data.dt) / len(few.dt))
+        shift = float(np.abs(change / errors).max())
+        if shift <= ALLOWED_SHIFT or 2 * n > MOST_STEPS:
+            break
+        n *= 2
+    scores = _scores(form, x, data, n)
+    return SemilinearFit(
+        form, x, covariance, covariance @ (scores.T @ scores) @ covariance, value,
+        data.after.size, scores, data.path,
+        {
+            "n_steps": n, "step_shift": shift, "converged": moved < NEAR,
+            "rate_dt": form.rate(x, few.before) * float(np.median(data.dt)),
+            "n_evaluations": passes,
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * moved**2,
+            "frozen_shift": float(np.abs((frozen - x) / errors).max()),
+            "n_values": data.after.size // len(form.fields),
+        },
+    )  # fmt: skip
+
+
+def _iterate(
+    form: Layout, x: Array, data: Transitions, n_steps: int
+) -> tuple[Array, Array, float, float, int]:
+    """Passes until the estimate stays where it is.
+
+    Returns it, its covariance and log-likelihood, the last change in standard errors, and passes.
+    """
+    for k in range(1, MOST_PASSES + 1):
+        new, covariance, value = _solve(form, x, data, n_steps)
+        change = float(np.abs((new - x) / np.sqrt(np.diag(covariance))).max())
+        x = new
+        if change < NEAR:
+            return x, covariance, value, change, k
+        if not np.isfinite(change):
+            break
+    expected = f"an estimate that settles within {MOST_PASSES} passes"
+    got = f"one that still moves by {change:.2g} standard errors"
+    fix = "observe more often, or use fewer terms"
+    raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
+
+
+def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Array, Array, float]:
+    """Least squares with the weights of the noise at x, then the noise of what it leaves.
+
+    Returns the free vector, its covariance and its log-likelihood.
+    """
+    products, log_unit = sums(form, x, data, n_steps)
+    values, place = form.values(x), {name: k for k, name in enumerate(form.free_names)}
+    noise, count, covariance = form.closure(x).noise, len(data.dt), np.zeros((len(x), len(x)))
+    log = -0.5 * float((count * np.log(2 * np.pi * noise) + log_unit).sum())
+    for f, field in enumerate(form.fields):
+        names, q = column_names(form, field), noise[f :: len(form.fields)]
+        at = [k for k, name in enumerate(names) if name in place]
+        normal = np.tensordot(1.0 / q, products[f], 1)
+        spread = normal[np.ix_(at, at)]
+        spread = invert_information(spread) if at else spread
+        change = np.append(np.zeros(len(names)), -1.0)
+        change[at] = spread @ normal[at, -1]
+        left = np.einsum("i,nij,j->n", change, products[f], change)
+        log -= 0.5 * float((left / q).sum())
+        values |= {name: values[name] + d for name, d in zip(names, change[:-1], strict=True)}
+        own, of_noise = _noise(form, field, left, count, values)
+        values |= own
+        for free, block in (([names[k] for k in at], spread), (list(own), of_noise)):
+            here = [place[name] for name in free]
+            covariance[np.ix_(here, here)] = block
+    return form.vector(values), covariance, log
+
+
+def _noise(
+    form: Layout, field: str, left: Array, count: int, values: dict[str, float]
+) -> tuple[dict[str, float], Array]:
+    """Free numbers of a field's noise from squares (N,), and their covariance as free vector.
+
+    ``-1/2 sum_n (count log q_n + left_n / q_n)``; for ``q = scale n^-exponent`` by Newton steps.
+    """
+    names = noise_names(field, form.noise, len(left))
+    free = [k for k, name in enumerate(names) if name not in form.fixed]
+    if form.noise == "diagonal":
+        return {names[k]: float(left[k] / count) for k in free}, np.eye(len(free)) * 2.0 / count
+    p, among = np.array([np.log(values[names[0]]), values[names[1]]]), np.ix_(free, free)
+    for _ in range(NEWTON):
+        ratio = left / np.exp(p @ form.spectrum)
+        curvature = (form.spectrum * np.minimum(ratio, 10.0 * count)) @ form.spectrum.T / 2.0
+        slope = form.spectrum @ (ratio - count) / 2.0
+        step = np.linalg.solve(curvature[among], slope[free])
+        p[free] += np.clip(step, -2.0, 2.0)
+        if np.abs(step).max(initial=0.0) < 1e-10:
+            break
+    found = float(np.exp(p[0])), float(p[1])
+    return {names[k]: found[k] for k in free}, np.linalg.inv(curvature[among])
+
+
+def _scores(form: Layout, x: Array, data: Transitions, n_steps: int) -> Array:
+    """Slope of the log-likelihood of each transition by the free vector; (n, n_free)."""
+    noise, coefficient = form.closure(x).noise, np.empty((len(data.dt), len(form.reaction.names)))
+    by_rate, by_noise = np.empty_like(data.after), np.empty_like(data.after)
+    for rows, made, slope, residual, unit in batches(form, x, data, n_steps):
+        weighted = residual / (noise * unit)
+        by_rate[rows] = slope * weighted
+        by_noise[rows] = 0.5 * (residual * weighted - 1.0) / noise
+        coefficient[rows] = np.einsum("tbn,bn->bt", made, weighted)
+    return form.pull(x, by_rate, by_noise, coefficient)
+
+
+def residuals(fit: SemilinearFit, data: Transitions) -> Array:
+    """Errors of the predictions of a fit, standardised; (n, N)."""
+    form, out = fit.layout, np.empty_like(data.after)
+    noise = form.closure(fit.x).noise
+    for rows, _, _, residual, unit in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
+        out[rows] = residual / np.sqrt(noise * unit)
+    return out
+
+
+def _check(form: Layout, data: Transitions) -> None:
+    check_amount(form, len(data.dt), "transitions")
+    quiet = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
+    if quiet:
+        expected = "noise in every field of this many modes"
+        fix = "fit fewer modes, which the closure does without noise in one of them"
+        raise InputError("fixed", expected=expected, got=f"none in {quiet[0]}", fix=fix)

@@ -1,0 +1,334 @@
+"""Several starts of a search, and the highest maximum that they lead to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spdelaw.errors import ConvergenceError
+from spdelaw.infer.moments import MomentEstimates, from_coefficient_pairs, from_coefficients
+from spdelaw.infer.objective import LogPosterior, estimate
+from spdelaw.infer.optimise import Estimate
+from spdelaw.infer.parameters import (
+    AbstractCoordinates,
+    OperatorTied,
+    PowerTied,
+    Single,
+    WithNuisance,
+    starting_vector,
+)
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block, Collapsed
+from spdelaw.statespace.filter import PathNormals, sample_states
+
+if TYPE_CHECKING:
+    from spdelaw.infer.engines.filter_route import Problem
+
+
+# ---------- Starts of spectra where moments of the coefficients mislead
+
+
+Array = np.ndarray
+
+#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
+RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
+#: Decay rates that a tied drift is tried at before it is maximised.
+SMOOTH_STARTS = 4
+#: Shares of the mean square that are tried as noise where rows do not determine the modes, and the
+#: share of hardly any.
+NOISE_SHARES, QUIET = (0.5, 0.1, 0.01), (1e-6,)
+
+
+def smooth_starts(problem: Problem) -> Iterator[Array]:
+    """Starts that share the energy of the data among the modes, slow to fast, and noise.
+
+    Scattered points that barely tell the modes apart give least-squares coefficients, and so
+    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
+    single modes run off to white noise.
+    """
+    is_tied = isinstance(problem.parametrisation.parts["drift"], OperatorTied)
+    if _is_scattered(problem) or is_tied:
+        yield from _smooth(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
+
+
+def quiet_starts(problem: Problem) -> Iterator[Array]:
+    """The same with hardly any noise.
+
+    Such a start is low, but where there is little noise a search from it finds the maximum; from
+    more noise, modes that have to explain it become white noise themselves and stay there.
+    """
+    if _is_scattered(problem) and _has_noise(problem):
+        yield from _smooth(problem, QUIET)
+
+
+def _is_scattered(problem: Problem) -> bool:
+    return problem.is_diagonal and not problem.design.rows_determine
+
+
+def _has_noise(problem: Problem) -> bool:
+    return "observation" in problem.parametrisation.parts and not problem.design.rows_determine
+
+
+def _smooth(problem: Problem, shares: tuple[float, ...]) -> Iterator[Array]:
+    parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
+    drift, noise, design = parts["drift"], parts["noise"], problem.design
+    mu, n = np.asarray(design.mu), np.arange(1, len(design.mu) + 1)
+    span, step = design.observed.span, design.observed.step
+    if not mu.any():
+        return
+    share, power = np.mean(design.basis**2, axis=0) / n, problem.mean_square
+    for rate in np.geomspace(2.0 / span, max(0.5 / step, 4.0 / span), SMOOTH_STARTS):
+        lam = rate * (0.2 + mu / np.median(mu[mu > 0]))
+        for left in shares:
+            level = (1.0 - left) * power / np.sum(share / (2.0 * lam))
+            start = problem.start.copy()
+            start[slices["drift"]] = drift.start(lam)
+            start[slices["noise"]] = noise.start(level / n)
+            if left:
+                start[slices["observation"]] = parts["observation"].start(np.asarray(left * power))
+            yield start
+
+
+def second_start(problem: Problem, found: Estimate) -> Array | None:
+    """A start in which modes that ran off to white noise follow the others' formulas.
+
+    For a mode much faster than a step the likelihood is flat: a maximiser that gets there
+    stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
+    """
+    if not found.state_space.is_diagonal:
+        return None
+    parts, slices = found.parametrisation.parts, found.parametrisation.slices
+    dynamics = found.state_space.linear
+    n = dynamics.n_modes - problem.design.n_nuisance
+    lost = dynamics.drift[:n] * problem.observed.step > RUNAWAY_DECAY
+    if parts["drift"].names[0].startswith("eigenvalue["):
+        lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
+    if not lost.any() or (~lost).sum() < 2:
+        return None
+    index, start = np.log(np.arange(1, n + 1)), found.full.copy()
+    for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
+        line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
+        smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
+        start[slices[part]] = parts[part].start(np.concatenate([smooth, values[n:]]))
+    return start
+
+
+# ---------- Several starts, and the highest maximum that they lead to
+#
+# Where rows do not determine all modes, or noise is strong, moments of least-squares coefficients
+# are noise themselves, and a likelihood has lower maxima beside the highest. So a search starts
+# from wherever the likelihood is highest among starts that cost little: moments, spectra that share
+# the energy of the data, the maximum of a simpler model, and from there a few rounds of
+#
+#     states ~ p(states | data, law),      law = lag covariances of these states,
+#
+# expectation-maximisation with one draw in place of the expectation.
+
+
+#: Modes from which on a formula has fewer numbers than they have.
+FORMULA_MODES = 3
+#: Rounds of drawn states, and the seed of the draws.
+DRAWN_ROUNDS, DRAWN_SEED = 4, 0
+#: Working variances, relative to the last, that a search without noise goes through.
+NOISIER = (1e8, 1e5, 1e2)
+#: Share of the mean square that is as good as no noise.
+HARDLY_ANY = 1e-8
+#: What a start may meet that leads nowhere.
+NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
+
+
+def highest(problem: Problem) -> Estimate:
+    """The highest of the maxima that the starts lead to."""
+    first = _usable(problem, [problem.start])
+    cheap = _usable(problem, smooth_starts(problem))
+    single = _usable(problem, single_starts(problem))
+    coupled = [*first, *single] if single or not problem.is_diagonal else []
+    drawn = [one for start in coupled for one in _drawn(problem, start)]
+    tried = ([*first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
+    posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
+    if not posteriors:
+        return estimate(problem.posterior(), polish=problem.polish)  # which says what is wrong
+    posteriors += _usable(problem, formula_starts(problem))
+    posteriors += _usable(problem, annealed_starts(problem, posteriors[0]))
+    found = _highest(posteriors, problem.polish)
+    for quiet in _usable(problem, without_noise(problem)):
+        if quiet.start_value() > found.optimum.value:  # what was found was no maximum
+            found = _highest([quiet], problem.polish, found)
+    again = second_start(problem, found) if problem.polish else None
+    if again is None:
+        return found
+    return _highest([problem.posterior(again)], problem.polish, found)
+
+
+def _usable(problem: Problem, starts: Iterable[Array]) -> list[LogPosterior]:
+    """Starts that have a likelihood."""
+    found = []
+    for start in starts:
+        try:
+            found.append(problem.posterior(start))
+        except NOWHERE:
+            continue
+    return found
+
+
+def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
+    """The highest of their maxima; a start that leads nowhere counts only if all do.
+
+    Where there are several, only what is highest after a search is polished, the next ones where a
+    likelihood rises without end: its height says nothing.
+    """
+    quick = polish and len(posteriors) > 1
+    found, wrong = [], None
+    for posterior in posteriors:
+        try:
+            found.append(estimate(posterior, polish=polish and not quick))
+        except ConvergenceError as error:
+            wrong = error
+    if quick:
+        found = _polished(found)
+    found += known
+    if not found and wrong is not None:
+        raise wrong
+    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
+
+
+def _polished(rough: list[Estimate]) -> list[Estimate]:
+    """Estimates with curvature, from the highest on down to the first maximum."""
+    out: list[Estimate] = []
+    for one in sorted(rough, key=lambda one: -one.log_likelihood):
+        if not out or not out[-1].optimum.is_bounded:
+            out.append(estimate(one.posterior.moved(one.optimum.x)))
+    return out
+
+
+def formula_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
+
+    Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
+    that are noise; from there a spectrum of free numbers ends far below the truth. A formula
+    never did, and its maximum is a point of the richer model.
+    """
+    parts, design = problem.parametrisation.parts, problem.design
+    free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
+    if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
+        return
+    yield from _from_simpler(
+        problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
+    )
+
+
+def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
+    """Where values without noise do not determine the modes: from a search with noise, and less.
+
+    A row that fixes some combinations of the modes to ten digits makes the likelihood a ridge that
+    no search climbs from afar.
+    """
+    known, r = problem.parametrisation, problem.parametrisation.observation_variance
+    held = "observation" in known.parts or bool(problem.design.known)
+    if held or problem.design.rows_determine:
+        return
+    start = first.base
+    for factor in NOISIER:
+        own = dataclasses.replace(known, observation_variance=factor * r)
+        warmer = dataclasses.replace(problem, parametrisation=own, polish=False)
+        try:
+            start = estimate(warmer.posterior(start), polish=False).full
+        except NOWHERE:
+            continue
+    yield start
+
+
+def without_noise(problem: Problem) -> Iterator[Array]:
+    """The best law of coefficients that are known, and hardly any noise.
+
+    With equal steps and complete rows that is the maximum of the law without noise itself, beside
+    which there may be a lower one with noise.
+    """
+    parts = problem.parametrisation.parts
+    if "observation" in parts and problem.design.rows_determine:
+        plain = from_coefficients(problem.collapsed, HARDLY_ANY * problem.mean_square)
+        own = problem.start.copy()
+        yield _with_pairs(problem, problem.collapsed, plain, own, ("drift", "noise", "observation"))
+
+
+def single_starts(problem: Problem) -> Iterator[Array]:
+    """The best law of single modes as a start of coupled ones."""
+    if problem.is_diagonal:
+        return
+    n, extra = problem.parametrisation.n_modes, problem.design.n_nuisance
+    parts = problem.parametrisation.parts
+    simple: dict[str, AbstractCoordinates] = {}
+    for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
+        own, simple[name] = parts[name], Single(what, n - extra)
+        if isinstance(own, WithNuisance):
+            simple[name] = WithNuisance(simple[name], own.nuisance, n - extra)
+    yield from _from_simpler(problem, **simple)
+
+
+def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
+    """The maximum of a simpler model of the same data as a point of this one."""
+    parts, moments = problem.parametrisation.parts, problem.moments
+    if "initial_variance" in parts:
+        simple["initial_variance"] = Single("initial_variance", problem.parametrisation.n_modes)
+    few = dataclasses.replace(problem.parametrisation, parts={**parts, **simple})
+    model = dataclasses.replace(
+        problem.model, fixed=None, priors=None, drift="diagonal", noise="diagonal"
+    )
+    if not problem.is_diagonal:  # the diagonal of a stable matrix need not be positive
+        moments = from_coefficients(problem.collapsed, moments.observation_variance)
+        moments = moments._replace(n_values=problem.count)
+    quick = dataclasses.replace(
+        problem, parametrisation=few, model=model, moments=moments, polish=False
+    )
+    try:
+        found = highest(quick)
+    except NOWHERE:
+        return
+    linear, initial = found.state_space.linear, found.state_space.initial
+    near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
+    yield np.concatenate(
+        [
+            part.start(near[name]) if name in near else found.full[few.slices[name]]
+            for name, part in parts.items()
+        ]
+    )
+
+
+def _drawn(problem: Problem, start: LogPosterior) -> list[LogPosterior]:
+    """Laws of states that are drawn given the data, each under the law before it."""
+    generator, found = np.random.default_rng(DRAWN_SEED), [start]
+    try:
+        for _ in range(DRAWN_ROUNDS):
+            full = found[-1].base
+            space, seed = problem.parametrisation.state_space(full), generator.integers(2**31)
+            data = problem.collapsed.changed(_with_draw, space, int(seed))
+            plain = from_coefficients(data, 0.0)
+            full = _with_pairs(problem, data, plain, full, ("drift", "noise"))
+            found.append(problem.posterior(full))
+    except NOWHERE:
+        pass
+    return found[1:]
+
+
+def _with_pairs(
+    problem: Problem, data: Collapsed, plain: MomentEstimates, full: Array, which: tuple[str, ...]
+) -> Array:
+    """Full vector with some parts of the lag covariances of known coefficients."""
+    parts, model = problem.parametrisation, problem.model
+    plain = plain._replace(error=np.zeros(data.n_modes))
+    apart = problem.is_diagonal
+    moments = from_coefficient_pairs(data, plain, model.couples_drift or apart, apart=apart)
+    near, out = starting_vector(parts, moments), full.copy()
+    for part in which:
+        out[parts.slices[part]] = near[parts.slices[part]]
+    return out
+
+
+def _with_draw(block: Block, space: StateSpace, seed: int) -> Block:
+    """A block whose estimates are one draw of the states, every row of which determines them."""
+    drawn = sample_states(block, space, 1, PathNormals(seed, block.paths))[0]
+    ones = np.ones((*block.gram.shape[:2], 1))
+    return block._replace(estimate=drawn, gram=ones, log_gram=np.zeros(1))

@@ -1,0 +1,383 @@
+"""Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from spdelaw.data.io.safe_files import (
+    read_regular,
+    recover_directory,
+    refuse_foreign,
+    refuse_special,
+    replace_directory,
+)
+from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.domains.registry import from_dict as domain_from_dict
+from spdelaw.errors import FileError, SpdeLawError
+from spdelaw.law.law import Law
+from spdelaw.law.parameters import STATISTICS, with_modes
+from spdelaw.law.provenance import check_entries
+from spdelaw.law.residuals import Rest
+from spdelaw.processes.linear import Linear, dynamics_from_dict
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.statistics import PairSums, Statistics
+
+# ---------- A law as a plain document and a set of arrays, and back
+#
+# A description is nested. An array in it goes under its dotted name to the arrays, and the rest is
+# JSON.
+
+
+Array = np.ndarray
+
+#: What is in a document as it is in a law; the last one in few of them.
+PLAIN = ("n_modes", "observation_variance", "unresolved_variance", "times", "points", "offset")
+#: Tables of coordinates with their dims.
+COORDINATES = {
+    "estimate": ("coordinate",),
+    "covariance": ("coordinate", "coordinate_2"),
+    "jacobian": ("number", "coordinate"),
+    "stationary_variance": ("mode", "end"),
+}
+
+
+def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Everything but the parameter table: JSON types, and arrays by dotted name."""
+    tables = {k: v for k, v in law.domain.settings().items() if isinstance(v, np.ndarray)}
+    described: dict[str, Any] = {
+        "domain": law.domain.to_dict() | tables,
+        "dynamics": {"name": law.dynamics.name, **_rows_as_arrays(law.dynamics.to_dict())},
+        "initial": law.initial._asdict(),
+        "info": dict(law.info),
+        **{name: getattr(law, name) for name in PLAIN if getattr(law, name) is not None},
+        "unresolved_variance": float(law.unresolved_variance),
+    }
+    if law.coordinates is not None:
+        described["coordinates"] = {k: v.values for k, v in law.coordinates.data_vars.items()}
+        described["coordinate_names"] = list(law.coordinates["coordinate"].values)
+    if law.statistics is not None:
+        own = described["statistics"] = _parts(law.statistics)
+        pairs: PairSums | None = own.pop("pairs")
+        own |= {} if pairs is None else {"pairs": pairs._asdict()}
+    if law.rest is not None:
+        described["rest"] = law.rest._asdict()
+    if law.preparation is not None:
+        described["preparation"] = _parts(law.preparation) | {"how": law.preparation.how.to_dict()}
+    arrays: dict[str, Array] = {}
+    return _without_arrays(described, "", arrays), arrays
+
+
+def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Arguments of `Law` but for its parameter table."""
+    check_entries(document["info"])
+    d = _with_arrays(document, arrays)
+    own = {name: d[name] for name in (*PLAIN, "info") if name in d}
+    own["domain"] = domain_from_dict(d["domain"])
+    dynamics = dict(d["dynamics"])
+    own["dynamics"] = dynamics_from_dict(dynamics.pop("name"), dynamics)
+    own["initial"] = InitialState(**d["initial"])
+    if "coordinates" in d:
+        parts = d["coordinates"]
+        more = (parts.get(name) for name in ("jacobian", "stationary_variance"))
+        given = (d["coordinate_names"], parts["estimate"], parts["covariance"])
+        own["coordinates"] = coordinates_dataset(*given, *more)
+    if "statistics" in d:
+        pairs = d["statistics"].pop("pairs", None)
+        pairs = None if pairs is None else PairSums(**pairs)
+        own["statistics"] = Statistics(**d["statistics"], pairs=pairs)
+    if "rest" in d:
+        own["rest"] = Rest(**d["rest"])
+    if "preparation" in d:
+        parts = d["preparation"]
+        first, last = map(float, parts["middle"])
+        how = {"how": Preparation(**parts["how"]), "middle": (first, last)}
+        own["preparation"] = Prepared(**parts | how)
+    return own
+
+
+def _parts(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def _rows_as_arrays(value: Any) -> Any:
+    """Rows of numbers, lists in a list, as arrays: a forcing may have many."""
+    if isinstance(value, dict):
+        return {k: _rows_as_arrays(v) for k, v in value.items()}
+    is_rows = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    return np.asarray(value, dtype=float) if is_rows else value
+
+
+def _without_arrays(value: dict[str, Any], prefix: str, arrays: dict[str, Array]) -> dict[str, Any]:
+    """The description without its arrays, which go to ``arrays``."""
+    plain = {}
+    for key, part in value.items():
+        if isinstance(part, np.ndarray):
+            arrays[prefix + key] = part
+        else:
+            is_nested = isinstance(part, dict)
+            plain[key] = _without_arrays(part, f"{prefix}{key}.", arrays) if is_nested else part
+    return plain
+
+
+def _with_arrays(plain: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Inverse of `_without_arrays`."""
+    whole = dict(plain)
+    for name, value in arrays.items():
+        *parents, last = name.split(".")
+        place = whole
+        for key in parents:
+            place[key] = dict(place.get(key, {}))
+            place = place[key]
+        place[last] = value
+    return whole
+
+
+def coordinates_dataset(names: Any, *tables: Array | None) -> xr.Dataset:
+    """Unconstrained coordinates of a fit with their joint covariance.
+
+    ``tables`` are those of `COORDINATES`, the last two of which may be None: the derivative of all
+    numbers of drift and noise, flattened, by the coordinates; and both ends of the interval of the
+    stationary variance of each mode, (N, 2).
+    """
+    found = zip(COORDINATES.items(), tables, strict=False)
+    variables = {name: (dims, table) for (name, dims), table in found if table is not None}
+    return xr.Dataset(variables, {dim: list(names) for dim in COORDINATES["covariance"]})
+
+
+# ---------- Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written
+# atomically
+#
+# Laws that version 0.1 saved are read in the words of today's documents.
+
+
+#: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
+#: first two, with a linear law alone; the third names its dynamics.
+SCHEMA, OLD_SCHEMAS = 3, (1, 2)
+DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
+#: Names of the arrays of the state: of modes on their own, and of coupled ones.
+NAMES = {
+    "dynamics.drift": ("state.eigenvalues", "state.drift"),
+    "dynamics.noise": ("state.noise_variance", "state.noise_covariance"),
+    "initial.mean": ("state.initial_mean",),
+    "initial.covariance": ("state.initial_variance", "state.initial_covariance"),
+    "observation_variance": ("state.observation_variance",),
+}
+#: Prefixes of arrays that are now part of something else.
+MOVED = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
+
+
+def write_law(path: Path, law: Law) -> None:
+    """Write description, arrays and the parameter table; old or new, never half."""
+    check_replaceable(path)
+    (description, arrays), table = to_document(law), law.parameters
+    tensors = {key: _tensor(value) for key, value in arrays.items()}
+    layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
+    for name in layout:
+        tensors[f"parameters.{name}"] = _tensor(table[name].values)
+    document = {"schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs}
+    document |= description
+    with replace_directory(path, written_files) as folder:
+        save_file(tensors, folder / ARRAYS)
+        document["sha256"] = _digest(document, folder / ARRAYS)
+        (folder / DOCUMENT).write_text(json.dumps(document, indent=2, sort_keys=True))
+
+
+def _tensor(values: np.ndarray) -> np.ndarray:
+    """Numbers in the bits of the file: 64-bit floats, and integers where they are indices."""
+    kind = np.int64 if np.asarray(values).dtype.kind in "iu" else np.float64
+    return np.array(values, dtype=kind, order="C")
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `FileError` unless the name is free, or that of a law and nothing else."""
+    if not path.absolute().parent.is_dir():
+        expected, fix = "an existing folder", "create the folder first"
+        raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
+    refuse_foreign(path, written_files)
+
+
+def written_files(folder: Path) -> tuple[str, ...]:
+    """Files of a folder that `write_law` put there: both, or none where it is no law.
+
+    Another program may call a file ``law.json`` too; ours has a schema and a digest.
+    """
+    try:
+        document = read_regular(folder / DOCUMENT)
+    except (OSError, ValueError):
+        return ()
+    is_law = isinstance(document, dict) and {"schema", "sha256", "parameters"} <= document.keys()
+    return (DOCUMENT, ARRAYS) if is_law else ()
+
+
+def read_law(path: Path) -> dict[str, Any]:
+    """Arguments of `Law` from where one was saved; `FileError` where there is none."""
+    recover_directory(path)
+    try:
+        document = read_regular(path / DOCUMENT)
+        refuse_special(path / ARRAYS)
+        digest = _digest(document, path / ARRAYS)
+        arrays = load_file(path / ARRAYS)
+    except FileNotFoundError as error:
+        raise _unreadable(path, "no law there") from error
+    except SpdeLawError:
+        raise
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema not in (SCHEMA, *OLD_SCHEMAS):
+        expected, fix = f"a law of schema 1 to {SCHEMA}", "update spdelaw, or fit again"
+        raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
+    if document.get("sha256") != digest:
+        raise _unreadable(path, "other contents than were written")
+    table = _table(document, arrays)
+    if schema in OLD_SCHEMAS:
+        document, arrays = upgrade(document, arrays)
+    return {**from_document(document, arrays), "parameters": table}
+
+
+def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
+    variables = {
+        name: (tuple(dims), arrays.pop(f"parameters.{name}"))
+        for name, dims in document["parameters"].items()
+    }
+    return with_modes(variables, document["parameter_attributes"])
+
+
+def _digest(document: Any, arrays: Path) -> str:
+    """SHA-256 of both files, the digest itself left out: damage must not pass as a law."""
+    parts = document.items() if isinstance(document, dict) else ()
+    text = json.dumps({key: value for key, value in parts if key != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode() + arrays.read_bytes()).hexdigest()
+
+
+def _unreadable(path: Path, got: str) -> FileError:
+    fix = "check the name; a damaged law has to be fitted again"
+    return FileError(str(path), expected="a directory written by law.save()", got=got, fix=fix)
+
+
+def upgrade(
+    document: dict[str, Any], arrays: dict[str, Array]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Document and arrays of schema 1 or 2 as those of schema 3."""
+    old, new = dict(arrays), dict(document)
+    found = {name: next(old.pop(k) for k in keys if k in old) for name, keys in NAMES.items()}
+    for name, value in old.items():
+        before = next((prefix for prefix in MOVED if name.startswith(prefix)), "")
+        found[MOVED.get(before, "") + name.removeprefix(before)] = value
+    if "statistics.pairs.two_lengths" in found:  # indices, which 0.1 wrote as floats
+        found["statistics.pairs.two_lengths"] = found["statistics.pairs.two_lengths"].astype(int)
+    if "preparation" in new and new["preparation"]["how"].get("anomalies") != "month":
+        found.setdefault("preparation.levels", np.zeros(1))  # of a climatology without groups
+    season = {"season": new.pop("season")} if "season" in new else {}
+    new["dynamics"] = {"name": "linear", "origin": float(old["times"][0]), **season}
+    new["initial"] = {"kind": new.pop("initial_kind")}
+    return new, found
+
+
+# ---------- A law from its directory, held to what its methods rely on: a file of others is not
+# trusted
+
+
+#: Dims that a table may have before its statistics.
+TABLE_DIMS = ((), ("mode",), ("point",), ("mode", "mode_2"), ("part",), ("term",))
+#: Tables of a linear law: of modes on their own, or of coupled ones.
+LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
+KINDS = ("deterministic", "gaussian", "stationary")
+
+
+def load(path: str | Path) -> Law:
+    """Load a law that `Law.save` wrote.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl, tempfile, pathlib
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
+        >>> law = sl.fit(data, domain=sl.Interval(0, np.pi), n_modes=2)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> law.save(folder / "heat.law")
+        >>> bool(load(folder / "heat.law").parameters.equals(law.parameters))
+        True
+    """
+    try:
+        law = Law(**read_law(Path(path)))
+        check_law(law)
+        return law
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        if isinstance(error, SpdeLawError):
+            raise
+        got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
+        raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error
+
+
+# -- what the methods of a law rely on ------------------------------------------------------------
+def check_law(law: Law) -> None:
+    """Raise ValueError with the first thing that is wrong."""
+    _check_modes(law)
+    _check_numbers(law)
+    _check_table(law)
+
+
+def _check_modes(law: Law) -> None:
+    n, total, start = law.n_modes, law.dynamics.n_modes, law.initial
+    operator = ((total,), (total, total))
+    _require(isinstance(n, int) and not isinstance(n, bool), "n_modes as an integer")
+    _require(1 <= n <= total, "n_modes of the stored dynamics")
+    for name, values in law.dynamics.parameters.items():
+        _require(bool(np.isfinite(values).all()), f"finite numbers of {name}")
+    if isinstance(law.dynamics, Linear):
+        for values in (law.dynamics.drift, law.dynamics.noise):
+            _require(_is_finite(values, *operator), "drift and noise of all modes")
+        _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
+    _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
+    _require(_is_finite(start.mean, (total,)), "a finite initial mean per mode")
+    _require(_is_finite(start.covariance, *operator), "a finite initial covariance of all modes")
+
+
+def _check_numbers(law: Law) -> None:
+    n_points = law.points.shape[:1]
+    _require(law.times.ndim == 1 and law.times.size > 0, "times as a vector")
+    _require(bool(np.isfinite(law.times).all() and (np.diff(law.times) > 0).all()), "rising times")
+    shape = law.observation_variance.shape
+    _require(shape in ((), n_points), "one observation noise, or one per point")
+    _require(law.offset is None or _is_finite(law.offset, n_points), "an offset of each point")
+    _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
+    _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
+    for part in law.rest or ():
+        right = _is_finite(part, n_points) and bool((part >= 0).all())
+        _require(right, "a rest of zero or more at the points of the data")
+
+
+def _check_table(law: Law) -> None:
+    table = law.parameters
+    for name, values in table.data_vars.items():
+        *dims, last = values.dims
+        _require(tuple(dims) in TABLE_DIMS and last == "statistic", f"dims of {name}")
+    _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
+    _require("observation_std" in table, "a table of observation_std")
+    if isinstance(law.dynamics, Linear):
+        found = [names for names in LINEAR_TABLES if all(name in table for name in names)]
+        _require(bool(found) and "initial_mean" in table, "tables of drift, noise, initial mean")
+    _require(table.sizes.get("mode", law.n_modes) == law.n_modes, "tables of the reported modes")
+    level = table.attrs.get("interval_level") if isinstance(table.attrs, dict) else None
+    _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")
+
+
+def _is_finite(values: Any, *shapes: tuple[int, ...]) -> bool:
+    return np.shape(values) in shapes and bool(np.isfinite(values).all())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _require(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"expected {what}")

@@ -1,0 +1,492 @@
+"""The law: what was learned, and everything that follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.data.clock import has_dates
+from spdelaw.data.observed import Observed
+from spdelaw.data.prepare import Prepared
+from spdelaw.domains.base import AbstractDomain, table_html
+from spdelaw.errors import InputError
+from spdelaw.law import derived, likelihood, parameters, prediction
+from spdelaw.law.derived import kl_divergence
+from spdelaw.law.observations import entered, undriven, wanted_times
+from spdelaw.law.parameters import over_parameters
+from spdelaw.law.provenance import Provenance
+from spdelaw.law.residuals import Rest
+from spdelaw.processes.forcing import Forcing
+from spdelaw.processes.linear import Dynamics, Linear
+from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.processes.specification import InitialState, check_times
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.statistics import Statistics
+
+# ---------- Names under ``law.`` that later stages and other packages add
+
+
+def register_accessor(name: str) -> Callable[[type], type]:
+    """Make ``law.name`` an instance of the decorated class, which takes the law.
+
+    For later stages and other packages, as xarray's accessors are.
+
+    Example:
+        >>> from spdelaw.law import Law, register_accessor
+        >>> @register_accessor("size")
+        ... class Size:
+        ...     def __init__(self, law):
+        ...         self.modes = law.n_modes
+        >>> isinstance(Law.size, property)
+        True
+        >>> del Law.size
+    """
+
+    def register(cls: type) -> type:
+        taken = {field.name for field in dataclasses.fields(Law)}
+        if not name.isidentifier() or hasattr(Law, name) or name in taken:
+            fix = "choose another name"
+            raise InputError("name", expected="a free name", got=repr(name), fix=fix)
+        setattr(Law, name, property(cls))
+        return cls
+
+    return register
+
+
+# ---------- A law in a few lines: plain text, a table for notebooks, and what to cite
+
+
+PAPER = (
+    "S. Zeng, A. Petersson, W. Bock: Latent-Variable Learning of SPDEs via Wiener Chaos. "
+    "Preprint, 2026."
+)
+SOFTWARE = "spdelaw {version}: learning the law of stochastic PDEs from observed fields."
+#: Most rows of a table.
+MOST_ROWS = 12
+#: Widths of the columns of intervals.
+WIDTHS = (28, 30)
+
+
+def as_text(law: Law) -> str:
+    """Head line, one line per mode with intervals, observation noise, warnings."""
+    title, facts, header, rows, notes = summary(law)
+    *facts, level = facts
+    widths = [len(header[0]), *WIDTHS, *[WIDTHS[-1]] * len(header)]
+    head, *table = (
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        for row in (header, *rows)
+    )
+    return "\n  ".join([title, *facts, f"{head}   {level}", *table, *notes])
+
+
+def as_html(law: Law) -> str:
+    """The same as a compact table."""
+    return table_html(*summary(law))
+
+
+def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[str]]:
+    """Title, facts, the last of which is the level, header and rows of intervals, and notes."""
+    p, info = law.parameters, law.info
+    facts = [
+        f"engine {info.engine}, {info.n_paths} paths, log-likelihood {info.log_likelihood:.6g}"
+    ]
+    if "drift" in p:
+        facts.append(
+            f"modes coupled: drift {info.drift}, noise {info.noise}; matrices in .parameters"
+        )
+    header, rows, more = _eigenmodes(law) if "drift" in p else _modes(law)
+    facts.append(f"{100 * p.attrs['interval_level']:g} % intervals")
+    notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
+    if "observation_std" in p and p.observation_std.ndim == 1:
+        notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if law.rest is not None:
+        unit = str(info.get("time", {}).get("units", "")).split(" since ")[0]
+        notes.append(f"rest: {law.rest.in_words(unit)}")
+    if "coefficient" in p:
+        terms = zip(p["term"].values, p.coefficient.values, strict=True)
+        notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]
+    if "season" in p:
+        parts = ", ".join(interval(row) for row in p.season.values)
+        notes.append(f"noise by season, relative: {parts}")
+    notes += [f"note: {note}" for note in info.notes]
+    title = f"Law of {law.n_modes} modes on {law.domain}"
+    return title, facts, header, rows[:MOST_ROWS], notes
+
+
+def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
+    """One row per mode: all parameters that belong to modes, the initial state apart."""
+    names = [
+        name
+        for name, table in law.parameters.data_vars.items()
+        if table.dims == ("mode", "statistic") and not str(name).startswith("initial")
+    ]
+    tables = [law.parameters[name].values for name in names]
+    rows = [[str(n + 1), *(interval(t[n]) for t in tables)] for n in range(law.n_modes)]
+    header = ["mode", *(str(name).replace("_", " ") for name in names)]
+    return header, rows, f"{law.n_modes - MOST_ROWS} more modes in .parameters"
+
+
+def _eigenmodes(law: Law) -> tuple[list[str], list[list[str]], str]:
+    """One row per eigenmode of the drift: how long it lives and how fast it turns."""
+    table = law.eigenmodes()
+    lives = map(interval, table.e_folding_time.values)
+    turns = (interval(p) if np.isfinite(p[0]) else "none" for p in table.period.values)
+    rows = [[str(n + 1), *both] for n, both in enumerate(zip(lives, turns, strict=True))]
+    header = ["eigenmode", "e-folding time", "period"]
+    return header, rows, f"{len(rows) - MOST_ROWS} more in .eigenmodes()"
+
+
+def interval(values: np.ndarray) -> str:
+    """Estimate with its interval."""
+    estimate, _, lower, upper = values
+    return f"{estimate:.4g} [{lower:.4g}, {upper:.4g}]"
+
+
+def citation(info: Mapping[str, Any]) -> str:
+    """Software and, where its method was used, the paper."""
+    is_used = info.get("engine") in ("chaos", "amortized")
+    follows = "" if is_used else "The problem and the spectral setting follow "
+    return f"{SOFTWARE.format(version=info.get('version', ''))}\n{follows}{PAPER}"
+
+
+# ---------- The law: what was learned, and everything that follows from it
+
+
+Array = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Law:
+    """Law of a field, learned from data: dynamics of its modes, initial state, noise.
+
+    Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
+    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are seen with white
+    noise.
+
+    Attributes:
+        domain: where the field lives.
+        n_modes: reported modes; nuisance modes come after them.
+        parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
+            ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
+            Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
+            ``mode_2`` instead of the first two.
+        dynamics: what all modes do in time, a known forcing included.
+        initial: law of all modes at the first time.
+        observation_variance: of the noise, one number, or one per point.
+        times, points: where the data were, the defaults for `sample`.
+        unresolved_variance: mean square of the field beyond the modes.
+        info: engine, route, timings, convergence, warnings; a record and a mapping.
+        coordinates: what was estimated, with its covariance.
+        statistics: sums over the data, with which `spdelaw.update` goes on.
+        rest: memory of what the modes leave over, where ``rest="memory"`` found it; used by
+            `reconstruct` and `forecast`, not by `log_likelihood`.
+        preparation: what was done to the data first. Data that come in are prepared likewise;
+            `sample`, `reconstruct` and `forecast` come back in the units of the data.
+        offset: part of a known mean that lies outside the modes, at the points of the data: off the
+            data that come in, in what goes out. None without.
+    """
+
+    domain: AbstractDomain
+    n_modes: int
+    parameters: xr.Dataset
+    dynamics: Dynamics
+    initial: InitialState
+    observation_variance: Array
+    times: Array
+    points: Array
+    unresolved_variance: float = 0.0
+    info: Provenance = dataclasses.field(default_factory=Provenance)
+    coordinates: xr.Dataset | None = None
+    statistics: Statistics | None = None
+    preparation: Prepared | None = None
+    rest: Rest | None = None
+    offset: Array | None = None
+    #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
+    plot: ClassVar[Any]
+
+    def __post_init__(self) -> None:
+        """Plain entries for ``info`` become a record, a number for the noise an array."""
+        object.__setattr__(self, "info", Provenance.of(self.info))
+        noise = np.asarray(self.observation_variance, dtype=float)
+        object.__setattr__(self, "observation_variance", noise)
+
+    # -- its parts --------------------------------------------------------------------
+
+    @property
+    def state_space(self) -> StateSpace:
+        """Dynamics, initial state and observation noise together."""
+        return StateSpace(self.dynamics, self.initial, self.observation_variance)
+
+    @property
+    def linear(self) -> Linear:
+        """The dynamics, or `InputError` where they are not linear."""
+        if isinstance(self.dynamics, Linear):
+            return self.dynamics
+        expected = "a linear law, for what is defined by its drift and its noise"
+        fix = "draw from it with law.sample(...) and estimate what you need"
+        raise InputError("law", expected=expected, got=f"dynamics {self.dynamics.name!r}", fix=fix)
+
+    @property
+    def forcing(self) -> Forcing | None:
+        """Known forcing under which the data arose, of a linear law."""
+        return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
+
+    @property
+    def known_mean(self) -> Array | None:
+        """Field over the points that a fit was told to take for the mean, None without."""
+        if self.info.get("mean") != "known" or self.offset is None:
+            return None
+        own = self.dynamics.mean if isinstance(self.dynamics, Linear) else None
+        if own is None:
+            return self.offset
+        return self.offset + self.domain.eigenfunctions(self.points, len(own)) @ own
+
+    @property
+    def equation(self) -> SpectralSPDE:
+        """The learned linear equation, nuisance modes included, to simulate or to compare."""
+        d = self.linear
+        return SpectralSPDE(
+            self.domain,
+            d.n_modes,
+            d.drift,
+            noise=d.noise,
+            initial=self.initial.given,
+            times=self.times,
+            initial_time=float(self.times[0]),
+            label="learned law",
+            forcing=d.forcing,
+            season=d.season,
+            centre=d.mean,
+            **({"n_points": len(self.points)} if self.points.ndim == 1 else {}),
+        )
+
+    @property
+    def bare(self) -> Law:
+        """The same law for data that `prepared` returned: no preparation, mean, forcing, names."""
+        own = self.dynamics
+        if isinstance(own, Linear):
+            own = own.undriven
+        info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
+        return dataclasses.replace(self, preparation=None, dynamics=own, info=info, offset=None)
+
+    def with_info(self, **entries: Any) -> Law:
+        """The same law with more, or other, entries in its provenance."""
+        return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
+
+    def observe(self, data: Any) -> Observed:
+        """Data prepared for this law, once: pass the result wherever the law is asked about them.
+
+        Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
+        """
+        return entered(self, data)
+
+    def prepared(self, data: Any) -> xr.DataArray:
+        """Fields of `observe`, less the mean of the law and its response to a forcing."""
+        return undriven(self, data).labelled
+
+    # -- new paths, and data under the law ----------------------------------------------
+
+    def sample(
+        self,
+        n_paths: int,
+        times: Any = None,
+        grid: Any = None,
+        *,
+        seed: int = 0,
+        observation_noise: bool = False,
+        chunks: int | None = None,
+    ) -> xr.DataArray:
+        """New paths of the law; dims (path, time, x), or the domain's in place of x.
+
+        Args:
+            n_paths: how many.
+            times: by default those of the data; dates where the data had dates.
+            grid: by default the points of the data.
+            seed: the same seed gives the same paths.
+            observation_noise: add the learned noise to each value.
+            chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
+                `spdelaw.write` to have more of them than memory holds.
+        """
+        return prediction.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
+
+    def log_likelihood(self, data: Any) -> xr.DataArray:
+        """Log density of each path, in the units of the law; dim (path).
+
+        ``attrs["of"]`` names the numbers: "values", with what lies outside the modes as white
+        noise of the learned variance; or "coefficients", where a law without any noise gives
+        values no density. ``attrs["count"]`` is how many.
+        """
+        return likelihood.log_likelihood(self, data)
+
+    def reconstruct(
+        self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
+    ) -> xr.Dataset:
+        """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
+
+        Args:
+            data: fields; NaN marks what is missing.
+            grid: where to reconstruct, by default the points of the data.
+            parameter_draws: laws drawn around this one, so that ``std`` knows how well its
+                parameters are known; 0 takes them as known.
+            seed: of those draws.
+        """
+        own = self.observe(data)
+
+        def predict(law: Law, _: int) -> xr.Dataset:
+            return prediction.predict(law, own, grid, own.dated)
+
+        return over_parameters(self, parameter_draws, seed, 0, predict)
+
+    def forecast(
+        self,
+        history: Any,
+        times: Any = None,
+        *,
+        steps: int | None = None,
+        n_samples: int = 0,
+        seed: int = 0,
+        grid: Any = None,
+        parameter_draws: int = 0,
+    ) -> xr.Dataset:
+        """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
+
+        Args:
+            history: fields up to now, with or without gaps.
+            times: increasing times, or dates where the data had dates; those within the history
+                are smoothed, not predicted.
+            steps: in place of times, how many steps of the history to go on by; of monthly data
+                these are calendar months.
+            n_samples: joint draws, as variable ``sample`` with dim ``draw``.
+            seed: of the draws.
+            grid: where to predict, by default the points of the history.
+            parameter_draws: laws drawn around this one, so that bands and samples know how well its
+                parameters are known (20 are enough for a band); 0 takes them as known.
+        """
+        own, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
+        wanted = check_times(wanted_times(self, own.fields, times, steps))
+        dated = own.dated if times is None else has_dates(times)
+
+        def predict(law: Law, n: int) -> xr.Dataset:
+            return prediction.predict(law, own, grid, dated, wanted, (n, seed))
+
+        return over_parameters(self, parameter_draws, seed, n_samples, predict)
+
+    def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
+        """``KL(other || self)`` per path on the reported modes, in nats.
+
+        ``other`` is the reference, typically the truth: the expected loss in log-likelihood of
+        describing its paths by this law. A regular fit of p parameters to M paths has an
+        expected value of about ``p / (2 M)``.
+        """
+        t = self.times if times is None else check_times(times)
+        truth = other.equation if isinstance(other, Law) else other
+        if truth.n_modes < self.n_modes:
+            expected, fix = f"at least {self.n_modes} modes", "compare with one that has as many"
+            raise InputError("other", expected=expected, got=str(truth.n_modes), fix=fix)
+        reference = StateSpace(truth.dynamics, truth.initial_state, np.zeros(()))
+        own = StateSpace(self.linear, self.initial, self.observation_variance)
+        return kl_divergence(reference.leading(self.n_modes), own.leading(self.n_modes), t)
+
+    # -- what follows from a linear drift and its noise -------------------------------------
+
+    def eigenmodes(self) -> xr.Dataset:
+        """Eigenmodes of the drift, slowest first; a pair of complex ones is one row.
+
+        ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
+        ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
+        mode coefficients. The period of a mode that does not turn is infinite.
+
+        Example:
+            >>> import spdelaw as sl
+            >>> ring = sl.catalogue.advection_diffusion(3, speed=2.0)
+            >>> fields = sl.simulate(ring, 100, seed=0)
+            >>> law = sl.fit(fields, ring.domain, 3, drift="normal")
+            >>> row = law.eigenmodes().frequency.sel(eigenmode=2)  # 2 k = 4
+            >>> bool(row.sel(statistic="lower") < 4.0 < row.sel(statistic="upper"))
+            True
+        """
+        return derived.eigenmodes(self)
+
+    def stationary_covariance(self) -> xr.DataArray:
+        """``P`` with ``Lambda P + P Lambda' = Q``; dims (mode, mode_2, statistic).
+
+        Where the noise has a season, the mean of the covariance over a period.
+        """
+        return derived.stationary_covariance(self)
+
+    def optimal_growth(self, times: Any) -> xr.Dataset:
+        """Most that the energy of a pattern grows over lead times, without noise.
+
+        ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
+        ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
+        """
+        return derived.optimal_growth(self, times)
+
+    def power_spectrum(self, frequencies: Any) -> xr.DataArray:
+        """Spectral density of each coefficient; dims (frequency, mode, statistic).
+
+        Two-sided, by cycles per unit of time: its integral over all frequencies is the
+        stationary variance. Where the noise has a season, the mean over a period.
+        """
+        return derived.power_spectrum(self, frequencies)
+
+    def predictability(self, times: Any) -> xr.Dataset:
+        """Mean-square error of the best forecast from a perfectly known state.
+
+        Relative to the stationary variance: ``error`` of the field, dims (time, statistic),
+        ``mode_error`` of each coefficient, and ``limit``, the lead time at which half of the
+        variance is lost. Where the noise has a season, both are means over a period.
+        """
+        return derived.predictability(self, times)
+
+    # -- people and files ---------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the law to a directory; the old one stays until the new one is complete."""
+        from spdelaw.law.io import write_law  # reading builds laws
+
+        write_law(Path(path), self)
+
+    def citation(self) -> str:
+        """What to cite for this law, by what really ran."""
+        return citation(self.info)
+
+    def to_pandas(self) -> Any:
+        """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
+
+        ``mode`` is missing for parameters that belong to no mode; for an observation noise per
+        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
+        ones a column ``term``.
+        """
+        return parameters.to_pandas(self.parameters)
+
+    def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
+        """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
+        return parameters.to_arviz(self.parameters, n_draws, seed)
+
+    def __repr__(self) -> str:
+        """Table of the parameters with their intervals."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """The same table for notebooks."""
+        return as_html(self)
+
+    def __dir__(self) -> list[str]:
+        """What completion shows: public names alone."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
+
+def state_space_law(
+    observed: Observed, n_modes: int, space: StateSpace, parameters: xr.Dataset, **more: Any
+) -> Law:
+    """Law of observed fields by the numbers of a state space, at their times and points."""
+    more |= {**space._asdict(), "times": np.unique(observed.times), "points": observed.points}
+    return Law(observed.domain, n_modes, parameters, **more)

@@ -1,0 +1,253 @@
+"""One meaning of a log-likelihood: the log density of a named set of numbers.
+
+The numbers are all observed values. In a row with n values whose modes ``Phi`` have rank k, the
+values are k coordinates in the span of the modes and n - k outside it,
+
+    log p(y) = log p(y in the span)  -  1/2 [ (n - k) log(2 pi s) + |y outside|^2 / s ],
+
+where s is the variance of what the modes leave over: the observation noise and, outside only, what
+finer modes add. In the coefficients ``c_hat`` of the modes, ``y = Phi c_hat`` in the span, so that
+``log p(c_hat) = log p(y in the span) + 1/2 log |Phi' Phi|``.
+
+Fields that lie in their modes without any noise have no density. Then the numbers are the
+coefficients, and a start that is one known point, the same in all paths, is not among them. With
+noise, however small, the coordinates of such a start are numbers like those outside the modes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.data.observed import Observed
+from spdelaw.data.summary import checksum
+from spdelaw.errors import DataError
+from spdelaw.law.lazy import in_parts, in_paths
+from spdelaw.law.observations import blocks_of, started, undriven, variance_floor, weights_of
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block, Collapsed
+from spdelaw.statespace.filter import filter_log_likelihood
+from spdelaw.statespace.likelihood import evaluate_likelihood
+from spdelaw.statespace.statistics import Statistics
+
+if TYPE_CHECKING:
+    from spdelaw.law.law import Law
+
+Array = np.ndarray
+Kind = Literal["values", "coefficients", "components"]
+
+#: Eigenvalues of a Gram matrix below this share of the largest are zero.
+RANK_TOLERANCE = 1e-13
+#: Share of the floor under the noise that is enough where each row determines all modes or none.
+WHOLE_ROWS = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """What a log-likelihood is the log density of.
+
+    Attributes:
+        kind: "values" for all observed values after preparation, "coefficients" of the modes where
+            values have no density, "components" for principal components of the fields.
+        count: how many numbers.
+        fingerprint: of the data, see `spdelaw.data.summary.checksum`; empty where nobody asked.
+    """
+
+    kind: Kind
+    count: int
+    fingerprint: str = ""
+
+
+def log_likelihood(law: Law, data: Any) -> xr.DataArray:
+    """Log density of each path; see `spdelaw.Law.log_likelihood`."""
+    own = undriven(law, data)
+    if in_paths(own):
+        return _of_blocks([log_likelihood(law.bare, block.in_memory()) for block in own.blocks()])
+    lazy = in_parts(law, own)
+    own = started(law, own, lazy)
+    own = own if lazy else own.at_seen_points()
+    weights, floor = weights_of(law, own), variance_floor(law, own)
+    space, unresolved = law.bare.state_space, law.unresolved_variance
+    if weights is not None:  # they hold all the noise there is
+        space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
+    blocks = blocks_of(law, own, weights)
+    found, of = log_density(blocks, own.n_paths, space, unresolved, floor)
+    attrs = {"of": of.kind, "count": of.count}
+    return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
+
+
+def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
+    """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
+    kinds = {part.attrs["of"] for part in parts}
+    if len(kinds) > 1:
+        expected = "paths whose numbers have a density alike"
+        fix = "load the data first: data.load()"
+        raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
+    count = sum(part.attrs["count"] for part in parts)
+    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)
+
+
+def log_density(
+    blocks: Iterable[Block] | Collapsed,
+    n_paths: int,
+    space: StateSpace,
+    unresolved: float,
+    floor: float,
+) -> tuple[Array, Numbers]:
+    """Log density of collapsed observations, path by path (P,), and of what.
+
+    Args:
+        blocks: the observations; ``paths`` index all of them.
+        n_paths: how many there are.
+        space: the law; its observation variance is that inside the modes, one number.
+        unresolved: what finer modes add to the variance outside them.
+        floor: least observation variance with which the filter keeps its digits.
+    """
+    given = (space, unresolved, floor)
+    if isinstance(blocks, Collapsed) and blocks.records is not None:
+        parts = [_parts(blocks, *given)]
+    elif isinstance(blocks, Collapsed):
+        parts = blocks.over(_of_block, *given)
+    else:
+        parts = [_of_block(block, *given) for block in blocks]
+    found = np.empty((5, n_paths))
+    for paths, part in parts:
+        found[:, paths] = part
+    in_span, change, n_inside, n_outside, misfit = found
+    left_over = float(space.observation_variance) + unresolved
+    if left_over > 0 or not n_outside.any():
+        count = int((n_inside + n_outside).sum())
+        return in_span + _white(n_outside, misfit, left_over), Numbers("values", count)
+    return in_span + change, Numbers("coefficients", int(n_inside.sum()))
+
+
+def statistics_density(
+    statistics: Statistics,
+    of_coefficients: float,
+    initial: InitialState,
+    gram: Array,
+    unresolved: float,
+) -> tuple[float, Numbers]:
+    """The same of all paths together, for complete fields without noise inside the modes.
+
+    Args:
+        statistics: of the coefficients.
+        of_coefficients: their log density, of all paths together, after a start that is known.
+        initial: the start.
+        gram: ``Phi' Phi``, (N, N).
+        unresolved: variance of what the modes leave over.
+    """
+    s = statistics
+    known_start = initial.kind == "deterministic"
+    rows = s.n_paths * (len(s.times) - known_start)
+    inside = rows * s.n_modes
+    outside = int(s.n_values) - inside
+    if unresolved <= 0 and outside:
+        return of_coefficients, Numbers("coefficients", inside)
+    misfit = s.outside
+    if known_start:
+        gap = s.first[0] / s.n_paths - initial.mean
+        misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
+    in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
+    return in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
+
+
+def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, Any]:
+    """Entries of a provenance for the log density of the data that a law was learned from.
+
+    Lazy data are not read again for a fingerprint.
+    """
+    if not observed.is_lazy:
+        of = dataclasses.replace(of, fingerprint=checksum(observed.fields, observed.reading))
+    return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
+
+
+def _of_block(
+    block: Block, space: StateSpace, unresolved: float, floor: float
+) -> tuple[Array, tuple[Array, ...]]:
+    """Paths of a block, and what makes the log density of each."""
+    own = block._replace(paths=np.arange(len(block.paths)))
+    alone = Collapsed((own,), len(own.paths), space.n_modes)
+    return block.paths, _parts(alone, space, unresolved, floor)[1]
+
+
+def _parts(
+    data: Collapsed, space: StateSpace, unresolved: float, floor: float
+) -> tuple[Array, tuple[Array, ...]]:
+    """All paths, and for each of them what makes its log density; (P,) each.
+
+    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
+    outside the span, and the misfit outside. Every number but the filter's is a sum over rows.
+    """
+    paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
+    r = float(space.observation_variance)
+
+    def summed(pairs: list) -> Array:
+        """Sums over the parts of each path, for each of the three numbers of a pair."""
+        out = np.zeros((3, data.n_paths))
+        for paths, numbers in pairs:
+            out[:, paths] += np.stack(np.broadcast_arrays(*numbers))
+        return out
+
+    if r < floor and space.initial.kind == "deterministic":
+        data = data.changed_heads(_known_start, space.initial.mean)
+    misfit, values, weight = summed(data.over_rows(_sums_of_rows))
+    if r >= floor and unresolved == 0:
+        # One variance everywhere: what lies outside the modes needs no account of its own.
+        return paths, (_filtered(data, space), none, values, none, none)
+    inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
+    noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
+    outside = values - inside
+    bare = data.changed(_without_misfit)
+    in_span = _filtered(bare, space.with_noise(noise)) - _white(outside, 0.0, noise)
+    return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
+
+
+def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    return block.paths, (block.misfit, block.n_values, block.log_weight)
+
+
+def _without_misfit(block: Block) -> Block:
+    return block._replace(misfit=np.zeros(len(block.paths)))
+
+
+def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+    """Ranks, logs of eigenvalues but 0, and rows that determine some modes and not others."""
+    values = block.gram
+    if not block.is_diagonal:
+        values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
+    kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
+    ranks, log_gram = kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))
+    broken = ~np.isin(ranks, (0, block.gram.shape[1]))
+    return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
+
+
+def _filtered(data: Collapsed, space: StateSpace) -> Array:
+    """Log density of the values with one observation variance; (P,)."""
+    if isinstance(space.dynamics, Linear):
+        return evaluate_likelihood(data, space).log_likelihood
+    return filter_log_likelihood(data.blocks[0], space)
+
+
+def _white(count: Any, misfit: Any, variance: float) -> Any:
+    """Log density of white noise with ``count`` values and a sum of squares; 0 without values."""
+    if not np.any(count):
+        return np.zeros(np.shape(count))
+    return -0.5 * (count * np.log(2 * np.pi * variance) + misfit / variance)
+
+
+def _known_start(block: Block, mean: Array) -> Block:
+    """Block whose first row is not observed; its misfit to a known start is one of all rows'."""
+    gap = block.estimate[0] - mean[:, None]
+    gram = block.gram[0]
+    pull = gram * gap if block.is_diagonal else np.einsum("ijb,jb->ib", gram, gap)
+    gram, vector = block.gram.copy(), block.vector.copy()
+    gram[0], vector[0] = 0.0, 0.0
+    misfit = block.misfit + (gap * pull).sum(0)
+    return block._replace(gram=gram, vector=vector, misfit=misfit)

@@ -1,0 +1,495 @@
+"""Observed data under a law: units, weights, collapsed and smoothed states, labelled results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.checks import whole
+from spdelaw.data.clock import from_dates, go_on, has_dates, on_clock, step_of, to_dates
+from spdelaw.data.executors import Here
+from spdelaw.data.observed import Observed, observe
+from spdelaw.data.summary import restore_names
+from spdelaw.domains.places import Places, places_of_fields
+from spdelaw.domains.products import Products
+from spdelaw.errors import DataError, InputError
+from spdelaw.law.residuals import same_points
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import Block, collapse
+from spdelaw.statespace.condense import collapse_pieces
+from spdelaw.statespace.filter import (
+    Smoothed,
+    forward_filter,
+    sample_states,
+    smooth_block,
+    smooth_states,
+)
+
+if TYPE_CHECKING:
+    from spdelaw.law.law import Law
+
+
+# ---------- Between data and law: preparation, forcing and dates on the way in, undone on the way
+# out
+
+
+def to_user(
+    law: Law, result: xr.Dataset, dated: bool = False, fields: xr.DataArray | None = None
+) -> xr.Dataset:
+    """Means, deviations and draws in the units and under the names of the data.
+
+    ``X = offset + scale y`` for values, ``scale y`` for deviations; the mean of the law and the
+    response to a forcing are parts of y. Times are dates where ``dated``. ``fields`` are those that
+    the results are about, whose stations and members they keep.
+    """
+    for name, values in result.data_vars.items():
+        driven = None if name == "std" else _response(law, values)
+        if driven is not None:
+            result[name] = (values + driven).transpose(*values.dims)
+    return restore_names(_in_units(law, result, dated), law.info.get("labels", {}), fields)
+
+
+def _in_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
+    if "path_time" in result.coords:  # the dim time merely counts
+        return result
+    clock = law.info.get("time", {})
+    time = result["time"]
+    if law.preparation is not None and law.preparation.how.is_affine:
+        places = places_of_fields(next(iter(result.data_vars.values())), law.domain.dims)
+        offset, scale = law.preparation.affine(time.values, places.points)
+        by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
+        by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
+        for name in result.data_vars:
+            values = result[name] * by_point + (0.0 if name == "std" else by_time)
+            result[name] = values.transpose(*result[name].dims)
+        if "observation_std" in result.attrs:
+            result.attrs["observation_std"] *= float(np.nanmean(scale))
+    if dated:
+        dates = to_dates(time.values, clock)
+        return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
+    return result.assign_coords(time=("time", time.values, {**time.attrs, **clock}))
+
+
+def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
+    """`response` at the places of labelled fields."""
+    places, time = law.domain.places(fields), fields.coords.get("path_time", fields["time"])
+    driven = response(law, time.values, places.points)
+    if driven is None:
+        return None
+    dims = (*time.dims, *places.dims)[-places.unflatten(driven).ndim :]
+    return xr.DataArray(places.unflatten(driven), dims=dims)
+
+
+def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+    """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at times (T,) or (P, T) and points.
+
+    With the part of a known mean outside the modes, which is all there may be: (M,), else
+    (..., T, M). None where there is nothing of this.
+    """
+    dynamics, offset = law.dynamics, law.offset
+    if offset is not None:  # zero where the data were not, so that the modes alone have it
+        offset = np.append(offset, 0.0)[same_points(law.points, points)]
+    if not isinstance(dynamics, Linear) or not dynamics.is_driven:
+        return offset
+    when = np.where(np.isnan(times), dynamics.origin, times)  # padding of shorter paths
+    basis = law.domain.eigenfunctions(points, dynamics.n_modes)
+    return dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
+
+
+def to_clock(law: Law, times: Any) -> Any:
+    """Dates as numbers on the clock of the law; anything else as it is."""
+    clock = law.info.get("time", {})
+    values = np.asarray(times)
+    dated = " since " in str(clock.get("units", ""))
+    if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
+        times = _parsed(values)
+    return from_dates(times, clock) if has_dates(times) else times
+
+
+def _parsed(texts: np.ndarray) -> np.ndarray:
+    try:
+        return texts.astype("datetime64[ns]")
+    except ValueError as error:
+        expected, fix = "dates such as 2011-03-15, or numbers", 'pass times=["2011-03-15"]'
+        raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
+
+
+def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
+    """Times of a forecast: those given, or the next steps of the record that ``fields`` are.
+
+    A lone number is refused where the record has dates: it might mean steps, days or a date.
+    """
+    if (times is None) == (steps is None):
+        got = "neither" if times is None else "both"
+        fix = "pass steps=6, or times= with the dates or numbers you want"
+        raise InputError("times", expected="either times or steps", got=got, fix=fix)
+    clock = law.info.get("time", {})
+    if steps is None:
+        dated = " since " in str(clock.get("units", ""))
+        if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
+            expected = "dates, or a list of numbers on the clock of the data"
+            fix = f"pass steps={times:g} for the next {times:g} times"
+            raise InputError("times", expected=expected, got=f"{times}", fix=fix)
+        return to_clock(law, times)
+    return next_times(law, fields, whole("steps", steps, 1))
+
+
+def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
+    """The next times of prepared fields on the clock of the law, by the step of the record.
+
+    Where one record is too short to have a step, by that of the data the law was learned from.
+    """
+    own, clock = _clock_of(fields), law.info.get("time", {})
+    step = step_of(own if len(own) > 1 else law.times, clock)
+    return go_on(float(own[-1]), step, clock, steps)
+
+
+def _clock_of(fields: xr.DataArray) -> np.ndarray:
+    """Times of a record; with clocks of each path's own, of the path that ends last."""
+    if "path_time" not in fields.coords:
+        return np.asarray(fields["time"].values)
+    own = fields["path_time"].values
+    last = own[int(np.nanargmax(np.nanmax(own, axis=1)))]
+    return np.asarray(last[np.isfinite(last)])
+
+
+# ---------- States of new data under a law: collapse, smooth, draw, and back to fields
+#
+# Linear dynamics go through the exact chain over all times at once. Any other dynamics go through
+# the forward filter and the backward smoother path by path, and their draws through
+# ``Dynamics.sample``.
+
+
+Array = np.ndarray
+
+#: Paths smoothed at once: covariances of one batch stay in memory together.
+BATCH = 64
+#: Bytes of their Gram matrices, where each path has gaps of its own.
+BATCH_BYTES = 400e6
+#: Bytes of a table of products of modes.
+PAIR_BYTES = 8e6
+#: Paths that share one random stream, so that the first never depend on how many follow.
+STREAM = 16
+
+
+class FieldMoments(NamedTuple):
+    """Mean and variance of the modelled field, each (P, T, M), and draws, (n, P, T, M)."""
+
+    mean: Array
+    variance: Array
+    draws: Array
+
+
+def batches(
+    values: Array,
+    times: Array,
+    basis: Array,
+    weights: Array | None,
+    products: Products | None = None,
+    *,
+    fitted: bool = True,
+) -> Iterator[Block]:
+    """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole.
+
+    ``fitted`` as in `spdelaw.statespace.collapse.collapse`.
+    """
+    per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
+    step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
+    for start in range(0, len(values), step):
+        some = slice(start, start + step)
+        own = times if times.ndim == 1 else times[some]
+        precision = weights[some] if weights is not None and weights.ndim > 1 else weights
+        part = collapse(values[some], own, basis, precision, products, fitted=fitted)
+        for block in part.blocks:
+            yield block._replace(paths=block.paths + start)
+
+
+def smooth_fields(
+    values: Array,
+    times: Array,
+    basis: Array,
+    space: StateSpace,
+    out_basis: Array,
+    weights: Array | None = None,
+    products: Products | None = None,
+    n_samples: int = 0,
+    generator: Any = None,
+) -> FieldMoments:
+    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it."""
+    linear = isinstance(space.dynamics, Linear)
+    smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
+    shape = (len(values), values.shape[1], len(out_basis))
+    found = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
+    for block in batches(values, times, basis, weights, products, fitted=not linear):
+        write_moments(smooth(block, space), out_basis, block.paths, *found[:2])
+        if n_samples:
+            states = draw(block, space, n_samples, generator)
+            found.draws[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
+    return found
+
+
+def write_moments(
+    states: Smoothed, basis: Array, paths: Array, mean: Array, variance: Array
+) -> None:
+    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, (P, T, M) each.
+
+    ``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` with a symmetric C: a product with the table of
+    pairs ``i >= j`` does half the work of ``Phi C Phi'``, all of it in one call of BLAS. Few points
+    at a time keep the table small.
+    """
+    for p, path in enumerate(paths):
+        np.matmul(states.mean[..., p], basis.T, out=mean[path])
+    covariance, n = states.covariance, basis.shape[1]
+    i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
+    rows = covariance[:, i, j] if covariance.ndim == 4 else covariance
+    twice = np.where(i == j, 1.0, 2.0)
+    step = max(1, int(PAIR_BYTES / (8 * len(i))))
+    for first in range(0, len(basis), step):
+        some = basis[first : first + step]
+        pairs = some[:, i] * some[:, j] * twice
+        for b in range(rows.shape[-1]):
+            one, *others = paths if rows.shape[-1] == 1 else paths[b : b + 1]
+            own = variance[one, :, first : first + step]
+            np.matmul(rows[..., b], pairs.T, out=own)
+            variance[others, :, first : first + step] = np.maximum(own, 0.0, out=own)
+
+
+def _sample_states(
+    block: Block, space: StateSpace, n_samples: int, generator: np.random.Generator
+) -> Array:
+    """Draws of the states of any dynamics given a block; (n_samples, T, N, P).
+
+    Backwards from the last observed row by the Gaussian closure,
+    ``c_t | c_{t+1} ~ N(m_t + J (c_{t+1} - m^-_{t+1}), P_t - J P^-_{t+1} J')``, and on from there by
+    the dynamics themselves.
+    """
+    n_times, n_modes = block.estimate.shape[:2]
+    out = np.empty((n_samples, n_times, n_modes, len(block.paths)))
+    for path in range(len(block.paths)):
+        times = block.times[:, path % block.times.shape[1]]
+        seen = block.gram[..., path % block.gram.shape[-1]].reshape(n_times, -1).any(1)
+        last = int(np.flatnonzero(seen)[-1]) if seen.any() else 0
+        own, found = out[..., path], forward_filter(block, space, path)
+        mean, covariance = found.mean[last], found.covariance[last]
+        own[:, last] = mean + _noise(covariance, n_samples, generator)
+        for t in range(last - 1, -1, -1):
+            step = found.steps[t]
+            gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
+            left = found.covariance[t] - gain @ step.covariance @ gain.T
+            mean = found.mean[t] + (own[:, t + 1] - step.mean) @ gain.T
+            own[:, t] = mean + _noise(left, n_samples, generator)
+        for t in range(last + 1, n_times):
+            dt = float(times[t] - times[t - 1])
+            own[:, t] = space.dynamics.sample(own[:, t - 1], float(times[t - 1]), dt, generator)
+    return out
+
+
+def draw_paths(space: StateSpace, start: float, times: Array, n_paths: int, seed: int) -> Array:
+    """New paths of any dynamics that have the initial state at ``start``; (n_paths, T, N)."""
+    out = np.empty((n_paths, len(times), space.n_modes))
+    for first in range(0, n_paths, STREAM):
+        key = np.random.SeedSequence(seed, spawn_key=(first // STREAM,))
+        generator = np.random.default_rng(key)
+        state = space.initial.mean + _noise(space.initial.covariance, STREAM, generator)
+        now = start
+        for i, t in enumerate(map(float, times)):
+            if t > now:
+                state = space.dynamics.sample(state, now, t - now, generator)
+            out[first : first + STREAM, i], now = state[: n_paths - first], t
+    return out
+
+
+def _noise(covariance: Array, n: int, generator: np.random.Generator) -> Array:
+    """Draws of N(0, covariance); (n, N)."""
+    z = generator.standard_normal((n, len(covariance)))
+    return operators.apply(operators.root(covariance), z)
+
+
+# ---------- Observed data under a law: what it sees of them, and results as labelled fields
+
+
+#: What ``law.info["observation_noise"]`` says where each value came with its own deviation.
+VALUE_NOISE = "known per value"
+#: Observation variance, relative to the field's, below which the filter does not go.
+VARIANCE_FLOOR = 1e-10
+#: The same, that many times larger, where rows see fewer points than there are modes: beside what
+#: they fix to more digits, the rest of the state has none left.
+FEW_POINTS = 100.0
+
+
+def entered(law: Law, data: Any) -> Observed:
+    """Data as a law takes them, canonical, prepared and on its clock; lazy ones stay so."""
+    own = observe(data, law.domain, law.preparation)
+    fields = on_clock(own.fields, law.info.get("time", {}))
+    return own if fields is own.fields else own.holding(fields)
+
+
+def undriven(law: Law, data: Any) -> Observed:
+    """The same less the mean of the law and its response to a forcing."""
+    own = entered(law, data)
+    if own.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
+        return own._replace(survey=None).holding(_undriven_lazily(law, own))
+    driven = response(law, own.times, own.points)
+    return own if driven is None else own.less(driven)
+
+
+def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
+    """Lazy fields less mean and response, which are as large as they are, block by block."""
+    times, points = own.times, own.points
+
+    def less(block: Array, block_info: Any = None) -> Array:
+        _, rows, space = (slice(*where) for where in block_info[0]["array-location"])
+        return block - response(law, times[rows], points[space])
+
+    lazy = own.values.map_blocks(less, dtype=float, meta=np.zeros((0, 0, 0)))
+    return own.fields.copy(data=lazy)
+
+
+def started(law: Law, own: Observed, lazy: bool = False) -> Observed:
+    """The same in memory, from the law's first time on: its initial state belongs to that.
+
+    ``lazy``: values of one long record stay so, for passes that go chunk by chunk.
+    """
+    own = (own.surveyed() if lazy else own.in_memory()).starting(float(law.times[0]))
+    n_times = own.times.shape[-1]
+    if n_times < 2:
+        fix = "pass the history from its first time on"
+        raise DataError("time", expected="at least two times", got=f"{n_times}", fix=fix)
+    return own
+
+
+def seen_by(law: Law, data: Any) -> Observed:
+    """Data as the state space of a law explains them."""
+    return started(law, undriven(law, data))
+
+
+def target(
+    law: Law, own: Observed, grid: Any, by_any: Array | None = None
+) -> tuple[Observed, Places]:
+    """The data at the points that they see, and the points at which results are wanted.
+
+    By default those that these data or the data of the law see: results are NaN at others, such as
+    land. A prediction there is asked for by ``grid=``. ``by_any`` are the points (M,) that are seen
+    by data of which these are a part.
+    """
+    seen = own.seen_points()
+    data = own if seen.all() or not seen.any() else own.at_points(seen)
+    if grid is not None:
+        return data, law.domain.places(grid)
+    return data, shown_places(law, own.places, seen if by_any is None else by_any)
+
+
+def shown_places(law: Law, places: Places, seen: Array) -> Places:
+    """Places that these data see, (M,), or those of the law."""
+    if seen.all():
+        return places
+    known = seen | (same_points(law.points, places.points) < len(law.points))
+    return places if known.all() else places.only(known)
+
+
+def weights_of(law: Law, own: Observed) -> Array | None:
+    """Precision per point (M,) where the noise was learned point by point, or of each value.
+
+    The latter, (P, T, M), where each came with its own standard deviation. None where there is one
+    noise for all.
+    """
+    if law.info.get("observation_noise") == VALUE_NOISE and own.std is not None:
+        return np.nan_to_num(1.0 / (own.std**2 + law.unresolved_variance), nan=1.0)
+    return point_weights(law, own.points)
+
+
+def variance_floor(law: Law, own: Observed) -> float:
+    """Least observation variance with which the filter keeps its digits; weights have it."""
+    return floor_of(*value_sums(own.values, law.dynamics.n_modes))
+
+
+def value_sums(values: Any, n_modes: int) -> Array:
+    """Sum of squares and number of values, and rows that have fewer of them than modes; (3,)."""
+    known = ~np.isnan(values)
+    n_seen, filled = known.sum(-1), np.where(known, values, 0.0)
+    square = np.vdot(filled, filled) if isinstance(values, np.ndarray) else (filled**2).sum()
+    few = ((n_seen > 0) & (n_seen < n_modes)).sum()
+    return np.array([float(square), float(n_seen.sum()), float(few)])
+
+
+def floor_of(square: float, n_values: float, few: float) -> float:
+    """The same from `value_sums`; without any value all variances are alike."""
+    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / n_values if n_values else 1.0)
+
+
+def blocks_of(law: Law, own: Observed, weights: Array | None) -> Iterable[Block]:
+    """Collapsed paths; a lazy record is collapsed chunk by chunk."""
+    basis = modes_at(law, own.places)
+    if not own.is_lazy:
+        return batches(own.values, own.times, basis, weights)
+    return collapse_pieces(own.pieces(), own.times, basis, Here(), weights).blocks
+
+
+def modes_at(law: Law, places: Places) -> Array:
+    """All modes of a law at some places; (M, N)."""
+    return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
+
+
+def noisy_state_space(law: Law, own: Observed) -> StateSpace:
+    """The law without its forcing; all that the modes leave over is observation noise."""
+    r: Any = 1.0
+    if weights_of(law, own) is None:
+        noise = float(law.observation_variance) + law.unresolved_variance
+        r = max(noise, variance_floor(law, own))
+        if r == 0.0:  # all that was seen is zero
+            r = VARIANCE_FLOOR * _size(law)
+    return law.bare.state_space._replace(observation_variance=np.asarray(r))
+
+
+def _size(law: Law) -> float:
+    """Mean square of the states after the span of the data, from a few draws."""
+    states = np.repeat(law.initial.mean[None], 8, axis=0)
+    span, generator = float(law.times[-1] - law.times[0]), np.random.default_rng(0)
+    later = law.dynamics.sample(states, float(law.times[0]), span, generator)
+    return float(np.mean(later**2))
+
+
+def point_weights(law: Law, points: Array) -> Array | None:
+    """Precision per point, where the noise was learned point by point."""
+    r = law.observation_variance
+    if r.ndim == 0:
+        return None
+    at = same_points(law.points, points)
+    if (at == len(r)).any():
+        expected = f"some of the {len(r)} points the noise was learned at"
+        fix = "use the same grid, or fit one noise for all points"
+        raise DataError("points", expected=expected, got=f"{len(points)} points", fix=fix)
+    return 1.0 / (r[at] + law.unresolved_variance)
+
+
+def noise_at(law: Law, points: Array) -> Array:
+    """Variance of a value about the field at some points: what ``std`` of results leaves out.
+
+    One number, or one per point; NaN at points where a noise of each point was not learned.
+    """
+    if law.rest is not None:
+        return law.rest.at(law.points, points).white
+    r = law.observation_variance
+    return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
+
+
+def moments_dataset(
+    law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
+) -> xr.Dataset:
+    """``mean`` and ``std``; what the modes leave over adds to the deviation.
+
+    ``observation_std`` is that of a new value about the field.
+    """
+    dims = ("path", "time", *places.dims)
+    std = np.sqrt(variance + (law.unresolved_variance if law.rest is None else 0.0))
+    noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
+    return xr.Dataset(
+        {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},
+        coords={**coords, **places.coords},
+        attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
+    )

@@ -1,0 +1,328 @@
+"""New paths of a law, reconstructions through gaps and noise, forecasts, chaos coordinates."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.chaos.posterior import ChaosModel, Latents, chaos_latents
+from spdelaw.checks import whole
+from spdelaw.data.clock import extended_clocks, has_dates
+from spdelaw.data.observed import Observed
+from spdelaw.domains.places import Places
+from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, seen_by_any
+from spdelaw.law.observations import (
+    draw_paths,
+    modes_at,
+    moments_dataset,
+    noisy_state_space,
+    point_weights,
+    seen_by,
+    smooth_fields,
+    started,
+    target,
+    to_clock,
+    to_user,
+    undriven,
+    weights_of,
+)
+from spdelaw.law.residuals import draw_rest, on_points, same_points, smooth_rest
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.paths import simulate
+from spdelaw.processes.specification import check_times
+from spdelaw.statespace.chain import StateSpace
+from spdelaw.statespace.collapse import collapse
+
+if TYPE_CHECKING:
+    from spdelaw.law.law import Law
+
+
+# ---------- Paths in chaos coordinates under a law
+
+
+Array = np.ndarray
+#: Functions of time where neither the caller nor the fit names a number: the paper's.
+N_TIME = 16
+
+
+def chaos_posterior(
+    law: Law, data: Any, *, n_time: int | None = None, tail: Any = None
+) -> xr.Dataset:
+    """Exact posterior of the initial state and the chaos coordinates of each path.
+
+    ``c_n(t) = e^(-lambda_n t) z0_n + sum_{k <= K} sqrt(q_n) psi_k(t; lambda_n) xi_kn (+ tail)``
+    given the observed fields: what the paper's encoder approximates (section 2.6).
+
+    Args:
+        law: of any engine.
+        data: fields (path, time, x); NaN is missing.
+        n_time: K, by default that of the fit, or 16.
+        tail: "modelled" or "dropped", by default that of the fit, or "modelled".
+
+    Returns:
+        Dataset with ``xi_mean``, ``xi_std`` over (path, k, mode), ``z0_mean``, ``z0_std`` over
+        (path, mode), and ``reconstruct_truncated`` over (path, time, x), the field of the mean
+        coordinates without the tail. `Law.reconstruct` gives the field with it.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
+        >>> law = sl.fit(data, sl.Interval(0, np.pi), n_modes=2, engine="chaos", n_time=4)
+        >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
+        {'path': 20, 'k': 4, 'mode': 2}
+    """
+    if law.linear.forcing is not None or law.linear.season is not None:
+        expected = "a law whose drift and noise do not change in time"
+        got = "one with a forcing or with seasons"
+        raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
+    own, places = target(law, seen_by(law, data), None)
+    if own.times.ndim == 2:
+        got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
+        raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
+    weights = weights_of(law, own)
+    space, factor = with_noise_factor(noisy_state_space(law, own))
+    model = ChaosModel(
+        n_time if n_time is not None else law.info.get("n_time", N_TIME),
+        max(float(np.ptp(own.times)), law.info.get("horizon", 0.0)),
+        tail if tail is not None else law.info.get("tail", "modelled"),
+        factor,
+    )
+    collapsed = collapse(own.values, own.times, modes_at(law, own.places), weights)
+    basis = modes_at(law, places)
+    found = _dataset(chaos_latents(collapsed, space, model), own, places, basis, model)
+    mean = law.linear.mean
+    if mean is not None:
+        field = places.unflatten(basis @ mean)
+        found["reconstruct_truncated"] = found["reconstruct_truncated"] + field
+    return found
+
+
+def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
+    """State space with a spectrum for its drift, and the factor of noise that couples modes.
+
+    The expansion needs ``e^(-lambda_n t)`` per mode; the factor is the symmetric root of Q.
+    """
+    drift, noise, spread = space.linear.drift, space.linear.noise, space.initial.covariance
+    for what, a in (("drift", drift), ("initial state", spread)):
+        if np.any(operators.as_matrix(a) != np.diag(operators.diagonal(a))):
+            raise InputError(
+                "law",
+                expected="modes that only the noise couples, for chaos coordinates",
+                got=f"modes that the {what} couples",
+                fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
+                "any law",
+            )
+    dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
+    initial = space.initial._replace(covariance=operators.diagonal(spread))
+    own = space._replace(dynamics=dynamics, initial=initial)
+    return own, None if operators.is_diagonal(noise) else operators.root(noise)
+
+
+def _dataset(
+    parts: list[Latents], own: Observed, places: Places, basis: Array, model: ChaosModel
+) -> xr.Dataset:
+    fields = own.fields
+    n_paths, n, k = fields.sizes["path"], basis.shape[1], model.n_time
+    xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
+    z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
+    field = np.empty((*own.values.shape[:2], len(basis)))
+    for part in parts:
+        xi[part.paths], xi_std[part.paths] = part.mean.transpose(2, 0, 1), part.std
+        z0[part.paths], z0_std[part.paths] = part.initial_mean.T, part.initial_std
+        field[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    return xr.Dataset(
+        {
+            "xi_mean": (("path", "k", "mode"), xi),
+            "xi_std": (("path", "k", "mode"), xi_std),
+            "z0_mean": (("path", "mode"), z0),
+            "z0_std": (("path", "mode"), z0_std),
+            "reconstruct_truncated": (("path", "time", *places.dims), places.unflatten(field)),
+        },
+        coords={
+            **{dim: fields[dim].values for dim in ("path", "time")},
+            **places.coords,
+            "k": np.arange(1, k + 1),
+            "mode": np.arange(1, n + 1),
+        },
+        attrs={"n_time": k, "tail": model.tail, "horizon": model.horizon},
+    )
+
+
+# ---------- New paths of a law, paths reconstructed through gaps and noise, and forecasts
+
+
+#: How many joint draws, and their seed.
+Draws = tuple[int, int]
+
+
+def sample(
+    law: Law, n_paths: int, times: Any, grid: Any, seed: int, noisy: bool, chunks: int | None
+) -> xr.DataArray:
+    """New paths in the user's units; see `spdelaw.Law.sample`."""
+    points = law.points if grid is None else grid
+    dated, times = has_dates(times), to_clock(law, times)
+    std = np.sqrt(law.observation_variance) if noisy else np.zeros(())
+    bare = law.bare  # the response to a forcing is added on the way out
+    linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
+    if chunks is not None and (std.ndim or not linear):
+        expected, fix = "None: such a law draws in memory", "leave it out"
+        raise InputError("chunks", expected=expected, got=repr(chunks), fix=fix)
+    if linear:
+        result = simulate(
+            bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
+        )
+    else:
+        result = _other_paths(bare, n_paths, times, points, seed)
+    if std.ndim or not linear:
+        result = _with_noise(law, result, points, std, seed)
+    named = to_user(law, result.to_dataset(name="field"), dated)["field"]
+    return named.rename(law.info.get("labels", {}).get("name", "field"))
+
+
+def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
+    if not std.any():
+        return fields
+    places = law.domain.places(points)
+    if std.ndim:  # noise per point: only where it was learned
+        point_weights(law, places.points)
+        std = std[same_points(law.points, places.points)]
+    own = places.unflatten(np.broadcast_to(std, len(places.points)))
+    return fields + own * np.random.default_rng([seed, 1]).standard_normal(fields.shape)
+
+
+def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
+    t, start = law.times if times is None else check_times(times), float(law.times[0])
+    _check_not_before(start, t)
+    places = law.domain.places(points)
+    n, seed = whole("n_paths", n_paths, 1), whole("seed", seed, 0)
+    states = draw_paths(law.state_space, start, t, n, seed)
+    check_finite(states)
+    values = places.unflatten(states @ modes_at(law, places).T)
+    coords = {"path": np.arange(n_paths), "time": t, **places.coords}
+    return xr.DataArray(values, coords, ("path", "time", *places.dims))
+
+
+def predict(
+    law: Law, data: Observed, grid: Any, dated: bool, wanted: Any = None, draws: Draws = (0, 0)
+) -> xr.Dataset:
+    """Fields given data; see `spdelaw.Law.reconstruct` and `spdelaw.Law.forecast`.
+
+    Args:
+        law: any.
+        data: fields that it observed.
+        grid: where results are wanted, None for where the data are.
+        dated: whether times of the result are dates.
+        wanted: times on the clock of the law, None for those of the data.
+        draws: joint ones come in memory.
+    """
+    own = undriven(law, data)
+    in_memory = functools.partial(_in_memory, law, grid, dated, wanted, draws)
+    lazy = draws[0] == 0
+    if lazy and in_paths(own):
+        return by_paths(in_memory, own, seen_by_any(law, own, grid))
+    if lazy and in_parts(law, own) and (wanted is None or wanted[0] > own.times[-1]):
+        return moments_of_record(law, own, grid, dated, wanted)
+    return in_memory(own)
+
+
+def _in_memory(
+    law: Law, grid: Any, dated: bool, wanted: Any, draws: Draws, data: Observed, by_any: Any = None
+) -> xr.Dataset:
+    """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
+    own = started(law, data)
+    fields, n_samples, generator = own.fields, draws[0], np.random.default_rng(draws[1])
+    seen, places = target(law, own, grid, by_any)
+    space, basis = noisy_state_space(law, seen), modes_at(law, seen.places)
+    same = np.array_equal(places.points, seen.points)
+    modes = basis, basis if same else modes_at(law, places)
+    coords: dict[str, Any] = {dim: fields[dim].values for dim in ("path", "time")}
+    clocks: Iterable[tuple[Observed, Any]] = [(seen, slice(None))]
+    if wanted is not None:
+        _check_not_before(own.origin, wanted)
+        coords["time"], clocks = wanted, _extended(seen, wanted)
+    elif own.has_own_clocks:
+        coords["path_time"] = fields["path_time"]
+    parts = [
+        [part[..., at, :] for part in _fields(law, on, space, places, modes, n_samples, generator)]
+        for on, at in clocks
+    ]
+    mean, variance, drawn = (
+        part[0] if len(part) == 1 else np.concatenate(part, axis=-3)
+        for part in zip(*parts, strict=True)
+    )
+    if wanted is None and mean.shape[1] != fields.sizes["time"]:
+        rows = own.rows[:, :, None]
+        mean, variance = (np.take_along_axis(part, rows, axis=1) for part in (mean, variance))
+    result = moments_dataset(law, mean, variance, places, coords)
+    if n_samples:
+        check_finite(drawn)
+        result["sample"] = (("draw", *result["mean"].dims), places.unflatten(drawn))
+    return to_user(law, result, dated, fields if grid is None else None)
+
+
+def _extended(own: Observed, wanted: Array) -> Iterator[tuple[Observed, Array]]:
+    """The data on clocks that have the wanted times, and where on them these are."""
+    clocks = extended_clocks(own.times, wanted, own.values)
+    if own.std is None:
+        yield from ((own._replace(values=values, times=clock), at) for clock, values, at in clocks)
+        return
+    noise = extended_clocks(own.times, wanted, own.std)
+    for (clock, values, at), (_, std, _) in zip(clocks, noise, strict=True):
+        yield own._replace(values=values, times=clock, std=std), at
+
+
+def _fields(
+    law: Law,
+    own: Observed,
+    space: StateSpace,
+    places: Places,
+    modes: tuple[Array, Array],
+    n_samples: int,
+    generator: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """Mean and variance of modes and rest on a clock, and joint draws, if any.
+
+    ``modes`` are those at the points of the data and of the result. What the white rest adds is
+    added later. Where a value was seen, an error of the modes is one of the rest with the other
+    sign, up to the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
+    """
+    basis, shown = modes
+    here = out = slice(None)
+    if law.rest is not None and shown is not basis:  # residuals are where the data are
+        here, out, shown = slice(len(basis)), slice(len(basis), None), np.vstack(modes)
+    given = (own.values, own.times, basis, space, shown, weights_of(law, own))
+    mean, variance, drawn = smooth_fields(
+        *given, own.products(basis.shape[1]), n_samples, generator
+    )
+    if law.rest is None:
+        return mean, variance, drawn
+    between = (own.points, places.points)
+    rest, there = (law.rest.at(law.points, points) for points in between)
+    found = smooth_rest(own.values - mean[..., here], own.times, rest)
+    unseen: list[Any] = [0.0, there.variance, 0.0]
+    z, p, weight = (on_points(*both, *between) for both in zip(found, unseen, strict=True))
+    for one in drawn:
+        more = draw_rest(own.values - one[..., here], own.times, rest, generator)
+        one[..., out] += on_points(more, 0.0, *between)
+    variance = variance[..., out] * (1.0 - weight) ** 2 + p
+    return mean[..., out] + z, variance, drawn[..., out]
+
+
+def check_finite(states: Array) -> None:
+    """Refuse paths that ran away."""
+    if not np.isfinite(states).all():
+        got = "a drift that runs away from where they are"
+        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
+
+
+def _check_not_before(first: float, times: Array) -> None:
+    if times[0] < first:
+        expected, fix = f"times from the law's first, {first:g}, on", "it does not run backwards"
+        raise InputError("times", expected=expected, got=f"{times[0]:g}", fix=fix)

@@ -1,0 +1,380 @@
+"""Mean and covariance of a semilinear equation over a step, by Gaussian closure."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.processes.terms import Means, Polynomial, Reaction, derivative
+
+# ---------- Exponential Runge-Kutta steps for ``U' = -rate U + N(U)`` with a diagonal, stiff rate
+#
+# With ``z = -rate h`` and ``phi_k(z) = int_0^1 e^((1-s) z) s^(k-1) / (k-1)! ds``, a step is
+#
+#     U_i = e^(c_i z) u + h sum_{j<i} a_ij(z) N(U_j),    u_next = e^z u + h sum_j b_j(z) N(U_j).
+#
+# A constant N is integrated exactly whatever the stiffness. The weights are those of Krogstad
+# (2005), order 4. Derivatives follow from ``phi_k' = phi_k - k phi_{k+1}``.
+
+
+Array = np.ndarray
+
+#: Stages, and the part of the step at which each stands.
+STAGES = 4
+NODES = (0.0, 0.5, 0.5, 1.0)
+
+
+class Weights(NamedTuple):
+    """Weights of one step and their derivatives by z, each shaped like the rate.
+
+    Attributes:
+        decay: ``e^(c_i z)`` of each stage and, last, of the step.
+        stage: ``h a_ij`` by stage i, as pairs (j, weight); row 4 holds ``h b_j``.
+        slope: both by the rate, as weights.
+    """
+
+    decay: tuple[Array, ...]
+    stage: tuple[tuple[tuple[int, Array], ...], ...]
+    slope: Any = None
+
+
+def phi(z: Array, most: int) -> list[Array]:
+    """``phi_0 = e^z, phi_1, ..., phi_most`` without loss of digits near 0."""
+    z = np.asarray(z, float)
+    small = np.abs(z) < 1.0
+    near = np.where(small, z, 0.0)
+    top = np.zeros_like(near)
+    for j in range(18, -1, -1):
+        top = near * top + 1.0 / math.factorial(most + j)
+    series = [top]
+    for k in range(most - 1, -1, -1):
+        series.insert(0, near * series[0] + 1.0 / math.factorial(k))
+    far = np.where(small, 1.0, z)
+    direct = [np.exp(far)]
+    for k in range(most):
+        direct.append((direct[-1] - 1.0 / math.factorial(k)) / far)
+    return [np.where(small, s, d) for s, d in zip(series, direct, strict=True)]
+
+
+def weights(rate: Array, h: Array | float) -> Weights:
+    """Weights of a step ``h`` for each rate; arrays broadcast."""
+    z = -np.asarray(rate, float) * h
+    p, half = phi(z, 4), phi(0.5 * z, 3)
+    slope = [p[k] - k * p[k + 1] for k in range(4)]
+    half_slope = [0.5 * (half[k] - k * half[k + 1]) for k in range(3)]
+    one = np.ones_like(z)
+    decay = (one, half[0], half[0], p[0], p[0])
+    # dz / d(rate) = -h
+    decay_slope = (0.0 * one, *(-h * s for s in (half_slope[0], half_slope[0], slope[0], slope[0])))
+    by_rate = Weights(decay_slope, _rows(half_slope, slope, -h * h))
+    return Weights(decay, _rows(half, p, h), by_rate)
+
+
+def _rows(
+    half: list[Array], p: list[Array], h: Array | float
+) -> tuple[tuple[tuple[int, Array], ...], ...]:
+    both = h * (2.0 * p[2] - 4.0 * p[3])
+    return (
+        (),
+        ((0, 0.5 * h * half[1]),),
+        ((0, h * (0.5 * half[1] - half[2])), (1, h * half[2])),
+        ((0, h * (p[1] - 2.0 * p[2])), (2, 2.0 * h * p[2])),
+        (
+            (0, h * (p[1] - 3.0 * p[2] + 4.0 * p[3])),
+            (1, both),
+            (2, both),
+            (3, h * (4.0 * p[3] - p[2])),
+        ),
+    )
+
+
+def combine(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
+    """``e^(c_i z) u + h sum_j a_ij N_j``; stage 4 is the end of the step.
+
+    With ``w.slope`` its derivative by the rate.
+    """
+    out = w.decay[stage] * start
+    for j, weight in w.stage[stage]:
+        out = out + weight * slopes[j]  # a shared start broadcasts against its slopes
+    return out
+
+
+# ---------- Mean and covariance of a semilinear equation over a step, by Gaussian closure
+#
+# For ``dc = (-lambda c + F(c)) dt + dW``, ``Cov dW = q dt``, a Gaussian with mean m and covariance
+# P stays one to the order of the closure, and
+#
+#     m' = -lambda m + E F(c),     P' = (J - lambda) P + P (J - lambda)' + q,     J = E dF/dc,
+#     C' = C (J - lambda)'         with C the covariance of the state at the start with c.
+#
+# The means are exact for polynomials. All three are ``U' = -rate U + N(U)`` with diagonal rates
+# ``lambda_i``, ``lambda_i + lambda_j`` and ``lambda_j``: one exponential Runge-Kutta step of order
+# 4 advances them together (`_exponential`); `_closure_gradient` has its exact gradients.
+#
+# Arrays have a batch of states first: m (B, N), P and C (B, N, N).
+
+
+class Moments(NamedTuple):
+    """Mean (B, N), covariance (B, N, N) and, where asked for, cross-covariance (B, N, N)."""
+
+    mean: Array
+    covariance: Array
+    cross: Array | None = None
+
+
+#: Mean, covariance, None where a state is known, and cross-covariance where it is carried.
+State = tuple[Array, Array | None, Array | None]
+#: Weights of a step for each of the three.
+Rules = tuple[Weights, Weights, Weights]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Closure:
+    """Numbers of a semilinear equation, ready to move Gaussians.
+
+    Attributes:
+        reaction: terms on the modes.
+        coefficients: ``theta``, (n_terms,).
+        rates: ``lambda``, (N,); may be negative.
+        noise: ``q``, (N,).
+    """
+
+    reaction: Reaction
+    coefficients: Array
+    rates: Array
+    noise: Array
+    _known_rules: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
+
+    @functools.cached_property
+    def total(self) -> Polynomial:
+        """``f = sum_t theta_t g_t``."""
+        return self.reaction.total(self.coefficients)
+
+    @functools.cached_property
+    def first(self) -> dict[int, Polynomial]:
+        """``d f / d a_j``."""
+        return {j: derivative(self.total, j) for j in self.reaction.features}
+
+    @functools.cached_property
+    def second(self) -> dict[tuple[int, int], Polynomial]:
+        """``d2 f / d a_j d a_k`` for all j, k."""
+        every = self.reaction.features
+        return {(j, k): derivative(self.first[j], k) for j in every for k in every}
+
+    @functools.cached_property
+    def third(self) -> dict[tuple[int, int, int], Polynomial]:
+        """``d3 f / d a_i d a_j d a_k`` for all i and each pair (j, k) that matters."""
+        every, pairs = self.reaction.features, self.reaction.pairs
+        return {(i, j, k): derivative(self.second[j, k], i) for i in every for j, k in pairs}
+
+    def rules(self, h: Array | float) -> Rules:
+        """Weights of a step, or of one step per batch entry (B,), for m, P and C."""
+        lam, h = self.rates, np.asarray(h, float)
+        pairs = lam[:, None] + lam[None, :]
+        if h.ndim == 0:
+            if float(h) not in self._known_rules:
+                one = weights(lam, h)
+                self._known_rules[float(h)] = (one, weights(pairs, h), one)
+            return self._known_rules[float(h)]
+        square = h[:, None, None]
+        return weights(lam, h[:, None]), weights(pairs, square), weights(lam[None], square)
+
+
+class Stage(NamedTuple):
+    """What the pull-back of one stage needs: its state, means at the points, and ``J``."""
+
+    state: State
+    means: Means
+    jacobian: Array | None
+
+
+class SubStep(NamedTuple):
+    """One sub-step: where it started, the slopes of its stages, and their records."""
+
+    rules: Rules
+    start: State
+    slopes: tuple[list[Array], list[Array], list[Array]]
+    stages: list[Stage]
+
+
+Tape = list[SubStep]
+
+
+def advance(
+    closure: Closure, mean: Array, covariance: Array | None, dt: Array | float, n_steps: int = 1,
+    cross: bool = False,
+) -> tuple[Moments, Tape]:  # fmt: skip
+    """Moments after ``dt`` by ``n_steps`` equal steps.
+
+    Args:
+        closure: the equation.
+        mean: (B, N).
+        covariance: (B, N, N); None for states that are known.
+        dt: one for all, or (B,).
+        n_steps: sub-steps.
+        cross: whether to carry the covariance of the start with the end.
+
+    Returns:
+        The moments, and what `pull_back` needs.
+    """
+    rules = closure.rules(np.asarray(dt, float) / n_steps)
+    state: State = (mean, covariance, covariance if cross else None)
+    tape: Tape = []
+    for _ in range(n_steps):
+        step = SubStep(rules, state, ([], [], []), [])
+        for i in range(STAGES):
+            stage, found = _slope(closure, state_at(step, i))
+            step.stages.append(stage)
+            for slopes, slope in zip(step.slopes, found, strict=True):
+                slopes.append(slope)
+        state = state_at(step, STAGES)
+        tape.append(step)
+    m, p, c = state
+    return Moments(m, np.zeros((*m.shape, m.shape[1])) if p is None else p, c), tape
+
+
+def state_at(step: SubStep, stage: int) -> State:
+    """Mean, covariance and cross-covariance at a stage, or at the end of the step."""
+    if stage == 0:
+        return step.start
+    m, p, c = step.start
+    # A known start has no covariance to multiply; zero keeps the weights' shapes.
+    start = (m, np.zeros((1, 1, 1)) if p is None else p, c)
+    moments = zip(step.rules, start, step.slopes, strict=True)
+    return tuple(u if u is None else combine(w, stage, u, slopes) for w, u, slopes in moments)  # type: ignore[return-value]
+
+
+def _slope(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, Array]]:
+    """``E F``, ``J P + P J' + q`` and ``C J'``."""
+    r, (m, p, c), nothing = closure.reaction, state, np.zeros((1, 1, 1))
+    n_batch, n = m.shape
+    flat = None if p is None else p.reshape(-1, n * n)
+    spread = {} if flat is None else {k: flat @ s.T for k, s in r.covariance_products.items()}
+    means = Means(r.at_points(m), spread)
+    drift, noise = r.project(means.of(closure.total), (n_batch,)), np.diag(closure.noise)
+    if p is None:
+        return Stage(state, means, None), (drift, noise[None], nothing)
+    jacobian = np.zeros((n_batch, n, n))
+    for j, products in r.jacobian_products.items():
+        slope = np.broadcast_to(means.of(closure.first[j]), (n_batch, len(products)))
+        jacobian += (slope @ products).reshape(-1, n, n)
+    growth = jacobian @ p
+    spreading = growth + growth.transpose(0, 2, 1) + noise
+    turned = nothing if c is None else c @ jacobian.transpose(0, 2, 1)
+    return Stage(state, means, jacobian), (drift, spreading, turned)
+
+
+# ---------- Gradients of the Gaussian closure by reverse differentiation of its steps
+#
+# With gradients written as starred letters, the slopes of a stage pull back as
+#
+#     P* += N* J + (N* J)',   J* = 2 N* P + C*' C,   a_j* = E[f]* E f_j + sum_k J_k* E f_jk,
+#     V_jk* = (E[f]* E f_jk + sum_i J_i* E f_ijk) (1/2 where j = k),
+#
+# where f_j is the derivative of f by feature j, and V the covariance of features at a point: the
+# derivative of a Gaussian mean by the covariance is half the mean of the second derivative.
+
+
+#: How rates enter mean, covariance (both its rows and its columns) and cross-covariance.
+RATE_OF = ("bi,bi->bi", "bij,bij->bi", "bij,bij->bj")
+BY_RATE = (1.0, 2.0, 1.0)
+
+
+class Pulled(NamedTuple):
+    """Gradients by what a step starts from, (B, N) and (B, N, N), and by its parameters.
+
+    Attributes:
+        rate: by ``lambda``, (B, N).
+        noise: by ``q``, (B, N).
+        coefficient: by ``theta``, (B, n_terms).
+    """
+
+    mean: Array
+    covariance: Array
+    rate: Array
+    noise: Array
+    coefficient: Array
+
+
+def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
+    """Gradients by the start and the parameters from gradients by the moments at the end.
+
+    Args:
+        closure: the same that `advance` had.
+        tape: its second result.
+        by: gradient by mean, covariance (symmetric) and, where there is one, cross-covariance.
+    """
+    n_batch, n = by.mean.shape
+    rate, noise = np.zeros((2, n_batch, n))
+    theta = np.zeros((n_batch, len(closure.coefficients)))
+    for step in reversed(tape):
+        by = _pull_step(closure, step, by, rate, noise, theta)
+    m, p, c = by
+    if c is not None:  # the cross-covariance starts as the covariance
+        p = p + 0.5 * (c + c.transpose(0, 2, 1))
+    return Pulled(m, p, rate, noise, theta)
+
+
+def _pull_step(
+    closure: Closure, step: SubStep, by: Moments, rate: Array, noise: Array, theta: Array
+) -> Moments:
+    """Gradients at the end of a sub-step become those at its start; parameters are added to."""
+    nothing = np.zeros(1)
+    start = [np.zeros((1, 1, 1)) if own is None else own for own in step.start]
+    by_start: list[Array] = [nothing] * 3
+    by_slopes: list[list[Array]] = [[nothing] * STAGES for _ in range(3)]
+    for i in range(STAGES, -1, -1):
+        if i < STAGES:
+            of_stage = [slopes[i] for slopes in by_slopes]
+            by = _pull_slope(closure, step.stages[i], of_stage, noise, theta)
+        for k, (rule, own) in enumerate(zip(step.rules, by, strict=True)):
+            if own is None:
+                continue
+            by_start[k] = by_start[k] + rule.decay[i] * own
+            for j, weight in rule.stage[i]:
+                by_slopes[k][j] = by_slopes[k][j] + weight * own
+            if i:
+                by_rate = combine(rule.slope, i, start[k], step.slopes[k])
+                rate += BY_RATE[k] * np.einsum(RATE_OF[k], own, by_rate)
+    return Moments(by_start[0], by_start[1], None if by.cross is None else by_start[2])
+
+
+def _pull_slope(
+    closure: Closure, stage: Stage, by: list[Array], noise: Array, theta: Array
+) -> Moments:
+    """Pull-back of the slopes of a stage."""
+    r, (state, means, jacobian) = closure.reaction, stage
+    (_, covariance, cross), (by_drift, by_spreading, by_turned) = state, by
+    n_batch, n = by_drift.shape
+    noise += np.einsum("bii->bi", by_spreading)
+    by_value = by_drift @ r.analysis.T
+    by_first: dict[int, Array] = {}
+    m, p, c = np.zeros((n_batch, n)), np.zeros((n_batch, n, n)), None
+    if jacobian is not None:
+        half = by_spreading @ jacobian
+        p = half + half.transpose(0, 2, 1)
+        by_jacobian = 2.0 * (by_spreading @ covariance)
+        if cross is not None:
+            by_jacobian += by_turned.transpose(0, 2, 1) @ cross
+            c = by_turned @ jacobian
+        flat = by_jacobian.reshape(n_batch, -1)
+        by_first = {j: flat @ t.T for j, t in r.jacobian_products.items()}
+        for (j, k), products in r.covariance_products.items():
+            by_pair = by_value * means.of(closure.second[j, k])
+            for i, by_slope in by_first.items():
+                by_pair = by_pair + by_slope * means.of(closure.third[i, j, k])
+            p += ((0.5 if j == k else 1.0) * by_pair @ products).reshape(-1, n, n)
+    for t, g in enumerate(r.polynomials):
+        theta[:, t] += (by_value * means.of(g)).sum(1)
+        for j, by_slope in by_first.items():
+            theta[:, t] += (by_slope * means.of(derivative(g, j))).sum(1)
+    for j, operator in r.operators.items():
+        by_point = by_value * means.of(closure.first[j])
+        for k, by_slope in by_first.items():
+            by_point = by_point + by_slope * means.of(closure.second[j, k])
+        m += by_point @ operator
+    return Moments(m, p, c)

@@ -1,0 +1,436 @@
+"""Dynamics of a state over a step, and the linear ones: Ornstein-Uhlenbeck modes."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from spdelaw.errors import EquationError
+from spdelaw.processes import operators
+from spdelaw.processes.forcing import Forcing, Season
+from spdelaw.processes.operators import decay_mean, decay_mean_slope
+
+# ---------- What a state does over a step: the seam that every law of the coefficients fits
+
+
+Array = np.ndarray
+#: From gradients by the next mean, its covariance and the cross-covariance to those by the mean and
+#: the covariance before, and by each parameter.
+PullBack = Callable[[Array, Array, Array], tuple[Array, Array, dict[str, Array]]]
+
+
+class Step(NamedTuple):
+    """Gaussian moments after a step.
+
+    Attributes:
+        mean: ``E c(t + dt)``, (N,).
+        covariance: ``Cov c(t + dt)``, (N, N).
+        cross: ``Cov(c(t), c(t + dt))``, (N, N), which a smoother needs.
+        pull_back: gradients back to what the step started from.
+    """
+
+    mean: Array
+    covariance: Array
+    cross: Array
+    pull_back: PullBack
+
+
+class Dynamics(abc.ABC):
+    """Law of the coefficients in time.
+
+    A subclass with a ``name`` of its own can be read back from a document by `dynamics_from_dict`.
+    """
+
+    name: ClassVar[str]
+    registry: ClassVar[dict[str, type[Dynamics]]] = {}
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Enter the registry."""
+        super().__init_subclass__(**settings)
+        if "name" in cls.__dict__:
+            Dynamics.registry[cls.name] = cls
+
+    @property
+    @abc.abstractmethod
+    def n_modes(self) -> int:
+        """Number of modes N."""
+
+    @property
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Array]:
+        """Numbers by name."""
+
+    @abc.abstractmethod
+    def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
+        """Mean and covariance after a step from N(mean, covariance)."""
+
+    @abc.abstractmethod
+    def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
+        """A draw of the state after a step, from states (..., N)."""
+
+    def response(self, times: Array) -> Array:
+        """Mean that a known forcing adds to the state, zero without one; (*times.shape, N)."""
+        return np.zeros((*np.shape(times), self.n_modes))
+
+    @abc.abstractmethod
+    def leading(self, n: int) -> Dynamics:
+        """Law of the first ``n`` modes alone."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, lists and arrays by name, which `from_dict` turns back."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_dict(cls, description: dict[str, Any]) -> Dynamics:
+        """Inverse of `to_dict`."""
+
+
+def dynamics_from_dict(name: str, description: dict[str, Any]) -> Dynamics:
+    """Dynamics registered under a name, from the result of its ``to_dict``."""
+    if name not in Dynamics.registry:
+        expected, fix = f"one of {sorted(Dynamics.registry)}", "import the package that defines it"
+        raise EquationError("dynamics", expected=expected, got=repr(name), fix=fix)
+    return Dynamics.registry[name].from_dict(description)
+
+
+# ---------- Exact transitions of ``dc = -Lambda c dt + dW``, ``Cov dW = w(t) Q dt``, and their
+# gradients
+#
+# Over a step from ``t`` to ``t + dt`` the state is Gaussian,
+#
+#     c(t + dt) = F c(t) + N(0, Omega),   F = e^(-Lambda dt),
+#     Omega = int_0^dt w(t + dt - s) e^(-Lambda s) Q e^(-Lambda' s) ds.
+#
+# Diagonal operators have closed forms. For matrices both are power series in a step h = dt / 2^k so
+# short that a dozen terms reach rounding, and are then doubled k times (Van Loan 1978, section
+# III):
+#
+#     F_2h = F_h F_h,    Omega_2h = Omega_h + F_h Omega_h F_h'.
+#
+# The usual block exponential of ``[[Lambda, Q], [0, -Lambda']]`` is the same integral, but holds
+# ``e^(+Lambda dt)``, which overflows for modes much faster than a step. Sums of positive
+# semidefinite terms do not. A step through several parts of a season is a chain of such steps.
+#
+# Steps of equal length, and of equal phase where the noise has seasons, share one transition.
+
+
+#: Gradient by drift and noise, in the shape of each, and by the weights of the season.
+Pull = tuple[Array, Array, Array]
+
+#: Steps that differ by less than this share of the longest are the same: times carry rounding.
+SAME_STEP = 1e-12
+#: Norm of ``Lambda h`` below which `TERMS` terms of both series reach rounding.
+SHORT, TERMS = 0.25, 14
+
+
+class Transition(NamedTuple):
+    """Transitions of U steps.
+
+    Attributes:
+        factor: ``F``, (U, N) or (U, N, N).
+        covariance: ``Omega``, likewise.
+        pull_back: gradient by the operators from those by ``F`` and ``Omega``, symmetric.
+    """
+
+    factor: Array
+    covariance: Array
+    pull_back: Callable[[Array, Array], Pull]
+
+
+def distinct_steps(dt: Array) -> tuple[Array, Array]:
+    """Lengths that occur (U,), and which of them each step has, in the shape of ``dt``."""
+    flat = np.ravel(dt)
+    order = np.argsort(flat, kind="stable")
+    is_new = np.diff(flat[order], prepend=-np.inf) > SAME_STEP * flat.max(initial=0.0)
+    which = np.empty(len(flat), int)
+    which[order] = np.cumsum(is_new) - 1
+    return flat[order][is_new], which.reshape(np.shape(dt))
+
+
+def distinct_spans(times: Array, season: Season | None) -> tuple[Array, Array, Array]:
+    """Starts and lengths (U,) of the steps between ``times`` (T, ...), and which each step has.
+
+    Without seasons only the length of a step counts.
+    """
+    start, dt = times[:-1], np.diff(times, axis=0)
+    lengths, which = distinct_steps(dt)
+    if season is None:
+        return np.zeros(len(lengths)), lengths, which
+    phases, phase = distinct_steps(season.phase(start))
+    both, index = np.unique(phase.ravel() * len(lengths) + which.ravel(), return_inverse=True)
+    return phases[both // len(lengths)], lengths[both % len(lengths)], index.reshape(dt.shape)
+
+
+def transition(
+    drift: Array, noise: Array, dt: Array, start: Array | None = None, season: Season | None = None
+) -> Transition:
+    """Transitions for steps of lengths ``dt`` (U,) that begin at ``start`` (U,)."""
+    begin = np.zeros(len(dt)) if start is None else np.asarray(start, float)
+    dt = np.asarray(dt, float)
+    if drift.ndim == noise.ndim == 1:
+        return _diagonal(drift, noise, dt, begin, season)
+    if season is None:
+        return _steady(drift, noise, dt)
+    return _seasonal(drift, noise, dt, begin, season)
+
+
+def _diagonal(
+    drift: Array, noise: Array, dt: Array, start: Array, season: Season | None
+) -> Transition:
+    """``a = e^(-lambda dt)`` and ``omega = q g``, one per mode; (U, N) each."""
+    dt, start = dt[:, None], start[:, None]
+    x = drift * dt
+    factor = np.exp(-x)
+    if season is None:
+        g, slope = dt * decay_mean(2.0 * x), 2.0 * dt**2 * decay_mean_slope(2.0 * x)
+    else:
+        tiny = 1e-200  # a complex step: the slope is exact to rounding
+        exposures = season.exposures(2.0 * (drift + 1j * tiny), start, start + dt)
+        shares = exposures.real  # of the parts of the season in g, (U, N, K)
+        g, slope = shares @ season.weights, exposures.imag @ season.weights / tiny
+
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        by_g = by_covariance * noise
+        by_drift = (by_g * slope - by_factor * dt * factor).sum(0)
+        by_season = np.zeros(1) if season is None else np.tensordot(by_g, shares, 2)
+        return by_drift, (by_covariance * g).sum(0), by_season
+
+    return Transition(factor, noise * g, pull_back)
+
+
+# -- modes that drift or noise couple -------------------------------------------------------------
+def _steady(drift: Array, noise: Array, dt: Array) -> Transition:
+    """Steps of constant noise, by series and doublings; (U, N, N) each."""
+    a, q = -operators.as_matrix(drift), operators.as_matrix(noise)
+    longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
+    if not np.isfinite(longest):
+        raise FloatingPointError("a drift or a step that is not finite")
+    doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
+    h = dt[:, None] / 2.0**doublings
+    powers, terms = _series(a, q)
+    order = h ** np.arange(TERMS + 1)
+    f = np.tensordot(order, powers, (1, 0))
+    omega = np.tensordot(order * h, terms, (1, 0))
+    levels = []
+    for _ in range(doublings):
+        levels.append((f, omega))
+        omega = omega + f @ omega @ np.swapaxes(f, -1, -2)
+        f = f @ f
+
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        gf, gw = by_factor, by_covariance
+        for f, omega in reversed(levels):
+            ft = np.swapaxes(f, -1, -2)
+            gf, gw = gf @ ft + ft @ gf + 2.0 * gw @ f @ omega, gw + ft @ gw @ f
+        by_power = np.tensordot(order, gf, (0, 0))
+        by_term = np.tensordot(order * h, gw, (0, 0))
+        by_a = np.zeros_like(a)
+        for k in range(TERMS - 1, -1, -1):
+            up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
+            by_a += up @ powers[k].T + 2.0 * down @ terms[k]
+            by_power[k] += a.T @ up
+            by_term[k] += a.T @ down + down @ a
+        return operators.like(drift, -by_a), operators.like(noise, by_term[0]), np.zeros(1)
+
+    return Transition(f, omega, pull_back)
+
+
+def _series(a: Array, q: Array) -> tuple[Array, Array]:
+    """``A^k / k!`` and ``L^k Q / (k + 1)!`` with ``L X = A X + X A'``, k = 0, 1, ..."""
+    powers, terms = np.empty((2, TERMS + 1, *a.shape))
+    powers[0], terms[0] = np.eye(len(a)), q
+    for k in range(TERMS):
+        powers[k + 1] = a @ powers[k] / (k + 1)
+        half = a @ terms[k]
+        terms[k + 1] = (half + half.T) / (k + 2)
+    return powers, terms
+
+
+def _seasonal(drift: Array, noise: Array, dt: Array, start: Array, season: Season) -> Transition:
+    """Steps through parts of a season, each a chain of steady ones; (U, N, N) each.
+
+    ``Omega <- F_c Omega F_c' + w_c Omega_c`` and ``F <- F_c F`` for c = 1, 2, ... in time.
+    """
+    lengths, parts = season.cells(start, start + dt)
+    used, which = np.unique(lengths, return_inverse=True)
+    steady, n = _steady(drift, noise, used), len(drift)
+    f, omega = np.broadcast_to(np.eye(n), (len(dt), n, n)), np.zeros((len(dt), n, n))
+    chain = []
+    for at, part in zip(which.reshape(lengths.shape), parts, strict=True):
+        own, spread = steady.factor[at], steady.covariance[at]
+        weight = season.weights[part][:, None, None]
+        chain.append((at, part, own, spread, weight, f, omega))
+        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * spread
+        f = own @ f
+
+    def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
+        gf, gw = by_factor, by_covariance
+        by_f, by_omega = (np.zeros_like(steady.factor) for _ in range(2))
+        by_season = np.zeros(season.n_parts)
+        for at, part, own, spread, weight, f, omega in reversed(chain):
+            turned = np.swapaxes(own, -1, -2)
+            np.add.at(by_f, at, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
+            np.add.at(by_omega, at, weight * gw)
+            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
+            gf, gw = turned @ gf, turned @ gw @ own
+        by_drift, by_noise, _ = steady.pull_back(by_f, by_omega)
+        return by_drift, by_noise, by_season
+
+    return Transition(f, omega, pull_back)
+
+
+# ---------- Linear dynamics: Ornstein-Uhlenbeck modes, coupled or not, forced or not, with seasons
+# or not
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Linear(Dynamics):
+    """``dc = -Lambda (c - m) dt + F(t) dt + dW`` with ``Cov dW = w(t) Q dt``.
+
+    The state is ``c = u + m + (response to F)``; initial states are those of the deviation u.
+
+    Args:
+        drift: ``Lambda``, (N,) or (N, N).
+        noise: ``Q``, (N,) or (N, N).
+        season: ``w``, or None for noise of constant strength.
+        forcing: known ``F``, or None.
+        origin: when the forcing begins to act.
+        mean: ``m``, (N,), to which the state returns; None for zero.
+    """
+
+    drift: Array
+    noise: Array
+    season: Season | None = None
+    forcing: Forcing | None = None
+    origin: float = 0.0
+    mean: Array | None = None
+    name: ClassVar[str] = "linear"
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes N."""
+        return len(self.drift)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether neither drift nor noise couple the modes."""
+        return operators.is_diagonal(self.drift) and operators.is_diagonal(self.noise)
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """Drift, noise and, where there are any, the weights of the season and the mean."""
+        season = {} if self.season is None else {"season": self.season.weights}
+        mean = {} if self.mean is None else {"mean": self.mean}
+        return {"drift": self.drift, "noise": self.noise, **season, **mean}
+
+    def over(self, dt: Array, start: Array | None = None) -> Transition:
+        """Transitions of steps of lengths ``dt`` (U,), from ``start`` (U,) on."""
+        return transition(self.drift, self.noise, dt, start, self.season)
+
+    def transitions(self, times: Array) -> tuple[Transition, Array]:
+        """Transitions that occur between ``times`` (T, ...), and which one each step has."""
+        if self.is_diagonal and times.ndim == 2 and times.shape[1] > 1:
+            # Clocks of their own: finding equal steps would cost more than it spares.
+            dt = np.diff(times, axis=0)
+            which = np.arange(dt.size).reshape(dt.shape)
+            return self.over(dt.ravel(), times[:-1].ravel()), which
+        start, dt, which = distinct_spans(times, self.season)
+        return self.over(dt, start), which
+
+    def response(self, times: Array) -> Array:
+        """What is added to the deviation: mean and response to a forcing; (*times.shape, N)."""
+        mean = np.zeros(self.n_modes) if self.mean is None else self.mean
+        if self.forcing is None:
+            return np.broadcast_to(mean, (*np.shape(times), self.n_modes))
+        return self.forcing.response(self.drift, times, self.origin) + mean
+
+    def response_pull_back(self, times: Array, by: Array) -> Array:
+        """Gradient by the drift from that by the response, (*times.shape, N)."""
+        if self.forcing is None:
+            return np.zeros_like(self.drift)
+        return self.forcing.pull_back(self.drift, times, by, self.origin)
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether something is added to the deviation."""
+        return self.forcing is not None or self.mean is not None
+
+    @property
+    def undriven(self) -> Linear:
+        """The law of the deviation: no forcing, a mean of zero."""
+        return dataclasses.replace(self, forcing=None, mean=None) if self.is_driven else self
+
+    def with_mean(self, mean: Array | None) -> Linear:
+        """The same around another mean."""
+        return dataclasses.replace(self, mean=mean)
+
+    def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
+        """``F m + r``, ``F P F' + Omega`` and ``P F'`` with r what the forcing adds."""
+        step = self.over(np.array([dt]), np.array([t]))
+        f, omega = (operators.as_matrix(x[0]) for x in (step.factor, step.covariance))
+        ends = np.array([t, t + dt])
+        before, after = self.response(ends)
+
+        def pull_back(
+            by_mean: Array, by_covariance: Array, by_cross: Array
+        ) -> tuple[Array, Array, dict[str, Array]]:
+            sym = 0.5 * (by_covariance + by_covariance.T)
+            by_f = np.outer(by_mean, mean - before) + 2.0 * sym @ f @ covariance
+            by_f += by_cross.T @ covariance
+            by_step = [operators.like(step.factor[0], x)[None] for x in (by_f, sym)]
+            by_drift, by_noise, by_season = step.pull_back(*by_step)
+            by_response = np.stack([-f.T @ by_mean, by_mean])
+            by_drift = by_drift + self.response_pull_back(ends, by_response)
+            every = {"drift": by_drift, "noise": by_noise, "season": by_season}
+            every["mean"] = by_response.sum(0)
+            own = {name: every[name] for name in self.parameters}
+            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, own
+
+        return Step(
+            f @ (mean - before) + after, f @ covariance @ f.T + omega, covariance @ f.T, pull_back
+        )
+
+    def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
+        """``F c + r + sqrt(Omega) z``."""
+        step = self.over(np.array([dt]), np.array([t]))
+        before, after = self.response(np.array([t, t + dt]))
+        z = generator.standard_normal(np.shape(state))
+        noise = operators.apply(operators.root(step.covariance[0]), z)
+        return operators.apply(step.factor[0], state - before) + after + noise
+
+    def leading(self, n: int) -> Linear:
+        """The first modes; what couples them to later ones is cut."""
+        return dataclasses.replace(
+            self,
+            drift=operators.leading(self.drift, n),
+            noise=operators.leading(self.noise, n),
+            mean=None if self.mean is None else self.mean[:n],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays of the operators; season and forcing by their own descriptions."""
+        parts = {"season": self.season, "forcing": self.forcing}
+        return {
+            "drift": self.drift,
+            "noise": self.noise,
+            "origin": float(self.origin),
+            **({} if self.mean is None else {"mean": self.mean}),
+            **{name: part.to_dict() for name, part in parts.items() if part is not None},
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> Linear:
+        """Inverse of `to_dict`."""
+        d = dict(description)
+        for name, kind in (("season", Season), ("forcing", Forcing)):
+            if name in d:
+                d[name] = kind(**d[name])
+        if "mean" in d:
+            d["mean"] = np.asarray(d["mean"], float)
+        return cls(np.asarray(d.pop("drift"), float), np.asarray(d.pop("noise"), float), **d)

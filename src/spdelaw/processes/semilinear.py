@@ -1,0 +1,340 @@
+"""Semilinear SPDEs with additive noise, and the dynamics of their modes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from spdelaw.checks import numbers
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.fields import Fields
+from spdelaw.domains.registry import from_dict as domain_from_dict
+from spdelaw.errors import EquationError
+from spdelaw.processes.closure import Closure, Moments, advance, pull_back
+from spdelaw.processes.linear import Dynamics, Step, transition
+from spdelaw.processes.spde import SpectralSPDE, in_html
+from spdelaw.processes.terms import Means, Reaction, bound, check_names, flat_terms
+
+# ---------- Modes with a reaction: semilinear dynamics, moved by Gaussian closure or by Strang
+# steps
+
+
+Array = np.ndarray
+
+#: A sub-step of the closure may change the field by the reaction by this share.
+LARGEST_CHANGE = 0.6
+#: Most sub-steps that are chosen.
+MOST_SUBSTEPS = 64
+#: A draw takes at least so many Strang steps, and so many for each sub-step of the closure.
+FEWEST_STRANG, STRANG_PER_SUBSTEP = 8, 4
+#: Stands for zero where one divides by the size of a field.
+TINY = 1e-300
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reacting(Dynamics):
+    """``dc = (-lambda c + F(c)) dt + dW``, ``F_n(c) = sum_t theta_t <g_t(u), h_n>``.
+
+    Args:
+        domain: where the modes live.
+        terms: names of the ``g_t``, as `Semilinear` has them.
+        coefficients: ``theta``, (n_terms,).
+        rates: ``lambda``, (N,); may be negative, where the reaction pulls back.
+        noise: ``q``, (N,), with ``Cov dW = q dt``.
+    """
+
+    domain: AbstractDomain
+    terms: tuple[str, ...]
+    coefficients: Array
+    rates: Array
+    noise: Array
+    reaction: Reaction = dataclasses.field(init=False, repr=False)
+    name: ClassVar[str] = "semilinear"
+
+    def __post_init__(self) -> None:
+        """Bind the terms to the modes."""
+        object.__setattr__(self, "reaction", bound(self.terms, self.domain, self.n_modes))
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes N."""
+        return len(self.rates)
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """``theta``, ``lambda`` and ``q`` by name."""
+        return {"coefficient": self.coefficients, "rate": self.rates, "noise": self.noise}
+
+    @functools.cached_property
+    def closure(self) -> Closure:
+        """The same as numbers that move Gaussians."""
+        return Closure(self.reaction, self.coefficients, self.rates, self.noise)
+
+    def drift(self, state: Array) -> Array:
+        """``-lambda c + F(c)``; (..., N)."""
+        return self.reaction.drift(self.closure.total, state) - self.rates * state
+
+    def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
+        """Mean, covariance and cross-covariance after ``dt``, by Gaussian closure.
+
+        As many sub-steps as the reaction at the mean is fast; time itself plays no part.
+        """
+        closure, n_steps = self.closure, int(substeps(self.closure, mean, dt).max())
+        found, tape = advance(closure, mean[None], covariance[None], dt, n_steps, cross=True)
+
+        def back(
+            by_mean: Array, by_covariance: Array, by_cross: Array
+        ) -> tuple[Array, Array, dict[str, Array]]:
+            symmetric = 0.5 * (by_covariance + by_covariance.T)
+            own = pull_back(closure, tape, Moments(by_mean[None], symmetric[None], by_cross[None]))
+            numbers = {name: getattr(own, name)[0] for name in self.parameters}
+            return own.mean[0], own.covariance[0], numbers
+
+        cross = np.zeros_like(covariance) if found.cross is None else found.cross[0]
+        return Step(found.mean[0], found.covariance[0], cross, back)
+
+    def sample(
+        self,
+        state: Array,
+        t: float,
+        dt: float,
+        generator: np.random.Generator,
+        n_steps: int | None = None,
+    ) -> Array:
+        """A draw of the state after ``dt`` from states (..., N), by Strang steps.
+
+        As many as the reaction is fast at the fastest of the states, or ``n_steps``.
+        """
+        if n_steps is None:
+            flat = np.reshape(state, (-1, self.n_modes))
+            most = int(substeps(self.closure, flat, dt).max())
+            n_steps = max(FEWEST_STRANG, STRANG_PER_SUBSTEP * most)
+        decay, variance = self.half_step(dt / n_steps)
+        noise = np.sqrt(variance) * generator.standard_normal((2 * n_steps, *np.shape(state)))
+        with np.errstate(over="ignore", invalid="ignore"):  # a state that ran away is not finite
+            return self.strang(state, dt, noise, decay)
+
+    def half_step(self, h: float) -> tuple[Array, Array]:
+        """``e^(-lambda h / 2)`` and the variance of the noise over ``h / 2``; (N,) each."""
+        found = transition(self.rates, self.noise, np.array([h / 2]))
+        return found.factor[0], found.covariance[0]
+
+    def strang(self, state: Array, dt: float, noise: Array, decay: Array) -> Array:
+        """State after ``dt``: half a linear step, the reaction by RK4, half a linear step.
+
+        Strong order 1, weak order 2. ``noise`` (2 n, ..., N) holds the noise of half steps.
+        """
+        h = 2.0 * dt / len(noise)
+        for k in range(0, len(noise), 2):
+            state = self.react(decay * state + noise[k], h)
+            state = decay * state + noise[k + 1]
+        return state
+
+    def react(self, state: Array, h: float) -> Array:
+        """``c' = F(c)`` over h by the classical Runge-Kutta method."""
+        f = functools.partial(self.reaction.drift, self.closure.total)
+        k1 = f(state)
+        k2 = f(state + 0.5 * h * k1)
+        k3 = f(state + 0.5 * h * k2)
+        k4 = f(state + h * k3)
+        return state + (h / 6.0) * (k1 + 2.0 * (k2 + k3) + k4)
+
+    def leading(self, n: int) -> Reacting:
+        """The first modes; what later ones do to them is cut."""
+        return dataclasses.replace(self, rates=self.rates[:n], noise=self.noise[:n])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Arrays of numbers, names of the terms, and the domain by its own description."""
+        tables = {k: v for k, v in self.domain.settings().items() if isinstance(v, np.ndarray)}
+        return {
+            "domain": self.domain.to_dict() | tables,
+            "terms": list(self.terms),
+            **{key: getattr(self, key) for key in ("coefficients", "rates", "noise")},
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> Reacting:
+        """Inverse of `to_dict`."""
+        d = description
+        coefficients, rates, noise = (
+            np.asarray(d[key], float) for key in ("coefficients", "rates", "noise")
+        )
+        names = tuple(map(str, d["terms"]))
+        if coefficients.shape != (len(names),) or rates.shape != noise.shape or rates.ndim != 1:
+            expected = "a coefficient per term, a rate and a noise per mode"
+            got = f"{len(names)} terms, shapes {coefficients.shape}, {rates.shape}, {noise.shape}"
+            fix = "write it with to_dict()"
+            raise EquationError("dynamics", expected=expected, got=got, fix=fix)
+        return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise)
+
+
+def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
+    """Sub-steps of each state, (B,): as few as let no point change too much in one."""
+    change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
+    return np.ceil(np.clip(change, 1.0, MOST_SUBSTEPS)).astype(int)
+
+
+def reaction_rate(closure: Closure, states: Array) -> Array:
+    """Largest ``|df/du|`` over the points of each state; (B,).
+
+    A derivative counts with the typical wavenumber of the states.
+    """
+    r, states = closure.reaction, np.atleast_2d(states)
+    at = r.at_points(states)
+    if not at:
+        return np.zeros(len(states))
+    means = Means(at, {})
+    size = np.sqrt((states**2).sum(1).mean() / r.volume)
+    rate = np.zeros((len(states), next(iter(at.values())).shape[1]))
+    for j, values in at.items():
+        wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
+        rate += wavenumber * np.abs(means.of(closure.first[j]))
+    return rate.max(1)
+
+
+# ---------- Semilinear SPDEs with additive noise: a linear equation plus a polynomial of the field
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Semilinear:
+    """``dX = (A X + sum_t theta_t g_t(X)) dt + dW`` on the modes of a domain.
+
+    Args:
+        linear: the linear part, its noise and its initial state; modes not coupled.
+        terms: coefficient ``theta_t`` by the name of each term: "1", "u", "u^2", "u^3", "u u_x",
+            "u_x^2", "|grad u|^2", or a polynomial of your own such as "u - u^3". Of several fields
+            (`spdelaw.Fields`) by field, ``{"u": {"u": 1.0, "v": -1.0}, "v": {"u": 0.5}}``.
+
+    Products are exact on the modes that are kept (dealiased); derivatives need an `Interval` or a
+    `Box`, polynomials of u any domain.
+
+    Example:
+        >>> import numpy as np, spdelaw as sl
+        >>> heat = sl.SpectralSPDE(
+        ...     sl.Interval(0, 2 * np.pi, "periodic"),
+        ...     5,
+        ...     sl.OperatorFormula(nu=0.05),
+        ...     noise=sl.White(0.01),
+        ... )
+        >>> equation = sl.Semilinear(heat, {"u": 1.0, "u^3": -1.0})
+        >>> equation.parameters["coefficient"]
+        array([ 1., -1.])
+    """
+
+    linear: SpectralSPDE
+    terms: Mapping[str, float]
+    dynamics: Reacting = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the parts and bind the terms to the domain."""
+        got, fix = type(self.linear).__name__, "pass sl.catalogue.heat()"
+        if not isinstance(self.linear, SpectralSPDE):
+            raise EquationError("linear", expected="a SpectralSPDE", got=got, fix=fix)
+        if self.linear.is_coupled or self.linear.forcing or self.linear.season:
+            expected = "modes that are not coupled, without forcing or season"
+            got, fix = "a linear part with one of them", "leave it out of the linear part"
+            raise EquationError("linear", expected=expected, got=got, fix=fix)
+        terms = self.terms
+        if isinstance(self.domain, Fields):
+            terms = flat_terms(terms, self.domain.names)
+        names, values = _checked(terms)
+        object.__setattr__(self, "terms", dict(zip(names, values, strict=True)))
+        rates, noise = self.linear.eigenvalues, self.linear.noise_variance
+        dynamics = Reacting(self.domain, names, np.array(values), rates, noise)
+        object.__setattr__(self, "dynamics", dynamics)
+
+    # -- what it shares with its linear part --------------------------------------------
+
+    @property
+    def domain(self) -> AbstractDomain:
+        """Where the field lives."""
+        return self.linear.domain
+
+    @property
+    def n_modes(self) -> int:
+        """Number of modes."""
+        return int(self.linear.n_modes)
+
+    @property
+    def times(self) -> Array:
+        """Observation times used where none are given."""
+        return self.linear.times
+
+    @property
+    def label(self) -> str:
+        """A name for people."""
+        return self.linear.label
+
+    def default_grid(self) -> Array:
+        """The domain's regular grid."""
+        return self.linear.default_grid()
+
+    # -- dynamics -----------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        """``lambda`` and ``q`` of each mode and ``theta`` of each term, by name."""
+        return {
+            "eigenvalue": self.linear.eigenvalues,
+            "noise_variance": self.linear.noise_variance,
+            "coefficient": np.array(list(self.terms.values())),
+        }
+
+    @property
+    def reaction(self) -> Reaction:
+        """The terms on the modes."""
+        return self.dynamics.reaction
+
+    @property
+    def closure(self) -> Closure:
+        """The same as numbers that move Gaussians."""
+        return self.dynamics.closure
+
+    # -- files and people -----------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain description (JSON types only) that `from_dict` turns back into an equal one."""
+        return {"kind": "semilinear", "linear": self.linear.to_dict(), "terms": dict(self.terms)}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Semilinear:
+        """Equation from the plain description of `to_dict`."""
+        try:
+            return cls(SpectralSPDE.from_dict(description["linear"]), description["terms"])
+        except (KeyError, TypeError) as error:
+            expected = "the plain description of Semilinear.to_dict()"
+            got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
+            raise EquationError("equation", expected=expected, got=got, fix=fix) from error
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when they describe the same law on the same default times."""
+        return isinstance(other, Semilinear) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Hash of what equality compares first."""
+        return hash((self.linear, tuple(self.terms.items())))
+
+    def __repr__(self) -> str:
+        """The linear part, then the terms."""
+        shown = " ".join(f"{value:+.4g} {name}" for name, value in self.terms.items())
+        text = repr(self.linear).replace("SpectralSPDE", "Semilinear", 1)
+        return text.replace("dX = A X dt", "dX = (A X + f(X)) dt", 1) + f"\n  f(u)    {shown}"
+
+    def _repr_html_(self) -> str:
+        """The same with a table, for notebooks."""
+        return in_html(self.linear, repr(self))
+
+
+def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
+    if not isinstance(terms, Mapping):
+        expected, fix = "a coefficient for each term", "pass terms={'u': 1.0, 'u^3': -1.0}"
+        raise EquationError("terms", expected=expected, got=type(terms).__name__, fix=fix)
+    values = numbers(list(terms.values()))
+    if values.shape != (len(terms),) or not np.isfinite(values).all():
+        got, fix = str(dict(terms)), "pass terms={'u': 1.0}"
+        raise EquationError("terms", expected="finite numbers", got=got, fix=fix)
+    return check_names(list(terms)), values.tolist()

@@ -1,0 +1,142 @@
+"""One look for every figure, and the check of fields that every figure makes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import xarray as xr
+
+from spdelaw.checks import optional
+from spdelaw.data.io.safe_files import replace_file
+from spdelaw.errors import DataError, FileError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# ---------- One look for every figure, without touching the settings of the process
+
+
+#: Okabe and Ito's colours, told apart with every common form of colour blindness.
+SAMPLE, CLOSED_FORM, GREY = "#0072B2", "#D55E00", "#595959"
+#: Width in inches of a column of text; heights follow.
+COLUMN = 4.2
+
+STYLE: Any = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "grid.color": "#E5E5E5",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "pdf.fonttype": 42,  # text stays text in a paper's PDF
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+
+def require_figures() -> None:
+    """Raise `MissingExtraError` where figures cannot be drawn: a check to make before work."""
+    optional("matplotlib", "figures", "report")
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Draw in the house style; the caller's rcParams are back afterwards."""
+    require_figures()
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a notebook's own settings do not leak into the figure either
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def new_figure(width: float = COLUMN, height: float = 0.7 * COLUMN) -> Figure:
+    """A figure that belongs to nobody: no pyplot, no window, no list of open figures."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """The caller's axes, or the only ones of a new figure."""
+    return new_figure().add_subplot() if ax is None else ax
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that holds the axes."""
+    return cast("Figure", ax.figure)
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure whole or not at all; the suffix is the format.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import plot_fields, save_figure
+        >>> fields = sl.simulate(sl.catalogue.heat(n_modes=4), n_paths=2, seed=0)
+        >>> save_figure(plot_fields(fields), "paths.png").name
+        'paths.png'
+    """
+    path = Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if kind not in known:
+        expected = f"a name that ends in one of {', '.join(known)}"
+        fix = f"write {path.stem}.png or {path.stem}.pdf"
+        raise FileError("figure", expected=expected, got=path.name, fix=fix)
+    with replace_file(path) as new, style():
+        figure.savefig(new, format=kind)
+    return path
+
+
+# ---------- The one check of fields that every figure and table makes
+
+
+def as_paths(
+    fields: Any, space: tuple[str, ...] | None = None, *, at_least: int = 1
+) -> xr.DataArray:
+    """Fields as (path, time, *space) with enough paths on common times, or raise `DataError`.
+
+    Args:
+        fields: DataArray with these dims in any order.
+        space: the spatial dims of a domain; None takes whatever dims there are.
+        at_least: how many paths are needed.
+    """
+    dims = tuple(fields.dims) if isinstance(fields, xr.DataArray) else ()
+    space = tuple(str(d) for d in dims if d not in ("path", "time")) if space is None else space
+    names = space
+    if len(space) > 1 and "point" in dims:
+        space = ("point",)
+    wanted = ("path", "time", *space)
+    if not space or set(dims) != set(wanted):
+        expected = f"a DataArray with dims {wanted if space else '(path, time, x)'}"
+        got = f"dims {dims}" if dims else type(fields).__name__
+        fix = "pass the result of sl.simulate, sl.read or sl.as_fields"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
+    missing = [d for d in ("time", *names) if d not in fields.coords and d != "point"]
+    if missing or "path_time" in fields.coords:
+        expected = "coordinates time and space that all paths share"
+        got = f"no coordinate {missing[0]}" if missing else "times of their own for each path"
+        fix = "fields.assign_coords(...)" if missing else "select paths with common times"
+        raise DataError("fields", expected=expected, got=got, fix=fix)
+    if fields.sizes["path"] < at_least:
+        expected, fix = f"at least {at_least} paths", "pass more paths; a sample moment needs them"
+        raise DataError("fields", expected=expected, got=str(fields.sizes["path"]), fix=fix)
+    return fields.transpose(*wanted)

@@ -1,0 +1,228 @@
+"""A report from laws and data to one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from spdelaw.checks import optional, whole
+from spdelaw.data.io.safe_files import replace_file
+from spdelaw.errors import FileError
+from spdelaw.evaluation.forecast_skill import Skill
+from spdelaw.law.law import Law
+from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.report.data import gather
+from spdelaw.report.plots import Figure, Section, Table
+from spdelaw.report.sections.calibration import calibration_section
+from spdelaw.report.sections.fields import field_section
+from spdelaw.report.sections.forecasts import document_of, forecast_section, skill_section
+from spdelaw.report.sections.laws import laws_section, shapes_section, spectra_section
+from spdelaw.report.sections.provenance import provenance_section
+from spdelaw.report.sections.reaction import reaction_section
+from spdelaw.report.sections.samples import moments_section, samples_section
+from spdelaw.report.sections.summary import Answer, answers
+
+# ---------- The page itself: template, style, script and data in one file
+#
+# The plotting library is inside as gzip in base64, two fifths of its size; browsers unpack it.
+
+
+def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -> str:
+    """HTML with everything inline: no request leaves the file."""
+    figures = [part for s in sections for part in s.parts if isinstance(part, Figure)]
+    parts = {
+        "TITLE": escape(title),
+        "NAVIGATION": "\n".join(
+            f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections
+        ),
+        "SUMMARY": "\n".join(_answer(answer) for answer in answers),
+        "SECTIONS": "\n".join(_section(section) for section in sections),
+        "STYLE": _asset("page.css"),
+        "FIGURES": _json([figure.document() for figure in figures]),
+        "VERSION": _plotly_version(),
+        "PLOTLY": _plotly(),
+        "SCRIPT": _asset("page.js"),
+    }
+    page = _asset("page.html")
+    # One pass over the template, so that text of the user's is never searched for marks.
+    pieces = page.split("%%")
+    return "".join(parts[p] if i % 2 else p for i, p in enumerate(pieces))
+
+
+def _asset(name: str) -> str:
+    return resources.files("spdelaw.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # Without a time stamp, so that the same report twice is the same file.
+    packed = gzip.compress(get_plotlyjs().encode("utf-8"), compresslevel=9, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _plotly_version() -> str:
+    from plotly.offline import get_plotlyjs_version
+
+    return str(get_plotlyjs_version())
+
+
+def _json(value: Any) -> str:
+    """JSON that no text in it can break out of."""
+    text = json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _answer(answer: Answer) -> str:
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in answer.sentences)
+    return (
+        f'<div class="answer {answer.mood}"><h2>{escape(answer.question)}</h2>'
+        f'<p class="short">{escape(answer.short)}</p>{sentences}</div>'
+    )
+
+
+def _section(section: Section) -> str:
+    parts = "\n".join(
+        _figure(part) if isinstance(part, Figure) else _table(part) for part in section.parts
+    )
+    return (
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        f"<p>{escape(section.lead)}</p>\n{parts}</section>"
+    )
+
+
+def _figure(figure: Figure) -> str:
+    caption = escape(figure.caption)
+    return (
+        f'<figure id="figure-{figure.name}">'
+        f'<div class="controls" id="controls-{figure.name}"></div>'
+        f'<div class="plot" id="plot-{figure.name}" role="img" aria-label="{caption}" '
+        f'style="height:{figure.height}px"></div><figcaption>{caption}</figcaption></figure>'
+    )
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    header = f"<thead><tr>{head}</tr></thead>" if any(table.header) else ""
+    rows = "".join(_row(row, len(table.header)) for row in table.rows)
+    kind = "" if any(table.header) else ' class="facts"'
+    body = f'<div class="scroll"><table{kind}>{header}<tbody>{rows}</tbody></table></div>'
+    body += f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    if table.folded:
+        return f"<details><summary>{escape(table.caption)}</summary>{body}</details>"
+    return f"<h3>{escape(table.caption)}</h3>{body}"
+
+
+def _row(cells: Sequence[str], width: int) -> str:
+    if len(cells) == 1:
+        heading = f'<th scope="rowgroup" colspan="{width}">{escape(cells[0])}</th>'
+        return f'<tr class="group">{heading}</tr>'
+    rest = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{rest}</tr>'
+
+
+# ---------- A report from laws and data to one HTML file
+
+
+#: In the order of the page. A section is a function of the report data.
+SECTIONS = (
+    spectra_section,
+    shapes_section,
+    reaction_section,
+    field_section,
+    samples_section,
+    forecast_section,
+    skill_section,
+    moments_section,
+    calibration_section,
+    laws_section,
+    provenance_section,
+)
+
+
+def require_report() -> None:
+    """Raise `MissingExtraError` where plotly is missing: a check to make before work."""
+    optional("plotly", "the report", "report")
+
+
+def write_report(
+    path: str | Path,
+    laws: Law | Mapping[str, Law],
+    data: Any,
+    *,
+    truth: SpectralSPDE | None = None,
+    title: str | None = None,
+    source: Mapping[str, str] | None = None,
+    skill: Skill | Mapping[str, Any] | None = None,
+    max_paths: int = 100,
+    seed: int = 0,
+) -> Path:
+    """Write one HTML file that shows laws and how they describe data; it opens offline.
+
+    A summary in plain words, spectra with intervals, shapes of the modes, fields with a time
+    slider, sample paths, a forecast, skill of forecasts where it is given, moments, innovations and
+    calibration, laws side by side, and provenance.
+
+    Args:
+        path: file to write, ending in .html.
+        laws: one law, or up to four by name; the report is about the first and compares the rest.
+        data: fields to judge the laws on, best ones they have not seen.
+        truth: equation behind simulated data.
+        title: heading of the page.
+        source: where things come from, in words: keys "data" and "law NAME"; "same" is "yes"
+            where the first law was learned from these data and "no" where not.
+        skill: what `spdelaw.skill` returned for such a law, or its ``to_dict()``: a section shows
+            it beside its rivals.
+        max_paths: paths to use at most.
+        seed: of draws and of values held out.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import write_report
+        >>> equation = sl.catalogue.heat(n_modes=2)
+        >>> data = sl.simulate(equation, 8, times=[0, 0.1, 0.2, 0.3, 0.5], seed=0)
+        >>> law = sl.fit(data, equation.domain, 2)
+        >>> write_report("report.html", law, data).stat().st_size > 1_000_000
+        True
+    """
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        expected, fix = "a name that ends in .html", f"write {target.stem or 'report'}.html"
+        raise FileError(str(path), expected=expected, got=repr(target.suffix), fix=fix)
+    whole("max_paths", max_paths, 1)
+    require_report()
+    scores = document_of(skill)
+    material = gather(laws, data, truth, source, max_paths, seed)
+    material = dataclasses.replace(material, skill=scores)
+    found = [make(material) for make in SECTIONS]
+    sections = [section for section in found if section is not None]
+    page = render(title or _title(material.source), answers(material), sections)
+    with replace_file(target) as new:
+        new.write_text(page, encoding="utf-8")
+    return target
+
+
+def _title(source: Mapping[str, str]) -> str:
+    name = source.get("data")
+    return f"The law of {Path(name).name}" if name else "A learned law"

@@ -1,0 +1,254 @@
+"""Observed and reconstructed fields, and their difference, with a time slider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spdelaw.report.data import Material, Reconstructed, curve, reconstructed, spots
+from spdelaw.report.maps import Canvas
+from spdelaw.report.plots import (
+    Bind,
+    Clock,
+    Control,
+    Cursor,
+    Figure,
+    Section,
+    Swap,
+    axis,
+    colour_bar,
+    ground,
+    image,
+    layout,
+    panel_title,
+    scale,
+    symmetric_scale,
+    thinned,
+)
+
+# ---------- One map as wide as the page, of what the reader chooses to see, and one place over time
+
+
+Array = np.ndarray
+Traces = list[dict[str, Any]]
+
+#: Most maps of one path and of all, most times and places of the line below them.
+MAPS, ALL_MAPS, TIMES, PLACES = 36, 48, 160, 40
+#: What a map can show.
+SHOWN = ("observed", "reconstructed", "observed minus reconstructed", "half width of the 95 % band")
+#: Pixels: height of the line below and of what lies between.
+LINE, BETWEEN = 190, 105
+#: Part of the width that maps and line take; the colour bar has the rest.
+RIGHT = [0.0, 0.94]
+#: A place on a map, seen on any ground.
+MARK = {"symbol": "circle", "size": 9, "color": "#ffffff", "line": {"color": "#000000", "width": 2}}
+
+
+def map_figure(material: Material, canvas: Canvas, paths: Reconstructed) -> Figure:
+    """A map with controls for what it shows and when, and a line with one for the place."""
+    at, place = spots(material, paths.observed[0], PLACES)
+    most = min(MAPS, max(ALL_MAPS // len(paths.labels), 12))
+    maps, line = thinned(len(paths.times), most), thinned(len(paths.times), TIMES)
+    when, along = material.clock(paths.times[maps]), material.clock(paths.times[line])
+    start = len(maps) // 2
+    fields = _fields(material, canvas, paths, maps)
+    # One place over time: (path, place, time).
+    seen, mean, reach = (np.swapaxes(part, 1, 2) for part in paths.at(line, at)[:3])
+    lines = {"low": mean - reach, "high": mean + reach, "line": mean, "seen": seen}
+    where = np.array([canvas.where(point) for point in at])
+    inner, up = _heights(canvas)
+    traces, swaps = _map(canvas, fields, start, up)
+    binds = [canvas.bind(len(traces) - 1, "map", ("show", "path", "time"))]
+    binds += [
+        Bind(len(traces) + i, "y", name, ("path", place.name)) for i, name in enumerate(lines)
+    ]
+    first = 0, place.start
+    traces += curve(along.positions, seen[first], mean[first], reach[first])
+    binds += [Bind(len(traces), name, name, (place.name,)) for name in "xy"]
+    traces.append(_mark(*where[place.start]))
+    arrays = {"map": fields, **lines}
+    if not paths.choice:
+        arrays = {"map": fields[:, 0], **{name: values[0] for name, values in lines.items()}}
+        binds = [_without_path(bind) for bind in binds]
+    controls = (Control("show", SHOWN, kind="select"), *paths.choice,
+                Control("time", when.texts, start), place)  # fmt: skip
+    titles = along.title, material.quantity
+    return Figure(
+        "fields", _caption(canvas), traces, _layout(canvas, titles, along.axis, inner, up),
+        inner + 78, controls=controls, binds=tuple(binds), swaps=tuple(swaps),
+        cursors=(Cursor("time", when.positions, ("4",)),),
+        arrays=arrays | {"x": where[:, 0], "y": where[:, 1]},
+        maps=((LINE + BETWEEN, LINE + BETWEEN + canvas.height()),),
+    )  # fmt: skip
+
+
+def _fields(material: Material, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
+    """What can be shown, (what, path, time, ...), empty at points that were never seen."""
+    seen, mean, reach = (part[:, maps] for part in paths[:3])
+    parts = (seen, mean, seen - mean, np.broadcast_to(reach, seen.shape))
+    return np.stack([canvas.shown(np.where(material.seen, part, np.nan)) for part in parts])
+
+
+def _caption(canvas: Canvas) -> str:
+    grey = "missing, or outside the domain" if canvas.is_grid else "missing"
+    coast = "Coastline: Natural Earth. " if len(canvas.coast) else ""
+    return (
+        f"Above: the map at the chosen time; grey is {grey}. Below: the field over time at the "
+        f"white mark, with the band in which 95 % of the observations should lie. {coast}"
+        + canvas.note
+    ).strip()
+
+
+def _without_path(bind: Bind) -> Bind:
+    index = tuple(name for name in bind.index if name != "path")
+    return Bind(bind.trace, bind.attribute, bind.array, index)
+
+
+def _map(canvas: Canvas, fields: Array, start: int, up: list[float]) -> tuple[Traces, list[Swap]]:
+    """Traces of the map, and how its colours change with what is shown."""
+    shared = scale(fields[:2].ravel())
+    colours = (shared, shared, symmetric_scale(fields[2]), scale(fields[3].ravel()))
+    size: dict[str, Any] = {"len": 1.04 * (up[1] - up[0]), "y": 0.5 * (up[0] + up[1])}
+    first = {**shared, **colour_bar("", RIGHT[1] + 0.01, **size)}
+    traces = canvas.draw(fields[0, 0, start], "", **first)
+    inside, names = ("", ("zmin", "zmax")) if canvas.is_grid else ("marker.", ("cmin", "cmax"))
+    swaps = [
+        Swap(len(traces) - 1, inside + name, "show", [c[key] for c in colours])
+        for name, key in zip((*names, "colorscale"), ("zmin", "zmax", "colorscale"), strict=True)
+    ]
+    return traces, swaps
+
+
+def _mark(x: float, y: float) -> dict[str, Any]:
+    """The chosen place on the map."""
+    return {"type": "scatter", "mode": "markers", "x": [float(x)], "y": [float(y)],
+            "marker": MARK, "showlegend": False, "hoverinfo": "skip", "xaxis": "x",
+            "yaxis": "y"}  # fmt: skip
+
+
+def _heights(canvas: Canvas) -> tuple[int, list[float]]:
+    """Pixels from the lowest axis to the top, and the part of them that is the map."""
+    high = canvas.height()
+    inner = LINE + BETWEEN + high
+    return inner, [(LINE + BETWEEN) / inner, 1.0]
+
+
+def _layout(
+    canvas: Canvas, titles: tuple[str, str], time: dict[str, Any], inner: int, up: list[float]
+) -> dict[str, Any]:
+    line = LINE / inner
+    return layout(
+        **canvas.axes("", RIGHT, up, first=True),
+        xaxis4=axis(titles[0], domain=RIGHT, anchor="y4", **time),
+        yaxis4=axis(titles[1], domain=[0.0, line], anchor="x4"),
+        shapes=[ground("")] if canvas.is_grid else [],
+        margin={"l": 64, "r": 24, "t": 26, "b": 52},
+        legend={"orientation": "h", "x": 0, "y": line + 4 / inner, "yanchor": "bottom",
+                "bgcolor": "rgba(0,0,0,0)"},
+    )  # fmt: skip
+
+
+# ---------- Section: observed and reconstructed fields, and their difference, with a time slider
+#
+# A field over one coordinate is an image over time and space with the profile at the chosen time
+# below; elsewhere the panels are maps at that time.
+
+
+#: Most times and points of an image.
+IMAGE_TIMES, POINTS = 160, 100
+
+
+def field_section(material: Material) -> Section:
+    """Images of all times with the profile at one, or maps with a place over time."""
+    missing = 100 * material.missing
+    gaps = f"{missing:.3g} % of the values are missing (grey). " if missing else ""
+    lead = (
+        f"{gaps}The law fills gaps and removes observation noise; what it leaves over should look "
+        "like noise without a pattern. Move the slider to walk through time."
+    )
+    figures = []
+    for own in material.each:
+        paths, canvas = reconstructed(own), own.canvas
+        drawn = _figure(own, paths) if canvas is None else map_figure(own, canvas, paths)
+        figures.append(own.named(drawn))
+    return Section("fields", "Fields: observed, reconstructed, difference", lead, tuple(figures))
+
+
+def _figure(material: Material, paths: Reconstructed) -> Figure:
+    some = thinned(len(material.points), POINTS)
+    observed, mean, reach, times, labels = paths.at(thinned(len(paths.times), IMAGE_TIMES), some)
+    when, points = material.clock(times), material.points[some]
+    difference = observed - mean
+    colours = scale(np.concatenate([observed.ravel(), mean.ravel()]))
+    x, start = when.positions, len(when.positions) // 2
+    traces = [
+        image(observed[0], x, points, "", **colours),
+        image(mean[0], x, points, "2", **colours,
+              **colour_bar("", 0.625, len=0.56, y=0.72)),
+        image(difference[0], x, points, "3", **symmetric_scale(difference),
+              **colour_bar("", 1.005, len=0.56, y=0.72)),
+        *curve(points.tolist(), observed[0, start], mean[0, start], reach[0, start]),
+    ]  # fmt: skip
+    binds = [Bind(i, "z", name, ("path",)) for i, name in enumerate(("observed", "mean", "left"))]
+    for i, name in enumerate(("low", "high", "mean", "observed")):
+        binds.append(Bind(3 + i, "y", name, ("path", "time")))
+    return Figure(
+        "fields",
+        "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
+        "band in which 95 % of the observations should lie.",
+        traces,
+        _image_layout(material, when, _limits(observed, mean, reach)),
+        620,
+        controls=(*paths.choice, Control("time", when.texts, start)),
+        binds=tuple(binds if len(labels) > 1 else _images_without_path(binds)),
+        cursors=(Cursor("time", x, ("", "2", "3")),),
+        arrays=_arrays(observed, mean, difference, reach, len(labels) > 1),
+    )
+
+
+def _arrays(
+    observed: Array, mean: Array, difference: Array, reach: Array, many: bool
+) -> dict[str, Array]:
+    arrays = {"low": mean - reach, "high": mean + reach, "mean": mean, "observed": observed}
+    if not many:
+        return {name: values[0] for name, values in arrays.items()}
+    return arrays | {"left": difference}
+
+
+def _images_without_path(binds: list[Bind]) -> list[Bind]:
+    return [Bind(b.trace, b.attribute, b.array, ("time",)) for b in binds if b.index[-1] == "time"]
+
+
+def _limits(observed: Array, mean: Array, reach: Array) -> list[float]:
+    low = float(min(np.nanmin(observed), np.nanmin(mean - reach)))
+    high = float(max(np.nanmax(observed), np.nanmax(mean + reach)))
+    return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
+
+
+def _image_layout(material: Material, when: Clock, limits: list[float]) -> dict:
+    columns = ((0.0, 0.29), (0.325, 0.615), (0.70, 0.99))
+    titles = ("observed", "reconstructed", "observed minus reconstructed")
+    top = [0.46, 0.97]
+    axes: dict = {}
+    for i, domain in enumerate(columns):
+        n = str(i + 1) if i else ""
+        follows = {"matches": "y", "showticklabels": False} if i else {}
+        axes[f"xaxis{n}"] = axis(
+            when.title, domain=domain, anchor=f"y{n}", nticks=4, **when.axis, showgrid=False
+        )
+        axes[f"yaxis{n}"] = axis(
+            "" if i else material.axes[0], domain=top, anchor=f"x{n}", showgrid=False, **follows
+        )
+    return layout(
+        **axes,
+        xaxis4=axis(material.axes[0], domain=[0.0, 0.99], anchor="y4"),
+        yaxis4=axis(material.quantity, domain=[0.0, 0.29], anchor="x4", range=limits),
+        annotations=[
+            panel_title(t, c[0], top[1] + 0.005) for t, c in zip(titles, columns, strict=True)
+        ],
+        shapes=[ground(n) for n in ("", "2", "3")],
+        margin={"l": 64, "r": 60, "t": 36, "b": 52},
+        legend={"orientation": "h", "x": 0, "y": 0.295, "yanchor": "bottom",
+                "bgcolor": "rgba(0,0,0,0)"},
+    )  # fmt: skip

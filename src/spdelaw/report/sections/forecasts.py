@@ -1,0 +1,232 @@
+"""Forecasts with bands, and their skill beside rivals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spdelaw.errors import InputError
+from spdelaw.evaluation.forecast_skill import Skill
+from spdelaw.report.data import Material, spots
+from spdelaw.report.figures.predictions import BANDS
+from spdelaw.report.plots import (
+    Bind,
+    Cursor,
+    Figure,
+    Section,
+    Table,
+    axis,
+    layout,
+    packed,
+    panel_title,
+    thinned,
+)
+
+# ---------- Section: the second part of some paths, forecast from the first
+
+
+Array = np.ndarray
+
+#: Share of a path that the forecast sees; most times and points on the page.
+SEEN, TIMES, POINTS = 0.6, 200, 60
+#: Colours of the bands, wide first, and how many standard deviations they reach.
+REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
+
+
+def forecast_section(material: Material) -> Section | None:
+    """Fan of the first path shown; None where it is too short to cut, or was seen too late."""
+    path = material.path(material.shown[0])
+    n = max(2, int(SEEN * path.sizes["time"]))
+    if path.sizes["time"] - n < 2 or not np.isfinite(path.values[:n]).any():
+        return None
+    lead = (
+        "The law saw the path up to the dotted line and nothing after it. The dark band should "
+        "hold half of what really happened, the light one 95 %. Observation noise is part of the "
+        "bands. Move the slider to change the place."
+    )
+    figures = tuple(own.named(_fan_figure(own, n)) for own in material.each)
+    return Section("forecast", "Forecast against what happened", lead, figures)
+
+
+def _fan_figure(material: Material, n: int) -> Figure:
+    path = material.path(material.shown[0])
+    history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
+    when = later["time"].values[thinned(later.sizes["time"], TIMES)]
+    mean, std = material.forecast(material.shown[0], n, when)
+    x, place = spots(material, path.values, POINTS)
+    then, scale = material.raw(when, np.asarray(x))
+    now, _ = material.raw(path["time"].values, np.asarray(x))
+    std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
+    mean, seen = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
+    before = thinned(path.sizes["time"], 2 * TIMES)
+    past, future = material.clock(path["time"].values[before]), material.clock(when)
+    arrays = {"observed": seen[:, before], "mean": mean}
+    for probability, z in REACH.items():
+        key = f"{100 * probability:g}"
+        arrays |= {f"low{key}": mean - z * std, f"high{key}": mean + z * std}
+    start = place.start
+    traces, binds = _bands(arrays, future.positions, start, place.name)
+    line = {"type": "scatter", "mode": "lines"}
+    traces += [
+        {**line, "x": future.positions, "y": packed(mean[start]), "name": "forecast mean",
+         "line": {"color": "@law", "width": 2}},
+        {**line, "x": past.positions, "y": packed(arrays["observed"][start]), "name": "observed",
+         "mode": "lines+markers", "marker": {"size": 3}, "line": {"color": "@data", "width": 1.5}},
+    ]  # fmt: skip
+    binds += [
+        Bind(len(traces) - 2, "y", "mean", (place.name,)),
+        Bind(len(traces) - 1, "y", "observed", (place.name,)),
+    ]
+    end = material.clock(history["time"].values[-1:]).positions[0]
+    return Figure(
+        "forecast",
+        "Forecast of one path from its first part, with 50 % and 95 % bands, beside what happened.",
+        traces,
+        layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.raw_quantity)), 400,
+        controls=(place,), binds=tuple(binds),
+        cursors=(Cursor("", [end], ("",)),), arrays=arrays,
+    )  # fmt: skip
+
+
+def _bands(
+    arrays: dict[str, Array], when: list, start: int, dim: str
+) -> tuple[list[dict], list[Bind]]:
+    """Edges of each band in pairs, the wide band first."""
+    traces: list[dict] = []
+    binds: list[Bind] = []
+    for probability in BANDS:
+        key = f"{100 * probability:g}"
+        edge = {"type": "scatter", "mode": "lines", "x": when, "line": {"width": 0},
+                "hoverinfo": "skip"}  # fmt: skip
+        colour = "@lawband" if probability > 0.9 else "@lawcore"
+        binds += [
+            Bind(len(traces), "y", f"low{key}", (dim,)),
+            Bind(len(traces) + 1, "y", f"high{key}", (dim,)),
+        ]
+        traces += [
+            {**edge, "y": packed(arrays[f"low{key}"][start]), "showlegend": False},
+            {**edge, "y": packed(arrays[f"high{key}"][start]), "fill": "tonexty",
+             "fillcolor": colour, "name": f"{key} % band"},
+        ]  # fmt: skip
+    return traces, binds
+
+
+# ---------- Section: skill of forecasts of the past beside what people use now
+
+
+#: Colours and marks of the methods, told apart in black and white too.
+LOOKS = {
+    "law": ("@law", "circle"),
+    "climatology": ("@muted", "square"),
+    "persistence": ("@third", "triangle-up"),
+    "damped persistence": ("@data", "triangle-down"),
+    "LIM": ("@second", "diamond"),
+}
+#: Panels: score, name, and where on the page.
+PANELS = (("rmse", "RMSE", [0.0, 0.44]), ("crps", "CRPS", [0.57, 1.0]))
+#: What such a document has at least.
+KEYS = ("leads", "scores", "verdict", "facts", "level")
+
+
+def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The plain form of a result, or `InputError`."""
+    found = skill.to_dict() if isinstance(skill, Skill) else skill
+    if found is None:
+        return None
+    if not isinstance(found, Mapping) or any(key not in found for key in KEYS):
+        expected = "what sl.skill returned, or its to_dict()"
+        fix = "spdelaw skill data.nc --json > skill.json"
+        raise InputError("skill", expected=expected, got=type(found).__name__, fix=fix)
+    return dict(found)
+
+
+def skill_section(material: Material) -> Section | None:
+    """RMSE and CRPS by lead with intervals; None where no skill was given."""
+    found = material.skill
+    if found is None:
+        return None
+    lead = (
+        "The past, forecast as it would have been done: law and rivals see earlier times only. "
+        f"{found['verdict'][:1].upper()}{found['verdict'][1:]}."
+    )
+    unit = found.get("units", "")
+    parts = (_skill_figure(found, unit), _table(found, unit))
+    return Section("skill", "Skill of forecasts", lead, parts)
+
+
+def _skill_figure(found: Mapping[str, Any], unit: str) -> Figure:
+    leads, room = found["leads"], _room(found["leads"])
+    traces: list[dict[str, Any]] = []
+    for i, (score, name, _) in enumerate(PANELS):
+        for k, (method, scores) in enumerate(found["scores"].items()):
+            colour, mark = LOOKS.get(method, ("@muted", "x"))
+            rows = scores[score]
+            x = [lead + room * (k - (len(found["scores"]) - 1) / 2) for lead in leads]
+            traces.append({
+                "type": "scatter", "mode": "lines+markers", "name": method, "legendgroup": method,
+                "showlegend": i == 0, "x": x, "y": [row["estimate"] for row in rows],
+                "xaxis": "x" if i == 0 else "x2", "yaxis": "y" if i == 0 else "y2",
+                "line": {"color": colour, "width": 2 if method == "law" else 1.2},
+                "marker": {"symbol": mark, "size": 7, "color": colour},
+                "error_y": {"type": "data", "symmetric": False, "thickness": 1, "width": 0,
+                            "color": colour, "array": _reach(rows, "upper", 1),
+                            "arrayminus": _reach(rows, "lower", -1)},
+                "hovertemplate": f"{method}: {name} %{{y:.4g}}<extra></extra>",
+            })  # fmt: skip
+    ticks = {"tickvals": list(leads), "ticktext": [str(lead) for lead in leads]}
+    right, left = PANELS[1][2], PANELS[0][2]
+    in_unit = f" ({unit})" if unit else ""
+    figure_layout = layout(
+        xaxis=axis("steps ahead", domain=left, **ticks),
+        yaxis=axis(rangemode="tozero"),
+        xaxis2=axis("steps ahead", domain=right, anchor="y2", **ticks),
+        yaxis2=axis(anchor="x2", rangemode="tozero"),
+        annotations=[panel_title(f"{name}{in_unit}", where[0], 1.0) for _, name, where in PANELS],
+        legend={"orientation": "h", "x": 0, "y": -0.22, "xanchor": "left", "yanchor": "top"},
+        margin={"l": 56, "r": 24, "t": 36, "b": 96},
+    )
+    caption = (
+        f"Error of the mean and CRPS by lead, lower is better; bars are "
+        f"{100 * found['level']:.0f} % intervals from blocks of origins."
+    )
+    return Figure("skill", caption, traces, figure_layout, 400)
+
+
+def _room(leads: list[int]) -> float:
+    gaps = [b - a for a, b in itertools.pairwise(leads)]
+    return 0.06 * min(gaps, default=1)
+
+
+def _reach(rows: list[dict[str, float]], end: str, sign: int) -> list[float]:
+    return [max(sign * (row[end] - row["estimate"]), 0.0) for row in rows]
+
+
+def _table(found: Mapping[str, Any], unit: str) -> Table:
+    header = ["", *(f"lead {lead}" for lead in found["leads"])]
+    rows: list[list[str]] = []
+    for score, name, _ in PANELS:
+        rows.append([name + (f" ({unit})" if unit else "")])
+        rows += [
+            [method, *(_cell(row) for row in scores[score])]
+            for method, scores in found["scores"].items()
+        ]
+    return Table("Scores", header, rows, True, "; ".join(found["facts"]))
+
+
+def _cell(row: Mapping[str, float]) -> str:
+    return f"{row['estimate']:.3g} [{row['lower']:.3g}, {row['upper']:.3g}]"
+
+
+def read_skill(path: Path) -> dict[str, Any]:
+    """The document that ``spdelaw skill --json`` printed into a file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        expected, fix = "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"
+        raise InputError("--skill", expected=expected, got=f"{path}: {error}", fix=fix) from error
+    return document_of(found) or {}

@@ -1,0 +1,326 @@
+"""Shapes of the modes, learned spectra with intervals, laws side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.law.law import Law
+from spdelaw.report.data import TIERS, Material, OneField
+from spdelaw.report.maps import Canvas
+from spdelaw.report.plots import (
+    LAW_COLOURS,
+    MARKERS,
+    Control,
+    Figure,
+    Section,
+    Table,
+    axis,
+    colour_bar,
+    ground,
+    layout,
+    log_axis,
+    packed,
+    panel_title,
+    symmetric_scale,
+    thinned,
+)
+from spdelaw.report.sections.summary import mode_names, number, rates, true_rates
+
+# ---------- Section: the shapes of the leading modes, which all numbers of a law are about
+
+
+Array = np.ndarray
+
+#: Most modes of a map and of lines, and most points of a line.
+MAPPED, LINES, POINTS = 9, 4, 200
+#: Part of the width that the map takes, and pixels below it.
+RIGHT, BELOW = [0.0, 0.94], 10
+CAPTION = "The first modes over space, scaled so that the square of each has the integral 1."
+
+
+def shapes_section(material: Material) -> Section:
+    """One map with a list of modes, or a few lines."""
+    lead = (
+        "The field is a sum of these shapes, each times a number that changes in time; decay and "
+        "noise of the section above belong to them."
+    )
+    n_fields, material = len(material.each), material.each[0]
+    n = min(MAPPED if material.canvas else LINES, material.law.n_modes // n_fields)
+    modes = material.domain.eigenfunctions(material.points, n)
+    modes = np.where(material.seen[:, None], modes, np.nan)
+    if material.canvas is None:
+        figure = _lines(material, modes)
+    else:
+        figure = _map(material, material.canvas, modes)
+    return Section("modes", "Shapes of the leading modes", lead, (figure,))
+
+
+def names(material: Material, n: int) -> list[str]:
+    """Modes by number, with the time after which each has forgotten its past."""
+    table = material.law.parameters.get("eigenvalue")
+    if table is None or table.dims != ("mode", "statistic") or isinstance(material, OneField):
+        return [f"mode {i + 1}" for i in range(n)]
+    unit = str(material.fields["time"].attrs.get("units", "")).split(" since ")[0]
+    rates = table.sel(statistic="estimate").values[:n]
+    memory = [f", memory {number(1 / rate)} {unit}".rstrip() if rate > 0 else "" for rate in rates]
+    return [f"mode {i + 1}{told}" for i, told in enumerate(memory)]
+
+
+def _map(material: Material, canvas: Canvas, modes: Array) -> Figure:
+    maps, high = canvas.shown(modes.T), canvas.height()
+    inner = high + BELOW
+    up = [BELOW / inner, 1.0]
+    bar = colour_bar("", RIGHT[1] + 0.01, len=1.0)
+    traces = canvas.draw(maps[0], "", **symmetric_scale(maps), **bar)
+    control = Control("mode", names(material, len(maps)), kind="select")
+    return Figure(
+        "modes", f"{CAPTION} {canvas.note}".strip(), traces,
+        layout(**canvas.axes("", RIGHT, up, first=True), shapes=[ground("")] * canvas.is_grid,
+               margin={"l": 64, "r": 24, "t": 20, "b": 52}),
+        inner + 72, controls=(control,), binds=(canvas.bind(len(traces) - 1, "map", ("mode",)),),
+        arrays={"map": maps}, maps=((BELOW, BELOW + high),),
+    )  # fmt: skip
+
+
+def _lines(material: Material, modes: Array) -> Figure:
+    at = thinned(len(material.points), POINTS)
+    order = at[np.argsort(material.points[at])]
+    dashes = ("solid", "dash", "dot", "dashdot")
+    traces: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines", "x": material.points[order].tolist(),
+         "y": packed(modes[order, i]), "name": name,
+         "line": {"color": LAW_COLOURS[i], "width": 2, "dash": dashes[i]}}
+        for i, name in enumerate(names(material, modes.shape[1]))
+    ]  # fmt: skip
+    return Figure(
+        "modes", CAPTION, traces,
+        layout(xaxis=axis(material.axes[0]), yaxis=axis("mode")), 330,
+    )  # fmt: skip
+
+
+# ---------- Section: the learned spectra with their intervals, and every parameter in a table
+
+
+#: Part of `Rates` and the title of its panel.
+PANELS = {
+    "decay": "eigenvalue λ<sub>n</sub>: how fast a mode decays",
+    "noise": "noise variance q<sub>n</sub>: how strongly it is forced",
+}
+#: Panels side by side, as shares of the width.
+DOMAINS = ((0.0, 0.45), (0.55, 1.0))
+
+
+def spectra_section(material: Material) -> Section:
+    """Both spectra of all laws, against the truth where it is known.
+
+    A law that is not linear has no spectra: its numbers stand in the tables alone.
+    """
+    level = 100 * float(material.law.parameters.attrs["interval_level"])
+    tables = (_modes(material), _rest(material))
+    if rates(material.law) is None:
+        lead = f"Every number of the law with its {level:g} % interval."
+        return Section("spectra", "What was learned", lead, tables)
+    lead = (
+        f"Each mode is a pattern in space that decays at its rate λ and is kicked by noise of "
+        f"variance q per unit of time. Bars are {level:g} % intervals; a missing bar means that "
+        "the data do not determine the number."
+    )
+    parts: list[Figure | Table] = [_figure(material), tables[0]]
+    if "drift" in material.law.parameters:
+        lead += (
+            " Drift or noise couple these modes: the rates shown are those of the eigenmodes of "
+            "the drift, patterns that decay on their own; some turn while they decay."
+        )
+        parts.append(_eigenmodes(material))
+    return Section("spectra", "What was learned", lead, (*parts, tables[1]))
+
+
+def _figure(material: Material) -> Figure:
+    found = {name: rates(law) for name, law in material.laws.items()}
+    known = {name: own for name, own in found.items() if own is not None}
+    unit, n_modes = next(iter(known.values())).unit, material.law.n_modes
+    traces: list[dict[str, Any]] = []
+    for panel, name in enumerate(PANELS):
+        axes = {
+            "xaxis": f"x{panel + 1 if panel else ''}",
+            "yaxis": f"y{panel + 1 if panel else ''}",
+        }
+        traces += [_truth(material, name, axes, panel == 0)] if material.truth else []
+        for i, (label, own) in enumerate(known.items()):
+            values = getattr(own, name)
+            traces.append(_estimates(values, label, i, len(known), axes, panel == 0))
+    decay, noise = (
+        np.concatenate([getattr(own, name) for own in known.values()]) for name in PANELS
+    )
+    truth = true_rates(material.truth, material.law) if material.truth else (np.zeros(0),) * 2
+    figure_layout = layout(
+        xaxis=axis(f"{unit} n", domain=DOMAINS[0], dtick=_tick(n_modes)),
+        xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(n_modes), anchor="y2"),
+        yaxis=log_axis(np.append(decay[:, 0], truth[0]), decay[:, 2:]),
+        yaxis2=log_axis(np.append(noise[:, 0], truth[1]), noise[:, 2:], anchor="x2"),
+        annotations=[
+            panel_title(title, x) for title, (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
+        ],
+        margin={"l": 64, "r": 24, "t": 70, "b": 52},
+    )
+    figure_layout["legend"] |= {"y": 1.1}
+    return Figure(
+        "spectra",
+        "Eigenvalues (left) and noise variances (right) over the mode number, on logarithmic axes.",
+        traces,
+        figure_layout,
+        400,
+    )
+
+
+def _estimates(
+    values: np.ndarray, label: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
+) -> dict[str, Any]:
+    estimate, _, lower, upper = values.T
+    known = np.isfinite(lower) & np.isfinite(upper)
+    shift = 0.16 * (i - 0.5 * (n_laws - 1))
+    return {
+        "type": "scatter", "mode": "markers", "name": label if n_laws > 1 else "learned",
+        "showlegend": legend, **axes,
+        "x": (np.arange(1, len(estimate) + 1) + shift).tolist(), "y": estimate.tolist(),
+        "error_y": {
+            "type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
+            "array": np.where(known, upper - estimate, 0.0).tolist(),
+            "arrayminus": np.where(known, estimate - lower, 0.0).tolist(),
+        },
+        "marker": {"color": LAW_COLOURS[i], "symbol": MARKERS[i], "size": 7},
+        "customdata": [[f"{lo:.4g}", f"{up:.4g}"] for lo, up in zip(lower, upper, strict=True)],
+        "hovertemplate": "mode %{x:.0f}: %{y:.4g} [%{customdata[0]}, %{customdata[1]}]",
+    }  # fmt: skip
+
+
+def _truth(material: Material, name: str, axes: dict[str, str], legend: bool) -> dict[str, Any]:
+    truth: Any = material.truth
+    values = true_rates(truth, material.law)[0 if name == "decay" else 1]
+    n = len(values)
+    return {
+        "type": "scatter", "mode": "lines+markers", "name": "truth", "showlegend": legend, **axes,
+        "x": list(range(1, n + 1)), "y": values[:n].tolist(),
+        "line": {"color": "@data", "dash": "dash", "width": 1.5},
+        "marker": {"symbol": "circle-open", "size": 12, "color": "@data"},
+        "hovertemplate": "truth, mode %{x}: %{y:.4g}",
+    }  # fmt: skip
+
+
+def _tick(n_modes: int) -> int:
+    return max(1, round(n_modes / 8))
+
+
+def _modes(material: Material) -> Table:
+    law = material.law
+    names = [n for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
+    shown = {"eigenvalue": "λ", "noise_variance": "q"}
+    header = ["mode", *(h for n in names for h in (_title(str(n), shown), "interval"))]
+    rows = [
+        [name, *(c for n in names for c in cells(law.parameters[n].values[i]))]
+        for i, name in enumerate(mode_names(law))
+    ]
+    return Table("Every mode in numbers", header, rows, folded=True)
+
+
+def _eigenmodes(material: Material) -> Table:
+    found = material.law.eigenmodes()
+    names = {"e_folding_time": "e-folding time", "period": "period"}
+    header = ["eigenmode", *(h for title in names.values() for h in (title, "interval"))]
+    rows = []
+    for i in range(found.sizes["eigenmode"]):
+        row = [str(i + 1)]
+        for name in names:
+            values = found[name].values[i]
+            row += cells(values) if np.isfinite(values[0]) else ("does not turn", "")
+        rows.append(row)
+    return Table("Eigenmodes of the drift", header, rows)
+
+
+def _rest(material: Material) -> Table:
+    law = material.law
+    rows, names = [], law.parameters.data_vars
+    for name, values in names.items():
+        if values.dims == ("statistic",):
+            rows.append([str(name).replace("_", " "), *cells(values.values)])
+    for k, values in enumerate(
+        law.parameters["season"].values if "season" in law.parameters else ()
+    ):
+        rows.append([f"noise in season {k + 1}, relative", *cells(values)])
+    if "point" in law.parameters.sizes:
+        std = law.parameters["observation_std"].sel(statistic="estimate").values
+        rows.append(
+            ["observation std", f"{std.min():.4g} to {std.max():.4g}", "one for each point"]
+        )
+    return Table("Numbers that belong to no mode", ("parameter", "estimate", "interval"), rows)
+
+
+def _title(name: str, shown: dict[str, str]) -> str:
+    return shown.get(name, name.replace("_", " "))
+
+
+def cells(values: np.ndarray) -> tuple[str, str]:
+    """Estimate and interval as text."""
+    estimate, stderr, lower, upper = values
+    if stderr == 0:
+        return f"{estimate:.4g}" if abs(estimate) > 1e-12 else "0", "held or known"
+    if not (np.isfinite(lower) and np.isfinite(upper)):
+        return f"{estimate:.4g}", "not determined"
+    return f"{estimate:.4g}", f"{lower:.4g} to {upper:.4g}"
+
+
+# ---------- Section: several laws of the same data side by side
+
+
+HEADER = (
+    *("law", "engine", "modes", "parameters", "log-likelihood per path", "fit (s)"),
+    *(f"CRPS, {tier}" for tier in TIERS),
+    *(f"inside, {tier}" for tier in TIERS),
+    "model",
+)
+
+
+def laws_section(material: Material) -> Section | None:
+    """Table of the laws; None for one."""
+    if len(material.laws) < 2:
+        return None
+    likelihoods = material.likelihoods
+    kinds = [str(found.attrs["of"]) for found in likelihoods.values()]
+    rows = [
+        _row(material, name, law, likelihoods[name], len(set(kinds)) > 1)
+        for name, law in material.laws.items()
+    ]
+    lead = (
+        "The log-likelihood is that of these data under the exact model with each law's numbers, "
+        f"the log density of their {kinds[0]}, so engines are compared on one scale: higher is "
+        "better, and a difference of one is worth one nat per path. "
+        if len(set(kinds)) == 1
+        else "The log-likelihoods are densities of different numbers, which stand beside them, and "
+        "cannot be compared. "
+    )
+    lead += "Lower CRPS is better; 'inside' should be close to the level."
+    return Section(
+        "engines", "Laws compared", lead, (Table("The laws on these data", HEADER, rows),)
+    )
+
+
+def _row(
+    material: Material, name: str, law: Law, likelihood: xr.DataArray, with_kind: bool
+) -> list[str]:
+    card = material.cards[name]
+    seconds = law.info.get("seconds", {})
+    scores = [card.tiers[tier] for tier in TIERS]
+    return [
+        name,
+        law.info.engine or "?",
+        str(law.n_modes),
+        str(law.info.get("n_law_parameters", law.info.get("n_parameters", "?"))),
+        f"{float(likelihood.mean()):.2f}" + (f" ({likelihood.attrs['of']})" if with_kind else ""),
+        f"{float(np.sum(list(seconds.values()))):.2f}",
+        *(f"{score.crps:.4g}" for score in scores),
+        *(f"{100 * score.coverage:.1f} %" for score in scores),
+        "fits" if card.check.fits else "does not fit",
+    ]

@@ -1,0 +1,179 @@
+"""The reaction of a semilinear law as a curve with its band, and its terms.
+
+``f(u) = sum_t theta_t g_t(u) - kappa u`` for the terms that are powers of u, with the standard
+deviation ``(g' Cov(theta) g)^(1/2)``. Of several fields each has a curve, over its own values and
+with the others at their medians, and two of them a plane with the lines where either rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import scipy
+
+from spdelaw.domains.fields import Fields
+from spdelaw.law.law import Law
+from spdelaw.processes.semilinear import Reacting
+from spdelaw.processes.terms import term_values
+from spdelaw.report.data import Material
+from spdelaw.report.plots import LAW_COLOURS, Figure, Section, Table, axis, band, layout, packed
+
+Array = np.ndarray
+
+#: Points of the curve, and bars of the histogram below it.
+POINTS, BARS = 121, 40
+#: Colours of few and many values, on light ground and dark.
+SHARES = [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]]
+#: Shares of the values of the data between which the curve is drawn.
+ENDS = (0.002, 0.998)
+
+
+def reaction_section(material: Material) -> Section | None:
+    """Curve and terms of a semilinear law; None for others."""
+    law = material.law
+    if not isinstance(law.dynamics, Reacting):
+        return None
+    lead = (
+        "Beyond its linear part the drift is a sum of terms. Where the curve crosses zero "
+        "downwards the reaction holds the field, where it crosses upwards it pushes it away; "
+        "diffusion and terms with slopes come on top. "
+        + str(law.info.get("discovery", {}).get("sentence", ""))
+    )
+    parts: list[Figure | Table] = []
+    if len(material.each) > 1:
+        lead += " The curve of a field is drawn with the others at their medians."
+    parts += _curves(material, law.dynamics)
+    parts += [_terms(law), *_candidates(law)]
+    return Section("reaction", "Reaction", lead.strip(), tuple(parts))
+
+
+def reaction_curve(law: Law, table: Array, u: Array) -> tuple[Array, Array]:
+    """``f(u)`` and its standard deviation from values of the terms, (n_terms, n)."""
+    kappa = float(law.info.get("estimates", {}).get("kappa", 0.0))
+    n = len(table)
+    covariance = np.asarray(law.info.get("term_covariance", np.zeros((n, n))), float)
+    variance = np.einsum("tu,ts,su->u", table, covariance.reshape(n, n), table)
+    values = law.dynamics.parameters["coefficient"] @ table - kappa * u
+    return values, np.sqrt(np.maximum(variance, 0.0))
+
+
+def _curves(material: Material, dynamics: Reacting) -> list[Figure | Table]:
+    """A curve for each field, and the plane of two."""
+    fields = material.each
+    if len(fields) == 1:
+        own = [g for g in dynamics.reaction.polynomials if not any(any(p[1:]) for p in g)]
+        return [_curve(material, lambda u: term_values(dynamics.terms, {"u": u}))] if own else []
+    names = cast("Fields", material.domain).names
+    middles = {n: float(np.nanmedian(f.fields.values)) for n, f in zip(names, fields, strict=True)}
+    out: list[Figure | Table] = []
+    for name, own_material in zip(names, fields, strict=True):
+
+        def along(u: Array, name: str = name) -> Array:
+            at = {n: u if n == name else np.full_like(u, m) for n, m in middles.items()}
+            return term_values(dynamics.terms, at, name)
+
+        out.append(own_material.named(_curve(own_material, along)))
+    return [*out, _plane(material, dynamics, names)] if len(names) == 2 else out
+
+
+def _curve(material: Material, terms: Callable[[Array], Array]) -> Figure:
+    law, values = material.law, material.fields.values
+    seen = values[np.isfinite(values)]
+    low, high = np.quantile(seen, ENDS)
+    u = np.linspace(low, high, POINTS)
+    f, std = reaction_curve(law, terms(u), u)
+    level = float(law.parameters.attrs["interval_level"])
+    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
+    count, edges = np.histogram(seen, BARS, (low, high))
+    x = u.tolist()
+    name = f"{100 * level:g} % band"
+    traces = [
+        *band(x, f - z * std, f + z * std, "@lawband", name, type="scatter"),
+        {"type": "scatter", "mode": "lines", "x": x, "y": packed(f), "name": "reaction",
+         "line": {"color": "@law", "width": 2},
+         "hovertemplate": "%{x:.3g}: %{y:.3g}<extra></extra>"},
+        {"type": "scatter", "mode": "lines", "x": [x[0], x[-1]], "y": [0, 0], "hoverinfo": "skip",
+         "showlegend": False, "line": {"color": "@muted", "dash": "dash", "width": 1.2}},
+        {"type": "bar", "x": (0.5 * (edges[1:] + edges[:-1])).tolist(),
+         "y": (count / count.sum()).tolist(), "yaxis": "y2", "name": "values of the data",
+         "marker": {"color": "@data"}, "hovertemplate": "%{y:.1%} near %{x:.3g}<extra></extra>"},
+    ]  # fmt: skip
+    return Figure(
+        "reaction",
+        "What the reaction does to a value of the field, in its units by time, with the band of "
+        "its coefficients. Below: how often the data have each value. Where there are few, the "
+        "curve is a continuation of the terms and not of the data.",
+        traces,
+        layout(
+            xaxis=axis(material.quantity, anchor="y2"),
+            yaxis=axis("reaction", domain=[0.28, 1.0]),
+            yaxis2=axis("share", domain=[0.0, 0.2]),
+            bargap=0.05,
+        ),
+        430,
+    )
+
+
+def _plane(material: Material, dynamics: Reacting, names: tuple[str, ...]) -> Figure:
+    """Where the pairs of values are, and the lines on which one or the other field rests."""
+    values = [own.fields.values.ravel() for own in material.each]
+    there = np.isfinite(values[0]) & np.isfinite(values[1])
+    ends = [np.quantile(v[there], ENDS) for v in values]
+    count, x, y = np.histogram2d(values[0][there], values[1][there], BARS, ends)
+    fine = [np.linspace(low, high, POINTS) for low, high in ends]
+    mesh = dict(zip(names, np.meshgrid(*fine), strict=True))
+    share = np.where(count > 0, count / count.sum(), np.nan).T
+    traces: list[dict] = [
+        {"type": "heatmap", "x": (0.5 * (x[1:] + x[:-1])).tolist(),
+         "y": (0.5 * (y[1:] + y[:-1])).tolist(), "z": packed(share), "colorscale": SHARES,
+         "showscale": False, "hovertemplate": "%{z:.2%} of the values<extra></extra>"},
+    ]  # fmt: skip
+    for name, colour, dash in zip(names, LAW_COLOURS[:2], ("solid", "dash"), strict=True):
+        rest = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
+        line = {"color": colour, "width": 2, "dash": dash}
+        traces.append(
+            {"type": "contour", "x": fine[0].tolist(), "y": fine[1].tolist(), "z": packed(rest),
+             "contours": {"coloring": "none", "start": 0, "end": 0, "size": 1}, "line": line,
+             "name": f"{name} rests", "showlegend": True, "hoverinfo": "skip"}
+        )  # fmt: skip
+    return Figure(
+        "plane",
+        f"Pairs of values of {names[0]} and {names[1]} at one place and time (darker: more), and "
+        "the lines on which the reaction leaves either field where it is. Where they cross, both "
+        "rest.",
+        traces,
+        layout(xaxis=axis(names[0]), yaxis=axis(names[1])),
+        430,
+    )
+
+
+def _terms(law: Law) -> Table:
+    table, robust = law.parameters["coefficient"], law.info.get("robust_errors", {})
+    level = f"{100 * float(law.parameters.attrs['interval_level']):g} % interval"
+    rows = []
+    for name in map(str, table["term"].values):
+        estimate, error, lower, upper = table.sel(term=name).values
+        shown = "held" if error == 0 else f"{error:.3g}"
+        other = f"{robust[name]:.3g}" if name in robust else ""
+        rows.append([name, f"{estimate:.4g}", f"[{lower:.4g}, {upper:.4g}]", shown, other])
+    header = ("term", "coefficient", level, "standard error", "robust error")
+    note = (
+        "The robust error also holds where the model is not quite right; where it is much larger, "
+        "trust it. Coefficients are those at this number of modes."
+    )
+    return Table("Terms", header, rows, note=note)
+
+
+def _candidates(law: Law) -> list[Table]:
+    found = law.info.get("discovery", {}).get("candidates", [])
+    rows = []
+    for row in found:
+        height = row["log_likelihood"]
+        shown = "not fitted" if height is None else f"{height:.1f}"
+        chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
+        rows.append([row["terms"], shown, f"{row['bic']:.1f}", chosen])
+    header = ("terms", "log-likelihood", "BIC above the best", "chosen")
+    note = "The last column: how often records resampled in blocks choose the same terms."
+    return [Table("Candidates", header, rows, folded=True, note=note)] if rows else []

@@ -1,0 +1,303 @@
+"""The report in plain words: what was learned, how certain, does the model fit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.fields import Fields
+from spdelaw.domains.hermite import Line
+from spdelaw.domains.interval import Interval
+from spdelaw.law.law import Law
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
+from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.processes.terms import field_of
+from spdelaw.report.data import Material
+
+# ---------- Decay rates and noise strengths of a law with intervals, modes coupled or not
+
+
+Array = np.ndarray
+
+
+class Rates(NamedTuple):
+    """What a report shows of drift and noise.
+
+    Attributes:
+        decay: decay rate of each mode, or of each eigenmode of a drift that couples modes;
+            (n, 4), estimate, standard error and interval.
+        noise: noise variance of each mode; (n_modes, 4).
+        unit: "mode", or "eigenmode", that ``decay`` runs over.
+    """
+
+    decay: Array
+    noise: Array
+    unit: str
+
+
+def rates(law: Law) -> Rates | None:
+    """Of a linear law; None for others, which have no such numbers."""
+    p = law.parameters
+    if not isinstance(law.dynamics, Linear):
+        return None
+    if "eigenvalue" in p:
+        return Rates(p["eigenvalue"].values, p["noise_variance"].values, "mode")
+    own = np.arange(law.n_modes)
+    decay, noise = law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values
+    return Rates(decay, noise[own, own], "eigenmode")
+
+
+def mode_names(law: Law) -> list[str]:
+    """Modes by number; of several fields by name and number, which take turns."""
+    if not isinstance(law.domain, Fields):
+        return [str(n + 1) for n in range(law.n_modes)]
+    names = law.domain.names
+    return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
+
+
+def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:
+    """Decay rates and noise variances of an equation in the order of the law's own."""
+    n = min(law.n_modes, truth.n_modes)
+    if "eigenvalue" in law.parameters:
+        return np.diag(truth.drift_matrix)[:n], truth.noise_variance[:n]
+    # A pair of complex eigenvalues is one eigenmode.
+    found = np.linalg.eigvals(truth.drift_matrix[:n, :n])
+    return np.sort(found[found.imag >= 0].real), truth.noise_variance[:n]
+
+
+# ---------- The report in plain words: what was learned, how sure, does the model fit
+
+
+#: Relative half-width of an interval that counts as sharp, and as a guess.
+SHARP, LOOSE = 0.15, 1.0
+#: The same beyond which it says nothing.
+FARTHEST = 10.0
+#: Sentences of advice on a card.
+ADVICE = 3
+
+
+class Answer(NamedTuple):
+    """One of the three answers.
+
+    Attributes:
+        question: the heading.
+        short: the answer in a few words.
+        sentences: the rest.
+        mood: "good", "fair" or "bad".
+    """
+
+    question: str
+    short: str
+    sentences: list[str]
+    mood: str
+
+
+def answers(material: Material) -> tuple[Answer, Answer, Answer]:
+    """What was learned, how sure, does it fit."""
+    return _learned(material), _sure(material), _fits(material)
+
+
+def _learned(material: Material) -> Answer:
+    law, sizes = material.law, material.description["sizes"]
+    sentences = [
+        f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
+        f"{law.info.n_points} points, {_where(material)}.",
+        *_dynamics(material),
+        _noise(material),
+    ]
+    steps = law.info.get("preparation", [])
+    sentences += [f"Before the fit: {'; '.join(steps)}."] if steps else []
+    other = material.source.get("same")
+    if other == "no":
+        sentences.append(
+            f"It is judged here on other data: {_count(sizes['path'], 'path')} of "
+            f"{sizes['time']} times."
+        )
+    elif other == "yes":
+        sentences.append("It is judged here on the very data it was learned from.")
+    return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
+
+
+def _dynamics(material: Material) -> list[str]:
+    """How fast the modes forget and which is kicked most, or the name of other dynamics."""
+    found = rates(material.law)
+    if isinstance(material.law.dynamics, Reacting):
+        return _equations(material.law)
+    if found is None:
+        return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
+    lam, noise, kind = found
+    slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
+    unit = _unit(material)
+    return [
+        f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
+        f"{_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
+        f"{_time(lam[fast], unit)}.",
+        f"Forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
+    ]
+
+
+def _equations(law: Law) -> list[str]:
+    """The drift of each field, as one would write it down."""
+    estimates, terms = law.info.get("estimates", {}), law.parameters["coefficient"]
+    fields = law.domain.names if isinstance(law.domain, Fields) else ("u",)
+    out = []
+    for field in fields:
+        several = len(fields) > 1
+        parts = [(float(estimates.get(f"nu {field}" if several else "nu", 0.0)), f"Δ{field}")]
+        parts += [(-float(estimates.get("kappa", 0.0)), field)] * (not several)
+        for name in map(str, terms["term"].values):
+            if not several or field_of(name) == field:
+                value = float(terms.sel(term=name, statistic="estimate"))
+                parts.append((value, name.partition(":")[2].strip() or name))
+        shown = " ".join(_summand(value, name) for value, name in parts if value)
+        out.append(f"The drift of {field} is {shown.removeprefix('+ ')}.")
+    return out
+
+
+def _summand(value: float, name: str) -> str:
+    """``+ 1.02 u`` or ``- 0.98 u^3``."""
+    factor = "" if name == "1" else f" ({name})" if any(c in name for c in "+-") else f" {name}"
+    return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
+
+
+def _noise(material: Material) -> str:
+    law = material.law
+    std = np.sqrt(np.mean(law.observation_variance))
+    if std == 0:
+        return "No observation noise was found."
+    told = f"An observation has noise of standard deviation {std:.3g}"
+    if not isinstance(law.dynamics, Linear):
+        return f"{told}."
+    total = float(law.equation.variance([law.times[-1]]).values[0].sum())
+    size = np.sqrt(total / law.domain.volume)
+    return f"{told}, beside {size:.3g} for the field's own fluctuation."
+
+
+def _sure(material: Material) -> Answer:
+    law = material.law
+    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _tables(law).values()]
+    widths = np.concatenate([*parts, np.zeros(0)])
+    named = law.info.get("identifiability", {}).get("undetermined", [])
+    lost = int((~np.isfinite(widths) | (widths > 3)).sum())
+    lost = max(
+        lost, sum(str(name).startswith(("eigenvalue[", "noise_variance[")) for name in named)
+    )
+    level = 100 * float(law.parameters.attrs["interval_level"])
+    known = widths[np.isfinite(widths)]
+    middle = float(np.median(known)) if known.size else np.inf
+    half = [
+        f"{_reach(float(np.median(w)))} around {what}"
+        for what, w in zip(_tables(law), parts, strict=True)
+    ]
+    sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
+    if not lost:
+        sentences.append(f"All {len(widths)} numbers of the modes are determined.")
+    else:
+        sentences.append(
+            f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
+        )
+    sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
+    if lost > len(widths) // 3 or middle > LOOSE:
+        return Answer("How sure", "Only roughly", sentences, "bad")
+    if not material.card.check.fits:
+        sentences.append("The model does not fit: these intervals are too narrow for the truth.")
+        return Answer("How sure", "Not, as the model does not fit", sentences, "bad")
+    if middle > SHARP or lost:
+        return Answer("How sure", "Fairly", sentences, "fair")
+    return Answer("How sure", "Sharply", sentences, "good")
+
+
+def _reach(share: float) -> str:
+    """Half of an interval, relative to its estimate."""
+    if not share < FARTHEST:
+        return f"more than ± {100 * FARTHEST:,.0f} %"
+    return f"± {100 * share:.2g} %" if share < 1 else f"± {100 * share:.0f} %"
+
+
+def _tables(law: Law) -> dict[str, Array]:
+    """Intervals (n, 4) of what is judged: the two spectra, or the numbers of other dynamics."""
+    found = rates(law)
+    if found is not None:
+        return {"an eigenvalue": found.decay, "a noise variance": found.noise}
+    own = {str(n).replace("_", " "): v.values.reshape(-1, 4) for n, v in law.parameters.items()}
+    known = {name: v[v[:, 1] > 0] for name, v in own.items()}
+    return {name: v for name, v in known.items() if len(v) and "initial" not in name}
+
+
+def _notes(notes: list[str]) -> list[str]:
+    return [str(note).rstrip(".") for note in notes]
+
+
+def _fits(material: Material) -> Answer:
+    card = material.card
+    check = card.check
+    verdict = check.verdict
+    sentences = [f"{verdict[:1].upper()}{verdict[1:]}."]
+    for tier, text in (("forecast", "in forecasts"), ("gaps", "in gaps")):
+        share = card.tiers[tier].coverage
+        if np.isfinite(share):
+            sentences.append(
+                f"{100 * card.level:g} % intervals held {100 * share:.1f} % of the hidden values "
+                f"{text}."
+            )
+    if card.distance is not None:
+        sentences.append(_against_truth(card.distance))
+    if not check.is_checked:
+        return Answer("Does the model fit?", "Not checked", sentences, "fair")
+    if check.fits:
+        return Answer("Does the model fit?", "Yes", sentences, "good")
+    sentences += [f"What to try: {line}." for line in check.advice[:ADVICE]]
+    sentences.append("Numbers above describe the best law of this form, not the truth.")
+    return Answer("Does the model fit?", "No", sentences, "bad")
+
+
+def _against_truth(distance: dict[str, Any]) -> str:
+    told = (
+        "The truth is known here: the largest error of a spectrum is "
+        f"{distance['largest_z']:.1f} standard errors"
+    )
+    if not np.isfinite(distance["kl_per_path"]):
+        return told + "; the initial states are of different kinds, so their laws have no distance."
+    return (
+        f"{told}, and the distance of the laws (KL) is {distance['kl_per_path']:.2g} nats per path "
+        f"where maximum likelihood makes {distance['kl_limit']:.2g} on average."
+    )
+
+
+def _where(material: Material) -> str:
+    domain = material.law.domain
+    if isinstance(domain, Fields):
+        return f"of the fields {' and '.join(domain.names)}, on {_place(domain.domain)}"
+    return f"on {_place(domain)}"
+
+
+def _place(domain: AbstractDomain) -> str:
+    if isinstance(domain, Interval):
+        return f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
+    return "the weighted line" if isinstance(domain, Line) else str(domain)
+
+
+def _time(row: Array, unit: str) -> str:
+    estimate, _, lower, upper = row
+    told = f"1/λ = {number(1 / estimate)}{unit}"
+    if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
+        told += f" ({number(1 / upper)} to {number(1 / lower)})"
+    return told
+
+
+def number(value: float) -> str:
+    """A number as a reader wants it: 1,049 rather than 1.05e+03."""
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
+
+
+def _unit(material: Material) -> str:
+    name = "path_time" if material.own_times else "time"
+    units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
+    return f" {units}" if units else ""
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"

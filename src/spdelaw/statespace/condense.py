@@ -1,0 +1,188 @@
+"""Data in pieces, each read once where it lies, condensed to statistics or to collapsed rows.
+
+Both look at one row of values at a time: a piece is condensed to the coefficients of its rows by
+itself, and the pieces of a path are joined along time when they are small. Fields are never put
+together, and chunks of times stay as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spdelaw.data.executors import Pieces, Place
+from spdelaw.domains.products import Products
+from spdelaw.statespace.collapse import (
+    MOST_BYTES,
+    Block,
+    Collapsed,
+    block_of,
+    decoupled_block,
+    in_time,
+    some_paths,
+    without_rows,
+)
+from spdelaw.statespace.likelihood import FEWEST_ROWS
+from spdelaw.statespace.statistics import Statistics, of_coefficients
+
+Array = np.ndarray
+
+#: Rows from which on a record is kept in parts.
+LONG = 2000
+#: Workers for each path from which on parts are faster: they are 2.6 to 3.8 times the work.
+WORTHWHILE = 4
+#: Bytes of Gram matrices that make a part worth a task.
+PART_BYTES = 16e6
+#: Bytes of one record from which on it is kept in parts even if there are others to work on.
+RECORD_BYTES = 400e6
+
+
+def statistics_of_pieces(
+    pieces: Pieces,
+    times: Array,
+    eigenfunctions: Array,
+    place: Place,
+    *,
+    pairs: bool = False,
+) -> Statistics | None:
+    """Sufficient statistics of complete fields: one pass, then a tree of sums.
+
+    Args:
+        pieces: of the values.
+        times: (T,).
+        eigenfunctions: ``Phi``, (M, N).
+        place: where they are worked on.
+        pairs: keep products of different modes too.
+    """
+    operator, gram = np.linalg.pinv(eigenfunctions), eigenfunctions.T @ eigenfunctions
+    condensed = place.keep(_coefficients, pieces.flat, operator)
+    blocks = place.keep(_statistics, pieces.by_block(condensed), times, gram, pairs)
+    return place.tree(_sum, blocks)
+
+
+def _coefficients(values: Array, operator: Array) -> tuple[Array, float, int]:
+    """Coefficients of complete rows, (P, T, N), with the energy of their values and points."""
+    return values @ operator.T, float(np.vdot(values, values)), values.shape[-1]
+
+
+def _statistics(parts: list, times: Array, gram: Array, pairs: bool) -> Statistics | None:
+    c, energy, n_points = zip(*parts, strict=True)
+    joined = np.concatenate(c, axis=1)
+    return of_coefficients(joined, times, sum(energy), n_points[0], gram, pairs)
+
+
+def _sum(a: Statistics | None, b: Statistics | None) -> Statistics | None:
+    return None if a is None or b is None else a.joined(b)
+
+
+def collapse_pieces(
+    pieces: Pieces,
+    times: Array,
+    eigenfunctions: Array,
+    place: Place,
+    weights: Array | None = None,
+    products: Products | None = None,
+    *,
+    with_gaps: bool = True,
+) -> Collapsed:
+    """`collapse` of data in pieces; the blocks stay where they are made.
+
+    In the memory of this process modes are decoupled where their Gram matrices would not fit, as in
+    `collapse`; on a cluster they are not.
+
+    Args:
+        pieces: of the values.
+        times: (T,), shared by all paths.
+        eigenfunctions: ``Phi``, (M, N).
+        place: where they are worked on.
+        weights: relative precision of each point, (M,).
+        products: ``domain.products`` of the same points and modes.
+        with_gaps: whether each path has gaps of its own.
+    """
+    n_modes, n_paths = eigenfunctions.shape[1], pieces.paths[-1].stop
+    whole = 8.0 * n_paths * len(times) * n_modes**2
+    decoupled = with_gaps and not place.remote and whole > MOST_BYTES
+    clocks = [times[part] for part in pieces.times]
+    rows = [[piece, i % len(clocks)] for i, piece in enumerate(pieces.flat)]
+    given = clocks, eigenfunctions, weights, products, decoupled
+    condensed = pieces.by_block(place.keep(_rows, rows, *given))
+    if not decoupled and _are_long(pieces, n_modes, place):
+        return _in_records(condensed, pieces, times, n_modes, place)
+    parts = [[block, part.start] for block, part in zip(condensed, pieces.paths, strict=True)]
+    blocks = place.keep(_in_time, parts)
+    known = tuple(place.over(without_rows, blocks)) if place.remote else ()
+    return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, place, known)
+
+
+def _rows(
+    piece: list,
+    clocks: list[Array],
+    modes: Array,
+    weights: Array | None,
+    products: Products | None,
+    decoupled: bool,
+) -> Block:
+    """Paths of one piece as one block; ``piece`` is its values and which times it has."""
+    values, paths = piece[0], np.arange(len(piece[0]))
+    given = values, clocks[piece[1]], modes, weights, products, paths
+    if decoupled:
+        return decoupled_block(*given)
+    seen = ~np.isnan(values)
+    return block_of(*given, bool((seen == seen[:1]).all()))
+
+
+def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
+    """Whether records are worth being kept in parts: long ones, and few, or too large for one."""
+    n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
+    if place.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
+        return False
+    return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+
+
+def _in_records(
+    condensed: list[list], pieces: Pieces, times: Array, n_modes: int, place: Place
+) -> Collapsed:
+    """Each path as a record in parts of neighbouring chunks of times."""
+    whole, n_paths = 8.0 * len(times) * n_modes**2, pieces.paths[-1].stop
+    ranges = part_slices(pieces.times, max(-(-place.workers // n_paths), int(whole / PART_BYTES)))
+    groups, starts = [], [pieces.times[chunks.start].start for chunks in ranges]
+    for block, paths in zip(condensed, pieces.paths, strict=True):
+        for path in range(paths.stop - paths.start):
+            groups += [
+                [block[chunks], path, paths.start, times[max(start - 1, 0) : start]]
+                for chunks, start in zip(ranges, starts, strict=True)
+            ]
+    parts, n = place.keep(_part, groups), len(ranges)
+    records = [parts[i : i + n] for i in range(0, len(parts), n)]
+    found = Collapsed((), n_paths, n_modes, place=place).with_records(records)
+    return found._replace(known=tuple(map(in_time, found.by_record(found.over_rows(without_rows)))))
+
+
+def _part(group: list) -> Block:
+    """One path of neighbouring blocks in time, ``before`` them (1,) or (0,)."""
+    blocks, path, start, before = group
+    own = in_time([some_paths(block, np.arange(len(block.paths)) == path) for block in blocks])
+    return own._replace(paths=own.paths + start, before=before[:, None])
+
+
+def _in_time(part: list) -> Block:
+    """Blocks that follow one another in time as one, from path ``start`` on."""
+    blocks, start = part
+    found = in_time(blocks)
+    return found._replace(paths=found.paths + start)
+
+
+def part_slices(times: Sequence[slice], n_parts: int) -> list[slice]:
+    """Neighbouring chunks of times as at most ``n_parts`` parts of about one length.
+
+    Returns ranges of chunks; every part has `FEWEST_ROWS` rows or more.
+    """
+    total = times[-1].stop
+    length = max(FEWEST_ROWS, -(-total // max(n_parts, 1)))
+    found, first, start = [], 0, 0
+    for i, chunk in enumerate(times):
+        if chunk.stop - start >= length and total - chunk.stop >= FEWEST_ROWS:
+            found.append(slice(first, i + 1))
+            first, start = i + 1, chunk.stop
+    return [*found, slice(first, len(times))]

@@ -1,0 +1,362 @@
+"""States given the data: smoothed moments, draws, innovations; a filter for any dynamics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Step
+from spdelaw.statespace.blocks import apply, as_matrix, transpose
+from spdelaw.statespace.chain import (
+    Chain,
+    Prior,
+    StateSpace,
+    ahead,
+    chain_of,
+    full_covariance,
+    moments_backward,
+    predicted,
+    sweep,
+    without_response,
+)
+from spdelaw.statespace.collapse import Block
+from spdelaw.statespace.likelihood import informed
+from spdelaw.statespace.posterior import is_shared, solve_shared
+
+# ---------- States given the data: smoothed moments, draws from the posterior, one-step innovations
+
+
+Array = np.ndarray
+
+#: Blocks of one path that are predicted at once.
+BATCH_BYTES = 4e6
+#: Blocks and vectors of `sweep`, and the prior.
+Swept = tuple[Array, Array, Prior]
+
+
+class Smoothed(NamedTuple):
+    """``E[c_t | y]`` (T, N, P) and ``Cov(c_t | y)``, (T, N, N, B) or its diagonal (T, N, B)."""
+
+    mean: Array
+    covariance: Array
+
+
+def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
+    """Posterior mean and covariance of the states at every time of the block."""
+    return _smoothed(chain_of(block, state_space), state_space)
+
+
+def smooth_part(pair: list, state_space: StateSpace) -> Smoothed:
+    """The same for a part of a long record, given what the other parts say of its ends."""
+    part, message = pair
+    return _smoothed(informed(chain_of(part, state_space), message), state_space)
+
+
+def _smoothed(chain: Chain, state_space: StateSpace) -> Smoothed:
+    """Moments at all times: with a fixed first state, mean and response to a forcing."""
+    block, gram, vector, prior = chain
+    r, own = float(state_space.observation_variance), slice(len(block.before), None)
+    scaled = prior.scaled(r)
+    if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
+        solved = solve_shared(gram, vector, scaled, crosses=False)
+        mean, covariance = solved.mean[own], r * solved.covariance[own, ..., None]
+    else:
+        inverse, vectors, _ = sweep(gram, vector, scaled)
+        mean, covariance = np.empty_like(vectors), np.empty_like(inverse)
+        for t, state, own_covariance, _ in moments_backward(inverse, vectors, scaled):
+            mean[t], covariance[t] = state, own_covariance
+        mean, covariance = mean[own], r * covariance[own]
+    if prior.n_fixed:
+        fixed = np.broadcast_to(state_space.initial.mean[:, None], mean.shape[1:])
+        mean = np.concatenate([fixed[None], mean])
+        covariance = np.concatenate([np.zeros_like(covariance[:1]), covariance])
+    return Smoothed(mean + _response(block, state_space), covariance)
+
+
+class PathNormals:
+    """Normal numbers of each path from a generator of its own, whatever block it is in."""
+
+    def __init__(self, seed: int, paths: Array) -> None:
+        self.generators = [np.random.default_rng([seed, int(path)]) for path in paths]
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Numbers of that shape, paths last."""
+        own = [generator.standard_normal(size[:-1]) for generator in self.generators]
+        return np.stack(own, axis=-1)
+
+
+def sample_states(
+    block: Block,
+    state_space: StateSpace,
+    n_samples: int,
+    generator: np.random.Generator | PathNormals,
+) -> Array:
+    """Draws from the joint posterior of all states; (n_samples, T, N, P).
+
+    Backward sampling: ``c_T ~ N(V_T b_T', V_T)``, then
+    ``c_t | c_{t+1} ~ N(V_t (b_t' + D_t' c_{t+1}), V_t)``.
+    """
+    inverse, vectors, prior = _swept(block, state_space)
+    start, (n_times, n_modes, n_paths) = prior.n_fixed, vectors.shape
+    draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
+    draws[:, :start] = state_space.initial.mean[:, None]
+    if inverse.ndim == 4 and inverse.shape[-1] == prior.free.shape[-1] == 1:
+        _draw_shared(inverse[..., 0], vectors, prior, draws[:, start:], generator)
+        return draws + _response(block, state_space)
+    if inverse.ndim == 3:
+        roots = np.sqrt(inverse)
+    else:
+        roots = np.moveaxis(np.linalg.cholesky(np.moveaxis(inverse, -1, 1)), 1, -1)
+    pull: Array | float = 0.0
+    for t in range(n_times - 1, -1, -1):
+        z = generator.standard_normal((n_samples, n_modes, n_paths))
+        target = np.broadcast_to(vectors[t] + pull, z.shape)
+        draws[:, t + start] = apply(inverse[t], target) + apply(roots[t], z)
+        if t:
+            pull = apply(transpose(prior.coupling_after(t - 1)), draws[:, t + start])
+    return draws + _response(block, state_space)
+
+
+def _draw_shared(
+    inverse: Array,
+    vectors: Array,
+    prior: Prior,
+    draws: Array,
+    generator: np.random.Generator | PathNormals,
+) -> None:
+    """The same in place, where all paths share their matrices: the noise of all times at once."""
+    turned = np.moveaxis(as_matrix(prior.coupling), -1, 0).swapaxes(1, 2)
+    z = generator.standard_normal((len(inverse), *draws[:, 0].shape))[::-1]
+    noise = np.linalg.cholesky(inverse)[:, None] @ z
+    pull: Array | float = 0.0
+    for t in range(len(inverse) - 1, -1, -1):
+        draws[:, t] = inverse[t] @ (vectors[t] + pull) + noise[t]
+        if t:
+            pull = turned[prior.free[t - 1, 0]] @ draws[:, t]
+
+
+class OneStep(NamedTuple):
+    """Standardised prediction errors ``L^-1 e``, predictions and ``diag L``; each (T, N, P)."""
+
+    error: Array
+    predicted: Array
+    deviation: Array
+
+
+def innovations(block: Block, state_space: StateSpace) -> OneStep:
+    """Standardised one-step prediction errors of the estimates ``c_hat``, and the predictions.
+
+    Independent standard normals if the model is true. NaN where a row does not determine all
+    modes, and at a fixed initial state. Predictions are those of the deviation from the mean.
+    """
+    swept, r = _swept(block, state_space), float(state_space.observation_variance)
+    free, bare = slice(swept[2].n_fixed, None), without_response(block, state_space.linear)
+    of = _steps_of_one if block.estimate.shape[-1] == 1 else _steps_of_all
+    out = np.full((3, *block.estimate.shape), np.nan)
+    out[:, free] = of(swept, bare.estimate[free], block.gram[free], r)
+    return OneStep(*out)
+
+
+def _steps_of_all(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
+    """Errors, predictions and deviations of free states, time by time; (3, T, N, P)."""
+    out = np.empty((3, *estimate.shape))
+    for t in range(len(gram)):
+        out[1, t], covariance = predicted(*swept, t)
+        out[0, t], out[2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
+    return out
+
+
+def _steps_of_one(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
+    """The same of one path, whose times are the batch; many at once."""
+    (inverse, vectors, prior), out = swept, np.empty((3, *estimate.shape))
+    out[:, :1] = _steps_of_all(swept, estimate[:1], gram[:1], r)
+    many = max(1, int(BATCH_BYTES / inverse[0].nbytes))
+    for first in range(1, len(gram), many):
+        rows = slice(first, min(first + many, len(gram)))
+        last = slice(rows.start - 1, rows.stop - 1)
+        before = np.moveaxis(inverse[last, ..., 0], 0, -1)
+        mean, covariance = ahead(prior, prior.free[last, 0], before, vectors[last, :, 0].T)
+        own = np.moveaxis(gram[rows, ..., 0], 0, -1)
+        error, size = _standardised(estimate[rows, :, 0].T - mean, covariance, own, r)
+        out[:, rows, :, 0] = error.T, mean.T, size.T
+    return out
+
+
+def component_innovations(
+    block: Block, state_space: StateSpace, values: Array, basis: Array
+) -> tuple[Array, Array]:
+    """Standardised one-step prediction errors of the observed values, and ``diag L``; (P, T, M).
+
+    For complete values (P, T, M) of few components on more modes than they determine; the
+    block is their collapse.
+    """
+    swept, response = _swept(block, state_space), _response(block, state_space)
+    start = swept[2].n_fixed
+    out, size = np.full((2, *values.shape), np.nan)
+    noise = float(state_space.observation_variance) * np.eye(len(basis))
+    for t in range(start, len(block.gram)):
+        mean, covariance = predicted(*swept, t - start)
+        root = np.linalg.cholesky(basis @ full_covariance(covariance)[0] @ basis.T + noise)
+        error = values[:, t].T - basis @ (mean + response[t])
+        out[:, t], size[:, t] = np.linalg.solve(root, error).T, np.diag(root)
+    return out, size
+
+
+def _swept(block: Block, state_space: StateSpace) -> Swept:
+    _, gram, vector, prior = chain_of(block, state_space)
+    r = float(state_space.observation_variance)
+    return *sweep(gram / r, vector / r, prior)[:2], prior
+
+
+def _response(block: Block, state_space: StateSpace) -> Array:
+    """Mean that a forcing drives, (T, N, 1 or P)."""
+    return np.moveaxis(state_space.linear.response(block.times), -1, 1)
+
+
+def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
+    """``L^-1 e`` of errors (N, P) with ``L L' = covariance + r G^-1``, and ``diag L``.
+
+    NaN where G is singular.
+    """
+    if covariance.ndim == gram.ndim == 2:
+        noise = np.divide(r, gram, out=np.full(gram.shape, np.nan), where=gram > 0)
+        size = np.sqrt(covariance + noise)
+        return error / size, size
+    out, size = np.full((2, *error.shape), np.nan)
+    covariance, gram = full_covariance(covariance), full_covariance(gram)
+    scale = np.einsum("bii->bi", gram)
+    regular = (scale > 0).all(-1)
+    unit = gram[regular] / np.sqrt(scale[regular][:, :, None] * scale[regular][:, None, :])
+    regular[regular] = np.linalg.eigvalsh(unit)[:, 0] > 1e-8
+    noise = np.zeros(gram.shape)
+    noise[regular] = r * np.linalg.inv(gram[regular])
+    total = covariance + noise
+    some = np.broadcast_to(regular, len(total))
+    if some.any():
+        root = np.linalg.cholesky(total[some])
+        columns = some if len(total) > 1 else slice(None)
+        whitener = np.moveaxis(np.linalg.inv(root), 0, -1)
+        out[:, columns] = apply(whitener, error[:, columns])
+        size[:, columns] = np.einsum("bii->ib", root)
+    return out, size
+
+
+# ---------- Forward filter and backward smoother for any dynamics, on collapsed observations
+#
+# A row with ``G = L L'`` tells of the state what ``L' c`` with white noise of variance r would. The
+# state before it is N(m, P); with ``S = L' P L + r`` and the gain ``K = P L S^-1`` it is after it
+#
+#     m+ = m + K L' (c_hat - m),    P+ = (1 - K L') P (1 - K L')' + r K K',
+#
+# and ``Dynamics.moments`` carries it to the next time. The log density of a row is
+#
+#     -1/2 [ n log(2 pi r) + log|S / r| + misfit / r + e' S^-1 e ],    e = L' (c_hat - m).
+#
+# Nothing is divided by r but what is known, so that noise may be as small as rounding. For linear
+# dynamics this is the likelihood of `evaluate_likelihood` in another order of summation; for others
+# it is that of the Gaussian closure which their moments are.
+
+
+#: Eigenvalues of a Gram matrix below this share of the largest are zero.
+RANK_TOLERANCE = 1e-14
+
+
+class Filtered(NamedTuple):
+    """One path through the filter.
+
+    Attributes:
+        log_likelihood: one term per time, (T,).
+        mean, covariance: after each observation, (T, N) and (T, N, N).
+        predicted_mean, predicted_covariance: before it.
+        steps: the moments of each step, T - 1 of them.
+    """
+
+    log_likelihood: Array
+    mean: Array
+    covariance: Array
+    predicted_mean: Array
+    predicted_covariance: Array
+    steps: tuple[Step, ...]
+
+
+def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filtered:
+    """Filter one path of a block."""
+    dynamics, r = state_space.dynamics, float(state_space.observation_variance)
+    times = block.times[:, 0 if block.times.shape[1] == 1 else path]
+    gram = block.gram[..., 0 if block.gram.shape[-1] == 1 else path]
+    gram = gram if gram.ndim == 3 else operators.embed(gram)
+    m = state_space.initial.mean + dynamics.response(times[:1])[0]
+    p = operators.as_matrix(state_space.initial.covariance)
+    logs, after, before, steps = [], [], [], []
+    for t, row in enumerate(zip(gram, block.estimate[..., path], strict=True)):
+        if t:
+            step = dynamics.moments(m, p, float(times[t - 1]), float(times[t] - times[t - 1]))
+            steps.append(step)
+            m, p = step.mean, step.covariance
+        before.append((m, p))
+        log, m, p = update(m, p, *row, r)
+        logs.append(log)
+        after.append((m, p))
+    # What no state enters goes to the first row.
+    count, misfit = block.n_values[path] * np.log(2 * np.pi * r), block.misfit[path] / r
+    logs[0] += float(-0.5 * (count + misfit - block.log_weight[path]))
+    m, p, earlier, wider = (np.stack(x) for y in (after, before) for x in zip(*y, strict=True))
+    return Filtered(np.array(logs), m, p, earlier, wider, tuple(steps))
+
+
+def update(
+    m: Array, p: Array, gram: Array, estimate: Array, r: float
+) -> tuple[float, Array, Array]:
+    """Log density of a row given the past, and the moments of the state after it.
+
+    Without what no state enters, ``-1/2 [n log(2 pi r) + misfit / r]``.
+    """
+    if not gram.any():
+        return 0.0, m, p
+    root = _root(gram)
+    spread = p @ root
+    inner = root.T @ spread
+    inner[np.diag_indices_from(inner)] += r
+    gain = np.linalg.solve(inner, spread.T).T
+    error = root.T @ (estimate - m)
+    energy = error @ np.linalg.solve(inner, error)
+    rest = np.eye(len(m)) - gain @ root.T
+    log_ratio = np.linalg.slogdet(inner)[1] - len(inner) * np.log(r)
+    after = rest @ p @ rest.T + r * gain @ gain.T
+    return float(-0.5 * (log_ratio + energy)), m + gain @ error, after
+
+
+def _root(gram: Array) -> Array:
+    """``L`` with ``G = L L'``, (N, rank)."""
+    try:
+        return np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > RANK_TOLERANCE * values[-1]
+        return vectors[:, kept] * np.sqrt(values[kept])
+
+
+def rts_smoother(filtered: Filtered) -> tuple[Array, Array]:
+    """Means (T, N) and covariances (T, N, N) given all data (Rauch, Tung and Striebel 1965)."""
+    mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
+    for t in range(len(mean) - 2, -1, -1):
+        step = filtered.steps[t]
+        gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
+        mean[t] += gain @ (mean[t + 1] - step.mean)
+        covariance[t] += gain @ (covariance[t + 1] - step.covariance) @ gain.T
+    return mean, covariance
+
+
+def filter_log_likelihood(block: Block, state_space: StateSpace) -> Array:
+    """Log-likelihood of each path of a block; (P,)."""
+    paths = range(len(block.paths))
+    return np.array([forward_filter(block, state_space, p).log_likelihood.sum() for p in paths])
+
+
+def smooth_block(block: Block, state_space: StateSpace) -> Smoothed:
+    """Smoothed means (T, N, P) and covariances (T, N, N, P) of every path of a block."""
+    parts = [rts_smoother(forward_filter(block, state_space, p)) for p in range(len(block.paths))]
+    means, covariances = zip(*parts, strict=True)
+    return Smoothed(np.stack(means, -1), np.stack(covariances, -1))

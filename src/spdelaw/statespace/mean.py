@@ -1,0 +1,491 @@
+"""Restricted likelihood: the mean m that all paths share, integrated out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear, Transition
+from spdelaw.statespace.blocks import (
+    add,
+    apply,
+    apply_gram,
+    as_matrix,
+    in_full,
+    multiply,
+    multiply_grams,
+    sandwich,
+    transpose,
+)
+from spdelaw.statespace.chain import (
+    Chain,
+    Prior,
+    StateSpace,
+    chain_mean,
+    chain_of,
+    gradients,
+    grouped,
+    sweep,
+)
+from spdelaw.statespace.collapse import Block, Collapsed
+from spdelaw.statespace.likelihood import (
+    Evaluation,
+    Link,
+    condense,
+    evaluate_likelihood,
+    heard,
+    informed,
+)
+from spdelaw.statespace.posterior import is_shared, over_paths, solve_shared, squares_of
+from spdelaw.statespace.statistics import Statistics, evaluate_statistics
+
+# ---------- How the deviations of a block of paths answer to the mean m of the law
+#
+# The deviation u given m has the mean ``u_bar - K m``, where ``K_t`` solves the chain for the
+# right-hand sides ``G_t``, and
+#
+#     I = sum_t G_t (1 - K_t),    g = sum_t G_t (c_hat_t - u_bar_t)
+#
+# With an anchored start the state, and not its deviation, has a given mean: the prior of the first
+# free state then follows m by A: one, or ``F`` after a fixed state. The right-hand side gains
+# ``W A`` there, I gains ``A' W (A - K)`` and g loses ``A' W (u_bar - prior mean)``.
+
+
+Array = np.ndarray
+
+
+class Response(NamedTuple):
+    """How the deviations of a block answer to the mean.
+
+    Attributes:
+        block: the paths, less the response to a forcing.
+        slope: ``K``, (T, N, N, B), or (T, N, B) where all blocks are diagonal; fixed first states
+            included.
+        information, gradient: of the mean at zero, (N, N) and (N,).
+        prior: of the free states.
+        carry: how far the prior of the first free state follows an anchored start, None without.
+    """
+
+    block: Block
+    slope: Array
+    information: Array
+    gradient: Array
+    prior: Prior
+    carry: Array | None
+
+    @property
+    def first(self) -> Array:
+        """``K`` of the first free state, less what its prior follows; a block."""
+        own = self.slope[self.prior.n_fixed]
+        return own if self.carry is None else add(own, -self.carry)
+
+
+def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Response:
+    """The response of a block."""
+    chain = chain_of(block, state_space)
+    how = state_space, anchored, chain[1].ndim == 3 and chain[3].precision.ndim == 2
+    return _response(_with_slopes(chain, *how), *how)
+
+
+def slopes_link(part: Block, state_space: StateSpace, anchored: bool, apart: bool) -> Link:
+    """A part of a record condensed to its ends, with the right-hand sides of ``K``.
+
+    ``apart`` where all blocks of all parts are diagonal.
+    """
+    chain = _with_slopes(chain_of(part, state_space), state_space, anchored, apart)
+    return condense(chain, float(state_space.observation_variance))
+
+
+def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
+    """`response_of` a part of a record, given what the other parts say of its ends.
+
+    ``K`` of a later part begins with the state before it.
+    """
+    part, message = pair
+    chain = _with_slopes(chain_of(part, state_space), state_space, anchored, apart)
+    return _response(informed(chain, message), state_space, anchored, apart)
+
+
+def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
+    """The chain with the columns of ``G`` and what m moves at the start, to be solved for.
+
+    One where all blocks are diagonal, else N: beside the data, (T, N, P + C), or with those of each
+    path where paths differ, (T, N, 1 + C, P).
+    """
+    block, gram, vector, prior = chain
+    columns = gram[:, :, None] if apart else in_full(gram)
+    if (carry := _carried(block, prior, anchored)) is not None:
+        extra = state_space.observation_variance * multiply(prior.precision, carry)
+        first = columns[0] + (extra[:, None] if apart else as_matrix(extra))
+        later = np.broadcast_to(columns[1:], (*columns[1:].shape[:-1], first.shape[-1]))
+        columns = np.concatenate([first[None], later])
+    if is_shared(gram, prior):
+        return block, gram, np.concatenate([vector, columns[..., 0]], axis=-1), prior
+    every = np.broadcast_to(columns, (*columns.shape[:-1], vector.shape[-1]))
+    return block, gram, np.concatenate([vector[:, :, None], every], axis=2), prior
+
+
+def _carried(block: Block, prior: Prior, anchored: bool) -> Array | None:
+    """How far the prior of the first free state follows an anchored start; a block.
+
+    ``F`` of the first step after a fixed one, else the identity.
+    """
+    if not anchored or len(block.before):
+        return None
+    if prior.n_fixed:
+        return prior.factor[..., prior.which[0]]
+    one = np.ones((len(prior.mean), 1))
+    return one if prior.precision.ndim == 2 else as_matrix(one)
+
+
+def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
+    """The response from a chain with slopes: ``K``, ``u_bar``, and what follows from them."""
+    block, gram, sides, prior = chain
+    n_fixed, n_paths, n_columns = prior.n_fixed, len(block.paths), block.estimate.shape[-1]
+    r, carry = float(state_space.observation_variance), _carried(block, prior, anchored)
+    scaled = prior.scaled(r)
+    if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
+        found = solve_shared(gram, sides, scaled, crosses=False).mean
+    else:
+        inverse, vectors, _ = sweep(gram, sides, scaled)
+        found = chain_mean(inverse, vectors, scaled)
+    if found.ndim == 4:
+        slope, state = found[:, :, 1:], found[:, :, 0]
+    else:
+        slope, state = found[..., n_columns:, None], found[..., :n_columns]
+    slope = slope[:, :, 0] if apart else slope
+    start_pull = apply(prior.precision, state[0] - prior.mean)
+    if n_fixed:
+        fixed = np.zeros_like(slope[:1])
+        if carry is not None:  # the deviation of an anchored start follows the mean
+            fixed += 1.0 if apart else np.eye(slope.shape[1])[..., None]
+        slope = np.concatenate([fixed, slope])
+        first = np.broadcast_to(state_space.initial.mean[:, None] * block.unit, state.shape[1:])
+        state = np.concatenate([first[None], state])
+    rows = slice(-len(block.gram), None)
+    pull = apply_gram(block.gram, block.estimate - state[rows]) / r * block.unit
+    information = _information(block.gram / r, slope[rows], n_paths)
+    part = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
+    if carry is None:
+        return part
+    back = apply(transpose(carry), start_pull) * block.unit
+    # A' W (A - K) of the first free state, with A what its prior follows
+    own = multiply(multiply(transpose(carry), prior.precision), -part.first)
+    at_start = operators.as_matrix(over_paths(own, n_paths))
+    return part._replace(
+        information=information + 0.5 * (at_start + at_start.T),
+        gradient=pull[n_fixed:].sum((0, 2)) - back.sum(-1),
+    )
+
+
+def _information(gram: Array, slope: Array, n_paths: int) -> Array:
+    """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
+    left = 1.0 - slope if slope.ndim == 3 else np.eye(slope.shape[1])[..., None] - slope
+    if gram.ndim == 4 and gram.shape[-1] == left.shape[-1] == 1:  # one product for all times
+        found = n_paths * np.tensordot(gram[..., 0], left[..., 0], ((0, 2), (0, 1)))
+    else:
+        found = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
+    return 0.5 * (found + found.T)
+
+
+# ---------- Restricted likelihood: the mean m that all paths share, integrated out
+#
+# Given the other parameters the data are linear in m, so with the information ``I`` and the
+# gradient ``g`` at zero,
+#
+#     m_hat = I^-1 g,    C = I^-1,    log p_R = log p(y; m_hat) + log(volume).
+#
+# A prior of m gives the volume (Patterson and Thompson 1971):
+#
+#     flat:               (2 pi)^(N/2) |I|^(-1/2)
+#     N(m_hat, P):        |1 + P I|^(-1/2)          P = stationary covariance of the law
+#
+# Maximum likelihood with an estimated mean takes slow modes for faster ones, because the mean
+# follows the path; the restricted likelihood does not. The flat prior needs a stationary start.
+# Where the start is known or has a law of its own, ``I`` goes to zero with the decay squared,
+# because a state that does not decay has no mean, and the flat volume would prefer no decay
+# whatever the data say. The second is as wide as the law itself; for complete paths it is the very
+# volume that a stationary start gives the flat one.
+#
+# The deviation u given m has the mean ``u_bar - K m`` (`spdelaw.statespace.mean`). Under the
+# posterior of m, N(m_hat, C), second moments of u gain ``K_t C K_s'``, and by Fisher's identity the
+# score is the one at m_hat plus what these add, which is linear in them.
+
+
+#: Directions of the mean with less than this share of the largest information are not seen.
+UNSEEN = 1e-12
+
+
+def evaluate_restricted(
+    collapsed: Collapsed,
+    state_space: StateSpace,
+    *,
+    anchored: bool = False,
+    use_misfit: bool = True,
+    threads: int = 1,
+) -> Evaluation:
+    """Restricted likelihood and score of all paths; a mean of the dynamics is not looked at.
+
+    The total is shared equally by the paths; `mean_given` has the mean.
+
+    Args:
+        collapsed: observations.
+        state_space: the law, whatever its mean.
+        anchored: the mean of the initial state is that of the state itself, and not of its
+            deviation from m. The prior of m is then as wide as the law, and not flat.
+        use_misfit: as of `evaluate_likelihood`.
+        threads: likewise.
+    """
+    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
+    parts = _responses(collapsed, bare, anchored)
+    information, gradient = _totals(collapsed, parts)
+    mean, covariance, flat = solve_mean(information, gradient)
+    log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
+    at = with_mean(state_space, mean, anchored)
+    found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
+    added = collapsed.place.over(_spread_of, parts, bare, spread)
+    total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
+    by_drift, by_noise, by_season, by_initial, by_r, shared = total
+    return found._replace(
+        log_likelihood=found.log_likelihood + log / collapsed.n_paths,
+        by_drift=found.by_drift + by_drift + through[0],
+        by_noise=found.by_noise + by_noise + through[1],
+        by_season=found.by_season + by_season,
+        by_initial_covariance=found.by_initial_covariance + by_initial,
+        by_observation_variance=found.by_observation_variance + by_r,
+        initial_information=found.initial_information - shared @ covariance @ shared.T,
+    )
+
+
+def mean_given(
+    collapsed: Collapsed, state_space: StateSpace, *, anchored: bool = False
+) -> tuple[Array, Array]:
+    """``m_hat`` and ``C`` alone, at a third of the cost."""
+    bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
+    return solve_mean(*_totals(collapsed, _responses(collapsed, bare, anchored)))[:2]
+
+
+def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
+    """The law around a mean; an anchored start stays where it is."""
+    dynamics, start = state_space.linear.with_mean(mean), state_space.initial
+    if anchored:
+        start = start._replace(mean=start.mean - mean)
+    return state_space._replace(dynamics=dynamics, initial=start)
+
+
+def _responses(collapsed: Collapsed, bare: StateSpace, anchored: bool) -> list[Response]:
+    """The response of each block, or part of a record, under the law without a mean."""
+    place = collapsed.place
+    if collapsed.records is None:
+        return place.keep(response_of, collapsed.blocks, bare, anchored)
+    how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
+    return place.keep(response_of_part, heard(collapsed, slopes_link, *how), *how)
+
+
+def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
+    """Information and gradient of the mean from all blocks."""
+    found = collapsed.place.over(_about_mean, parts)
+    information, gradient = (np.sum(part, axis=0) for part in zip(*found, strict=True))
+    return information, gradient
+
+
+def _about_mean(part: Response) -> tuple[Array, Array]:
+    return part.information, part.gradient
+
+
+# -- what the spread of the mean adds to the score ---------------------------------------------
+def _spread_of(part: Response, state_space: StateSpace, covariance: Array) -> tuple[Any, ...]:
+    """By drift, noise, season, initial covariance and r, of the response of a block.
+
+    Last, what m shares with the start, (N, N).
+    """
+    block = part.block
+    dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
+    n_paths = len(block.paths)
+    if part.slope.ndim == 3:  # modes apart: each sees its own variance alone
+        covariance = np.diag(covariance)
+    sums = _spread_sums(part, covariance, n_paths)
+    pull = prior.transition.pull_back(*gradients(0.0, sums, prior.transition))
+    rows = part.slope[-len(block.gram) :]
+    left = 1.0 - rows if rows.ndim == 3 else np.eye(len(covariance))[..., None] - rows
+    trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
+    by_initial = np.zeros_like(state_space.initial.covariance)
+    if not prior.n_fixed:
+        grown = over_paths(sandwich(part.first, covariance[..., None]), n_paths)
+        own = sandwich(prior.precision, grown[..., None])[..., 0]
+        by_initial = by_initial + operators.like(by_initial, 0.5 * own)
+    return (
+        operators.like(dynamics.drift, pull[0]),
+        operators.like(dynamics.noise, pull[1]),
+        pull[2],
+        by_initial,
+        0.5 * float(trace) / r**2,
+        _shared_information(part, r),
+    )
+
+
+def _trace(gram: Array, left: Array, root: Array) -> Array:
+    """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
+    turned = _times(left, root)
+    return (turned * multiply_grams(gram, turned)).sum(tuple(range(turned.ndim - 1)))
+
+
+def _times(stack: Array, matrix: Array) -> Array:
+    """``stack_t matrix`` for a stack (T, N, N, B); both may be diagonal."""
+    if stack.ndim == 3:
+        return stack * matrix[:, None]
+    if stack.shape[-1] == 1:
+        return (stack[..., 0] @ matrix)[..., None]
+    return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
+
+
+def _spread_sums(part: Response, covariance: Array, n_paths: int) -> Array:
+    """``K C K'`` over the steps of each transition."""
+    turned, prior = _times(part.slope, operators.root(covariance)), part.prior
+    if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
+        count = n_paths if turned.shape[-1] == 1 else 1
+        return count * squares_of(turned.reshape(*turned.shape[:2], -1), prior)
+    directions = turned[None] if turned.ndim == 3 else np.moveaxis(turned, 2, 0)
+    return np.sum([squares_of(x, prior) for x in directions], axis=0)
+
+
+def _shared_information(part: Response, r: float) -> Array:
+    """``-d2 log p / d m0 d m'``; (N, N)."""
+    prior, n_paths = part.prior, len(part.block.paths)
+    pulled = multiply(prior.precision, part.first)
+    if not prior.n_fixed:
+        return operators.as_matrix(over_paths(pulled, n_paths))
+    carried = multiply(transpose(prior.factor[..., prior.which[0]]), pulled)
+    total = operators.as_matrix(over_paths(carried, n_paths))
+    if part.carry is not None:
+        return total
+    return total + operators.as_matrix(over_paths(part.block.gram[0], n_paths) / r)
+
+
+# -- the mean given all else, and the volume of its prior -----------------------------------------
+def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
+    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
+    scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    seen = values > UNSEEN * max(float(values[-1]), 1e-300)
+    part = vectors[:, seen] / scale[:, None]
+    covariance = (part / values[seen]) @ part.T
+    volume = np.log(values[seen]).sum() + 2.0 * np.log(scale).sum()
+    logs = 0.5 * (seen.sum() * np.log(2 * np.pi) - volume)
+    return covariance @ gradient, covariance, float(logs)
+
+
+def volume(
+    dynamics: Linear, information: Array, flat: tuple[Array, float], anchored: bool
+) -> tuple[float, Array, Array, Array]:
+    """Logarithm of a volume, its spread, and its gradient by drift and noise through the prior.
+
+    The spread ``S = (I + prior precision)^-1``, (N, N), is minus twice the gradient by ``I``. By P
+    the gradient is ``-1/2 (I - I S I)``.
+
+    Args:
+        dynamics: the law.
+        information: ``I``, (N, N).
+        flat: ``C`` and the log of the flat volume.
+        anchored: whether the prior is the one as wide as the law.
+    """
+    drift, noise = dynamics.drift, dynamics.noise
+    if not anchored:
+        return flat[1], flat[0], np.zeros_like(drift), np.zeros_like(noise)
+    p = operators.stationary_covariance(drift, noise)
+    root = operators.root(operators.as_matrix(p))
+    inner = np.eye(len(root)) + root @ information @ root
+    spread = root @ np.linalg.solve(inner, root)
+    by_p = -0.5 * (information - information @ spread @ information)
+    own = operators.stationary_pull_back(drift, noise, p, operators.like(p, by_p))
+    return -0.5 * float(np.linalg.slogdet(inner)[1]), spread, *own
+
+
+# ---------- The restricted likelihood of complete, noise-free paths, from their sums
+#
+# With ``e_t = (c_{t+1} - m) - F (c_t - m)`` the sum over steps is quadratic in m:
+#
+#     I = sum (1 - F)' Omega^-1 (1 - F),    g = sum (1 - F)' Omega^-1 (c_{t+1} - F c_t)
+#
+# A deterministic initial state is that of the data, given; it says nothing about the mean, and
+# neither does an anchored one, whose mean is that of the state. Any other adds its own precision.
+
+
+def evaluate_restricted_statistics(
+    s: Statistics, state_space: StateSpace, *, anchored: bool = False
+) -> Evaluation:
+    """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
+    own = state_space.linear
+    information, gradient, step, counts, weight = _statistics_about_mean(s, state_space, anchored)
+    mean, covariance, flat = solve_mean(information, gradient)
+    log, spread, *through = volume(own, information, (covariance, flat), anchored)
+    found = evaluate_statistics(s, with_mean(state_space, mean, anchored))
+    each = operators.like(own.noise if own.is_diagonal else np.empty((1, 1)), spread)
+    grown = counts.reshape(-1, *(1,) * each.ndim) * each
+    added = step.pull_back(*gradients(0.0, np.stack([grown] * 3), step))
+    found = found._replace(
+        log_likelihood=found.log_likelihood + log,
+        by_drift=found.by_drift + operators.like(own.drift, added[0]) + through[0],
+        by_noise=found.by_noise + operators.like(own.noise, added[1]) + through[1],
+    )
+    if weight is None:
+        return found
+    both = s.n_paths * weight  # what the first states share with the mean
+    by_initial = found.by_initial_covariance
+    return found._replace(
+        by_initial_covariance=by_initial
+        + operators.like(by_initial, 0.5 * both @ spread @ both / s.n_paths),
+        initial_information=found.initial_information - both @ covariance @ both,
+    )
+
+
+def mean_given_statistics(
+    s: Statistics, state_space: StateSpace, *, anchored: bool = False
+) -> tuple[Array, Array]:
+    """``m_hat`` and its covariance alone; (N,) and (N, N)."""
+    return solve_mean(*_statistics_about_mean(s, state_space, anchored)[:2])[:2]
+
+
+def _statistics_about_mean(
+    s: Statistics, state_space: StateSpace, anchored: bool
+) -> tuple[Array, Array, Transition, Array, Array | None]:
+    """Information and gradient of the mean at zero, and what they rest on.
+
+    Transitions of the lengths that occur, steps of each over all paths, and the precision of a
+    first state, None where it says nothing.
+    """
+    bare, initial = state_space.linear.with_mean(None), state_space.initial
+    step, which = bare.over(s.lengths[0]), s.lengths[1]
+    start, first = s.first[0], s.first_steps
+    if bare.forcing is not None:
+        driven = s.first - s.n_paths * bare.response(s.times)
+        start, n = driven[0], len(s.lengths[0])
+        first = grouped(driven[:-1], which, n), grouped(driven[1:], which, n)
+    counts = s.n_paths * np.bincount(which, minlength=len(step.factor))
+    information, gradient = _of_steps(step, counts, first)
+    if initial.kind == "deterministic" or anchored:
+        return information, gradient, step, counts, None
+    weight = np.linalg.inv(operators.as_matrix(initial.covariance))
+    information = information + s.n_paths * weight
+    gradient = gradient + weight @ (start - s.n_paths * initial.mean)
+    return 0.5 * (information + information.T), gradient, step, counts, weight
+
+
+def _of_steps(step: Transition, counts: Array, first: tuple[Array, Array]) -> tuple[Array, Array]:
+    """``sum (1 - F)' Omega^-1 (1 - F)`` and ``sum (1 - F)' Omega^-1 (c_{t+1} - F c_t)``.
+
+    ``first`` are the sums of ``c_t`` and of ``c_{t+1}`` over the steps of each transition.
+    """
+    f, omega = step.factor, step.covariance
+    if f.ndim == omega.ndim == 2:
+        pull = (1.0 - f) / omega
+        information = np.diag(counts @ (pull * (1.0 - f)))
+        return information, (pull * (first[1] - f * first[0])).sum(0)
+    f, omega = (x if x.ndim == 3 else operators.embed(x) for x in (f, omega))
+    left = np.eye(f.shape[-1]) - f
+    pull = np.linalg.solve(omega, left)  # Omega^-1 (1 - F)
+    information = np.einsum("u,uji,ujk->ik", counts, left, pull)
+    error = first[1] - np.einsum("uij,uj->ui", f, first[0])
+    return 0.5 * (information + information.T), np.einsum("uji,uj->i", pull, error)
