@@ -12,10 +12,12 @@ Record = dict[str, Any]
 
 #: Largest relative differences at fixed parameters, of fits and of trainings.
 FIXED, FIT, TRAINING = 1e-10, 1e-8, 1e-6
-#: The same of numbers in figures, which are in single precision.
-FIGURE = 1e-6
+#: The same of numbers in figures, which are in single precision, and of numbers that a search
+#: determines to no more digits: another order of sums moves them by up to 1e-7.
+FIGURE, SEARCH = 1e-6, 1e-6
 #: Beginnings of names in a flat record that have a rule of their own.
-FIT_PREFIX, FIGURE_PREFIX = "fit:", "figure:"
+FIT_PREFIX = "fit:"
+TOLERANCES = {"figure:": FIGURE, "search:": SEARCH}
 #: Names of entries that a verdict shows.
 SHOWN = 3
 #: Largest difference of a fit whose search took another way, in standard errors ...
@@ -146,7 +148,7 @@ def _unchanged(name: str, record: Record, changes: dict[str, str]) -> Record:
 
 
 def _tolerance(key: str) -> float:
-    return FIGURE if key.startswith(FIGURE_PREFIX) else FIXED
+    return next((x for prefix, x in TOLERANCES.items() if key.startswith(prefix)), FIXED)
 
 
 def _distance(old: Any, new: Any) -> float:

@@ -1,8 +1,8 @@
 """What `benchmarks.regression` keeps of results: few numbers of large arrays, and texts.
 
 A record is a flat dict from names to lists of numbers, texts or lists of texts. The prefix of a
-name decides how it is compared: "fit:" by the rule of fits, "figure:" to single precision, and
-anything else to 1e-10.
+name decides how it is compared: "fit:" by the rule of fits, "figure:" to single precision,
+"search:" to what a search by likelihood determines, and anything else to 1e-10.
 """
 
 from __future__ import annotations
@@ -39,10 +39,14 @@ UNSTABLE = {
     "bytes", "candidate_seconds", "convergence", "data", "decisions", "file", "fingerprint",
     "fitted in", "learned from", "made", "seconds", "version", "versions",
 }  # fmt: skip
+#: Heading of a column of the report that differs from run to run.
+SECONDS = "fit (s)"
 #: Letters kept of one text.
 LONGEST = 400
 #: Numbers below this are rounding of zero, and so are such numbers in texts.
 ROUNDING = 1e-14
+#: The same beside the largest number of a table of parameters.
+RELATIVE_ROUNDING = 1e-12
 ROUNDING_IN_TEXT = re.compile(r"-?\d+(\.\d+)?e-(1[4-9]|[2-9]\d)\b")
 
 
@@ -167,10 +171,23 @@ def _answer(decision: Any) -> str:
 
 
 def digest_rows(table: Array) -> list[float]:
-    """Rows of estimate, error, lower and upper end, all of up to twelve, else every so many."""
+    """Rows of estimate, error, lower and upper end, all of up to twelve, else every so many.
+
+    Numbers that are rounding beside the largest one count as zero.
+    """
     rows = np.reshape(table, (-1, table.shape[-1]))
+    rows = np.where(np.isfinite(rows), rows, 0.0)
+    rows = np.where(np.abs(rows) > RELATIVE_ROUNDING * np.abs(rows).max(initial=0.0), rows, 0.0)
     kept = rows if len(rows) <= 2 * KEPT else rows[:: -(-len(rows) // (2 * KEPT))]
-    return np.where(np.isfinite(kept), kept, 0.0).ravel().tolist()
+    return kept.ravel().tolist()
+
+
+def searched(record: Flat, *parts: str) -> Flat:
+    """A record in which names with one of these parts belong to what a search determines."""
+    return {
+        f"search:{key}" if any(part in key for part in parts) else key: value
+        for key, value in record.items()
+    }
 
 
 def predicted(law: sl.Law, data: Any, label: str = "law", *, steps: int = 3) -> Flat:
@@ -233,7 +250,7 @@ def page(path: Path) -> Flat:
     reader = _Page()
     reader.feed(path.read_text(encoding="utf-8"))
     titles = [text for kind in ("h1", "h2", "h3", "summary") for text in reader.texts[kind]]
-    rows = [" | ".join(cells) for cells in reader.rows if _is_stable(cells)]
+    rows = [" | ".join(cells) for cells in _without_seconds(reader.rows) if _is_stable(cells)]
     texts = [*reader.texts["p"], *reader.texts["figcaption"]]
     record: Flat = {
         "titles": [_text(text) for text in titles],
@@ -244,6 +261,18 @@ def page(path: Path) -> Flat:
         numbers = np.concatenate([[0.0], *_numbers([figure["data"], figure["arrays"]])])
         record[f"figure:{figure['name']}"] = [float(len(numbers)), *digest(numbers)]
     return record
+
+
+def _without_seconds(rows: list[list[str]]) -> Iterator[list[str]]:
+    """Rows of tables without the column of seconds, where a table has one."""
+    width, place = 0, -1
+    for cells in rows:
+        if SECONDS in cells:
+            width, place = len(cells), cells.index(SECONDS)
+        is_of_table = len(cells) == width and place >= 0
+        if not is_of_table:
+            width, place = 0, -1
+        yield [*cells[:place], *cells[place + 1 :]] if is_of_table else cells
 
 
 def _is_stable(cells: list[str]) -> bool:
