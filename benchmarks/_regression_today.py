@@ -452,9 +452,9 @@ def fields_linear() -> Flat:
 @case
 def fields_gray_scott() -> Flat:
     dish = sl.catalogue.gray_scott(81, times=np.arange(0.0, 45.5, 0.5))
-    spots = sl.simulate(dish, 1, grid=dish.domain.grid(16), seed=1)
+    point_slider = sl.simulate(dish, 1, grid=dish.domain.grid(16), seed=1)
     library = {"u": ("1", "u", "v", "u v^2"), "v": ("1", "u", "v", "u v^2")}
-    choice = sl.discover(spots, dish.domain.domain, 81, library, bootstrap=20)
+    choice = sl.discover(point_slider, dish.domain.domain, 81, library, bootstrap=20)
     return fitted(choice.law) | discovered(choice)
 
 

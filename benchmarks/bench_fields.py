@@ -50,7 +50,7 @@ def forecast(law: sl.Law, seen: Any, later: Any) -> Record:
     return coverage(later.values, found["mean"].values, found["std"].values, draws)
 
 
-def spots(seed: int) -> Record:
+def point_slider(seed: int) -> Record:
     """Gray-Scott, 64 x 64 points, 797 modes of each field, 200 steps of 0.5; 10 terms a field."""
     e = sl.catalogue.gray_scott(times=np.arange(0.0, 100.5, 0.5))
     fields = sl.simulate(e, 1, seed=seed)
@@ -70,7 +70,7 @@ CASES: Cases = {
     "fitzhugh_nagumo_quiet_recovery": (
         lambda seed: excitable(seed, 0.0, {"nu v": 0.0, "scale v": 0.0}), 10,
     ),
-    "gray_scott": (spots, 10),
+    "gray_scott": (point_slider, 10),
 }  # fmt: skip
 
 

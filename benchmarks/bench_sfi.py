@@ -86,7 +86,7 @@ def fronts(ground: str, rate: float, seed: int) -> tuple[sl.Semilinear, Any]:
     return e, sl.simulate(e, 1, seed=seed)
 
 
-def spots(ground: str, seed: int) -> tuple[sl.Semilinear, Any]:
+def point_slider(ground: str, seed: int) -> tuple[sl.Semilinear, Any]:
     """Gray-Scott: 64 x 64 points of waves up to 16, or a lattice of 31 x 31 points."""
     times = np.arange(0.0, 0.5 * FRAMES + 0.5, 0.5)
     if ground == "spectral":
@@ -122,7 +122,7 @@ def make(work: Path, sets: int, kinds: list[str]) -> None:
         if name in done or k >= sets or kind not in kinds:
             continue
         seed = 300_000 + k
-        e, fields = fronts(ground, rate, seed) if kind == "fronts" else spots(ground, seed)
+        e, fields = fronts(ground, rate, seed) if kind == "fronts" else point_slider(ground, seed)
         _write_data(work / f"{name}.npz", kind, ground, rate, e, fields)
         cpu = time.process_time()
         found = fit_fronts(e, fields) if kind == "fronts" else fit_spots(e, fields)

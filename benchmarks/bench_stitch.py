@@ -14,7 +14,7 @@ import numpy as np
 
 import spdelaw as sl
 from benchmarks._timing import versions
-from spdelaw.data.executors import Here, pieces_of
+from spdelaw.data.executors import LocalExecutor, pieces_of
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.chain import StateSpace
@@ -36,7 +36,10 @@ def measured(n_modes: int) -> tuple[float, float]:
     linear = Linear(np.arange(1.0, n_modes + 1), np.ones(n_modes))
     space = StateSpace(linear, start, np.array(0.1))
     pieces = pieces_of(da.from_array(values, chunks=(1, N_TIMES // N_PARTS, -1)))
-    both = collapse(values, times, phi), collapse_pieces(pieces, times, phi, Here(map, N_PARTS))
+    both = (
+        collapse(values, times, phi),
+        collapse_pieces(pieces, times, phi, LocalExecutor(map, N_PARTS)),
+    )
     found = [evaluate_likelihood(data, space).log_likelihood[0] for data in both]
     seconds = []
     for data in both:

@@ -130,7 +130,7 @@ def has_nuisance(pattern: str, share: float, n_paths: int, n_times: int, seed: i
     values = states @ basis(3) + 0.1 * rng.standard_normal((n_paths, n_times, len(POINTS)))
     fields = sl.as_fields(values, times=0.05 * np.arange(n_times), points=POINTS)
     seen = observe(sl.mask(fields, pattern, share, seed=seed), DOMAIN)
-    return bool(make_design(seen.where_seen(), 3, Model(), []).n_nuisance)
+    return bool(make_design(seen.where_observed(), 3, Model(), []).n_nuisance)
 
 
 def has_mean(kind: Slow, seed: int) -> tuple[bool, bool]:

@@ -251,7 +251,7 @@ def _law_record(name: str, laws: Path, *, save: bool = False) -> Record:
         "log_likelihood": float(law.info["log_likelihood"]),
         "parameters": _parameters(law),
         "profiled": law.info.get("profiled", []) if "bootstrap" not in law.info else [],
-        "fixed": _digests(_said(sl.load(laws / name), case)),
+        "fixed": _digests(_collect_warnings(sl.load(laws / name), case)),
     }
     return record | ({"training": _training(law)} if case.is_training else {})
 
@@ -280,7 +280,7 @@ def _training(law: sl.Law) -> dict[str, list[float]]:
     return {"elbo": [float(law.info["elbo"])], **{key: curve[key] for key in CURVES}}
 
 
-def _said(law: sl.Law, case: Case) -> dict[str, Array]:
+def _collect_warnings(law: sl.Law, case: Case) -> dict[str, Array]:
     """What a law says of new data, and of itself."""
     new = case.data.new
     smooth = law.reconstruct(new)
@@ -357,10 +357,13 @@ def _score(case: ScoreCase) -> dict[str, Any]:
 
     No public function gives them: this one, and no other here, knows names from the inside.
     """
-    from spdelaw import model
+    from spdelaw.chaos.posterior import ChaosModel, chaos_latents, evaluate_chaos
     from spdelaw.processes.linear import Linear
     from spdelaw.processes.specification import InitialState
-    from spdelaw.statespace.collapse import decoupled_block
+    from spdelaw.statespace.chain import StateSpace
+    from spdelaw.statespace.collapse import Collapsed, collapse, decoupled_block, rotate
+    from spdelaw.statespace.likelihood import evaluate_likelihood
+    from spdelaw.statespace.statistics import collect, evaluate_statistics
 
     data, n = case.data, case.n_modes
     phi = data.domain.eigenfunctions(data.points, n)
@@ -369,30 +372,30 @@ def _score(case: ScoreCase) -> dict[str, Any]:
     forcing = case.forcing if case.is_forced else None
     dynamics = Linear(drift, noise, case.season, forcing, float(np.min(data.times)))
     spread = np.diag(spread) if case.is_coupled else spread
-    space = model.StateSpace(dynamics, InitialState(case.initial, mean, spread), r)
+    space = StateSpace(dynamics, InitialState(case.initial, mean, spread), r)
     if case.way == "statistics":
         back = np.linalg.pinv(phi)
-        s = model.collect([data.values], data.times, back, phi, pairs=case.is_coupled)
-        found = _by_name(model.evaluate_statistics(s, space), case)
+        s = collect([data.values], data.times, back, phi, pairs=case.is_coupled)
+        found = _by_name(evaluate_statistics(s, space), case)
         # Of a state that is known, sums over complete paths say nothing.
         void = {"initial_information"} if case.initial == "deterministic" else set()
         return {key: value for key, value in found.items() if key not in void}
     weights = 0.5 + 0.1 * np.arange(len(phi)) if case.has_weights else None
-    seen = model.collapse(data.values, data.times, phi, weights)
+    seen = collapse(data.values, data.times, phi, weights)
     if case.way in ("chaos", "latents"):
-        chaos = model.ChaosModel(6, float(np.max(data.times)), case.tail)
+        chaos = ChaosModel(6, float(np.max(data.times)), case.tail)
         if case.way == "latents":
-            return model.chaos_latents(seen, space, chaos)[0]._asdict()
+            return chaos_latents(seen, space, chaos)[0]._asdict()
         if case.tail == "dropped":
-            return _by_name(model.evaluate_chaos(seen, space, chaos), case)
+            return _by_name(evaluate_chaos(seen, space, chaos), case)
         # With its tail the decoder is the untruncated law, whose likelihood is the one below.
     if case.way == "rotated":
-        seen = model.rotate(seen)
+        seen = rotate(seen)
     if case.way == "decoupled":
         paths = np.arange(len(data.values))
         block = decoupled_block(data.values, data.times, phi, None, None, paths)
-        seen = model.Collapsed((block,), len(paths), n, True)
-    return _by_name(model.evaluate_likelihood(seen, space, use_misfit=case.use_misfit), case)
+        seen = Collapsed((block,), len(paths), n, True)
+    return _by_name(evaluate_likelihood(seen, space, use_misfit=case.use_misfit), case)
 
 
 #: Gradients of version 0.1, by its names: of modes apart, and of coupled ones.

@@ -341,7 +341,7 @@ def _plain(value: Any) -> Any:
 
 
 #: A value other than the default for every word of a model.
-SAID = {
+STATED = {
     "drift": "parametric",
     "noise": "parametric",
     "noise_rank": 2,
@@ -433,9 +433,9 @@ class EngineContract:
 
     def test_words_it_does_not_honour_are_refused_before_any_work(self) -> None:
         """Nothing that is said about the model is ignored."""
-        for word in set(SAID) - self.make_engine().honours:
+        for word in set(STATED) - self.make_engine().supports:
             try:
-                self._fit(None, **{word: SAID[word]})
+                self._fit(None, **{word: STATED[word]})
             except InputError as error:
                 assert error.what == word
                 assert "Fix:" in str(error)

@@ -72,21 +72,21 @@ def test_complete_fields_need_no_mask_and_an_unobserved_time_may_be_left_out(exa
 
 
 @pytest.mark.parametrize("own_clock", [False, True])
-def test_attention_is_a_softmax_over_the_observed_times_of_each_channel(own_clock):
+def test_attention_is_a_softmax_over_the_observed_times_of_each_channel(clock_per_path):
     with torch.random.fork_rng():
         torch.manual_seed(3)
         attention = MultiTimeAttention(n_points=3, n_out=4, n_embedding=8, n_reference=5)
     values, observed = draw(2, 7, 3), gaps(2, 7, 3)
     observed[1, :, 2] = 0.0  # a channel without observation
     times = torch.rand(2, 7, generator=torch.Generator().manual_seed(2)).sort(-1).values
-    times = times if own_clock else times[0]
+    times = times if clock_per_path else times[0]
     got = attention(values, observed, times).detach().numpy()
     scores = attention.scores(times).detach().double().numpy()
     expected = np.zeros((5, 2, 6))
     for p, m in np.ndindex(2, 3):
         there = observed[p, :, m].numpy() > 0
         if there.any():
-            weights = np.exp((scores[p] if own_clock else scores)[:, there])
+            weights = np.exp((scores[p] if clock_per_path else scores)[:, there])
             weights /= weights.sum(1, keepdims=True)
             expected[:, p, m] = weights @ values[p, there, m].double().numpy()
             expected[:, p, 3 + m] = 1.0

@@ -15,7 +15,7 @@ import spdelaw as sl
 from spdelaw.data import executors as executors_module
 from spdelaw.data import fields as fields_module
 from spdelaw.data import observed as observed_module
-from spdelaw.data.executors import Here, over_blocks, pieces_of, place_of
+from spdelaw.data.executors import LocalExecutor, as_executor, over_blocks, pieces_of
 from spdelaw.data.observed import Observed, in_time, look, observe, observed_fields, of_both
 from spdelaw.data.prepare import Prepared
 from spdelaw.data.summary import checksum
@@ -61,7 +61,7 @@ def test_observed_data_are_data(data):
 def test_what_is_never_seen_is_dropped_once_and_comes_back_as_nan():
     fields = on_a_grid()
     law = sl.fit(fields, BOX, 2, nuisance=0, mean="zero")
-    sea = observe(fields, BOX).at_seen_points()
+    sea = observe(fields, BOX).at_observed_points()
     assert len(law.points) == len(sea.points) == 11
     found = law.reconstruct(fields)["mean"]
     assert np.isnan(found.values[:, :, 1, 2]).all()
@@ -77,7 +77,7 @@ def test_scores_of_a_grid_with_land_are_those_of_its_sea():
     later = fields.isel(time=[5]).assign_coords(time=[7.5]) * np.nan
     padded = xr.concat([fields, later], "time")
     law = sl.fit(fields, BOX, 2, nuisance=0, mean="zero", observation_noise="estimate")
-    observed = observe(fields, BOX).at_seen_points().flat
+    observed = observe(fields, BOX).at_observed_points().flat
     expected = sl.evaluate(law, observed).to_dict()
     assert sl.evaluate(law, fields).to_dict() == expected
     assert sl.evaluate(law, padded).to_dict() == expected
@@ -88,7 +88,7 @@ def test_parts_keep_values_and_labels_together():
     whole = observe(fields, BOX)
     assert whole.values.shape == (3, 6, 12)
     xr.testing.assert_identical(whole.labelled, fields)
-    xr.testing.assert_identical(whole.where_seen().labelled, fields)  # land is a hole again
+    xr.testing.assert_identical(whole.where_observed().labelled, fields)  # land is a hole again
     some = whole.paths([2, 0]).at_times(slice(1, 4)).at_points(np.arange(12) != 5)
     np.testing.assert_array_equal(some.values, some.fields.values)
     np.testing.assert_array_equal(some.values, np.delete(whole.values[[2, 0], 1:4], 5, axis=-1))
@@ -189,7 +189,7 @@ def made(n_paths=4):
         lambda o: o.at_points(np.arange(20) > 3),
         lambda o: o.less(np.ones(20)),
         lambda o: o.masked(np.arange(20) % 5 > 0),
-        lambda o: o.where_seen(),
+        lambda o: o.where_observed(),
     ],
 )
 def test_a_reading_is_of_these_fields_or_of_none(change):
@@ -228,11 +228,11 @@ def test_results_come_in_the_order_of_the_blocks(pool):
 def test_lists_of_lazy_blocks_trees_and_what_is_no_executor():
     lazy = da.arange(4, chunks=2)
     np.testing.assert_array_equal(over_blocks(scaled, [lazy], 3.0), [[0.0, 3.0, 6.0, 9.0]])
-    assert Here().over(lambda pair: pair[1] * pair[0].sum(), [[lazy, 2]]) == [12]
+    assert LocalExecutor().map(lambda pair: pair[1] * pair[0].sum(), [[lazy, 2]]) == [12]
     for n in (1, 2, 3, 7):
-        assert Here().tree(operator.add, [[i] for i in range(n)]) == list(range(n))
+        assert LocalExecutor().tree(operator.add, [[i] for i in range(n)]) == list(range(n))
     with pytest.raises(InputError, match="Dask Client"):
-        place_of("tcp://somewhere:8786")
+        as_executor("tcp://somewhere:8786")
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**31))
@@ -265,6 +265,6 @@ def test_the_survey_of_pieces_is_that_of_the_whole(seed, missing):
     assert both.largest == np.nanmax(np.abs(values))
     span = np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
     assert both.change == np.nanmax(span)
-    inner = both.where_seen
+    inner = both.where_observed
     assert inner.missing == np.isnan(values[..., both.seen]).sum()
     assert inner.has_partial_rows == bool(((rows > 0) & (rows < both.seen.sum())).any())

@@ -428,7 +428,7 @@ def test_patterns_disks_and_scattered_points():
 def test_evaluation_and_validation_take_raw_fields(prepared_law):
     raw, law = prepared_law
     card = sl.evaluate(law, raw, tiers=("gaps",))
-    other = sl.evaluate(law.bare, law.prepared(raw), tiers=("gaps",))
+    other = sl.evaluate(law.without_preparation_and_mean, law.prepared(raw), tiers=("gaps",))
     assert card.tiers == other.tiers
     assert "count as known" in " ".join(law.info["warnings"])
     how = Preparation(rename=NAMES, anomalies="month")

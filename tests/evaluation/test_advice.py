@@ -9,7 +9,7 @@ from scipy.integrate import quad
 
 import spdelaw as sl
 from spdelaw.evaluation.checks.departures import Series, _uneven, bend_terms, projections
-from spdelaw.evaluation.checks.errors import Allowance
+from spdelaw.evaluation.checks.errors import EstimationErrorSpace
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import check_model
 
@@ -26,7 +26,9 @@ SIZES = [
 
 def is_alarm(kind, seed):
     law = sl.fit(kind.data(seed), kind.truth.domain, kind.truth.n_modes, **kind.words)
-    return not check_model(law.bare, law.prepared(kind.data(seed, test=True)), law).fits
+    return not check_model(
+        law.without_preparation_and_mean, law.prepared(kind.data(seed, test=True)), law
+    ).fits
 
 
 @pytest.mark.slow
@@ -75,7 +77,7 @@ def test_regression_of_uneven_errors_is_that_of_robust_standard_errors():
     b, hat = bread @ x.T @ y, np.einsum("ij,jk,ik->i", x, bread, x)
     meat = x.T @ (x * (((y - x @ b) / (1 - hat)) ** 2)[:, None])
     wald = b @ np.linalg.solve(bread @ meat @ bread, b)
-    nothing = Allowance(np.zeros((200, 0)), np.zeros((200, 0)), np.zeros(0))
+    nothing = EstimationErrorSpace(np.zeros((200, 0)), np.zeros((200, 0)), np.zeros(0))
     one = Series(np.ones((1, 200), bool), y, y, 1.0, 0.0, nothing)
     q, r = np.linalg.qr(x)
     result = _uneven([(one, x)], np.linalg.inv(r), q.T @ y, 197)

@@ -15,7 +15,7 @@ from spdelaw.infer.engines.candidates import (
     choose_modes,
     needed_nuisance,
 )
-from spdelaw.infer.engines.filter_route import pose
+from spdelaw.infer.engines.filter_route import build_objective
 from spdelaw.infer.model import Model
 from spdelaw.infer.optimise import ENOUGH, SEARCH_SECONDS, maximise
 
@@ -64,7 +64,7 @@ def test_expected_curvature_is_that_of_differences():
     points = np.linspace(0.1, 3.0, 12)
     fields = sl.simulate(equation, 1, 0.2 * np.arange(3000), points, seed=0, observation_std=0.2)
     model = Model(drift="dense", mean="zero", initial="stationary", nuisance=0)
-    problem = pose(observe(fields, INTERVAL), 2, model)
+    problem = build_objective(observe(fields, INTERVAL), 2, model)
     posterior = problem.posterior(problem.run().full)
     zero = np.zeros(len(posterior.scale))
     expected = posterior.expected_information(zero)

@@ -6,7 +6,7 @@ import pytest
 import spdelaw as sl
 from spdelaw.data.observed import observe
 from spdelaw.infer import optimise as optimise_module
-from spdelaw.infer.engines.filter_route import pose
+from spdelaw.infer.engines.filter_route import build_objective
 from spdelaw.infer.objective import LogPosterior, owner_of
 from spdelaw.infer.optimise import SHARED, difference_information
 
@@ -165,7 +165,7 @@ def test_information_of_gappy_modes_is_that_of_differences(words):
     )
     fields.values[rng.uniform(size=fields.shape) < 0.4] = np.nan
     model = sl.Model(mean="zero", **words)
-    posterior = pose(observe(fields, domain), 3, model).posterior()
+    posterior = build_objective(observe(fields, domain), 3, model).posterior()
     for x in (np.zeros(len(posterior.scale)), 0.3 * rng.normal(size=len(posterior.scale))):
         x *= posterior.scale
         got = posterior.exact_information(x)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import executors as pieces_module
-from spdelaw.data.executors import over_blocks, pieces_of, place_of
+from spdelaw.data.executors import as_executor, over_blocks, pieces_of
 from spdelaw.errors import ExecutorError
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.specification import InitialState
@@ -243,7 +243,7 @@ def test_the_likelihood_on_workers_is_that_here_whatever_the_chunks(client, path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model_pieces, "LONG", 1)
         patch.setattr(model_pieces, "RECORD_BYTES", 0.0)
-        there = collapse_pieces(pieces, times, phi, place_of(client))
+        there = collapse_pieces(pieces, times, phi, as_executor(client))
     one, two = (evaluate_likelihood(d, space) for d in (collapse(values, times, phi), there))
     for name in one._fields:
         a, b = (np.asarray(getattr(found, name)) for found in (one, two))

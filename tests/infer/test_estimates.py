@@ -9,7 +9,7 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, assert_recovers, heat,
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.infer.engines.exact import pose_statistics
+from spdelaw.infer.engines.exact import build_statistics_objective
 from spdelaw.statespace.statistics import collect
 
 #: The optimiser stops where 1e-4 of log-likelihood is left: 1 % of a standard error.
@@ -56,7 +56,7 @@ def test_even_steps_are_searched_from_the_maximum(mean):
     data = sl.simulate(sl.catalogue.heat(3), 30, np.linspace(0, 2, 81), INTERVAL.grid(40), seed=0)
     c = data.values @ np.linalg.pinv(INTERVAL.eigenfunctions(INTERVAL.grid(40), 3)).T + 0.3
     s = collect([c], data.time.values, np.eye(3), np.eye(3))
-    problem = pose_statistics(s, INTERVAL, sl.Model(mean=mean, initial="deterministic"))
+    problem = build_statistics_objective(s, INTERVAL, sl.Model(mean=mean, initial="deterministic"))
     posterior = problem.posterior()
     slope = posterior.scale * posterior.at(np.zeros(len(posterior.scale)))[1]
     assert np.abs(slope).max() < (1e-8 if mean == "zero" else 0.2)

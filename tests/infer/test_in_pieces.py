@@ -89,18 +89,18 @@ def test_coupled_modes_in_pieces(data):
 
 def test_drawn_states_are_the_same_in_whatever_pieces(monkeypatch):
     """Those of a block were once drawn from one generator, so that pieces had other starts."""
-    heights = []
+    log_likelihoods = []
 
     def listen(problem, start, drawn=starts_module._drawn):
-        heights.append([one.start_value() for one in drawn(problem, start)])
+        log_likelihoods.append([one.start_value() for one in drawn(problem, start)])
         return drawn(problem, start)
 
     monkeypatch.setattr(starts_module, "_drawn", listen)
     for data in (GAPPY, GAPPY.chunk(path=10, time=4)):
         fit(data, 2, drift="dense", nuisance=0, observation_noise="estimate")
-    half = len(heights) // 2
+    half = len(log_likelihoods) // 2
     assert half > 0
-    np.testing.assert_allclose(heights[half:], heights[:half], rtol=1e-8)
+    np.testing.assert_allclose(log_likelihoods[half:], log_likelihoods[:half], rtol=1e-8)
 
 
 def test_the_rough_mean_of_pieces_is_that_of_the_whole():

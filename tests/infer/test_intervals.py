@@ -96,8 +96,8 @@ def test_one_mode_by_brute_force(rate, n_paths):
         return -0.5 * np.sum(np.log(variance) + square / variance)
 
     grid = np.linspace(-30, 5, 20001)
-    heights = np.array([height(t) for t in grid])
-    inside = np.exp(grid[heights > heights.max() - Z**2 / 2])
+    log_likelihoods = np.array([height(t) for t in grid])
+    inside = np.exp(grid[log_likelihoods > log_likelihoods.max() - Z**2 / 2])
     lower, upper = ends(law)
     np.testing.assert_allclose(upper, np.inf if inside[-1] > 100 else inside[-1], rtol=2 * CLOSE)
     np.testing.assert_allclose(lower, 0.0 if inside[0] < 1e-10 else inside[0], rtol=2 * CLOSE)
@@ -106,7 +106,7 @@ def test_one_mode_by_brute_force(rate, n_paths):
         best = optimize.minimize_scalar(
             lambda t: -height(t, log_noise), bounds=(-30, 5), method="bounded"
         )
-        return 2 * (heights.max() + best.fun) - Z**2
+        return 2 * (log_likelihoods.max() + best.fun) - Z**2
 
     centre = np.log(law.parameters.noise_variance.values[0, 0])
     found = np.log(ends(law, "noise_variance"))

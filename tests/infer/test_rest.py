@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy
-from tests.law.test_rest import HEAT, POINTS, process, with_rest
+from tests.law.test_rest import HEAT, POINTS, process, with_residual
 
 import spdelaw as sl
 from spdelaw.errors import InputError
@@ -18,7 +18,7 @@ def test_decay_and_variance_per_point_are_recovered():
     decay = np.linspace(0.2, 1.0, 40)
     variance = np.linspace(0.05, 0.2, 40)
     points = np.linspace(0.1, 3.0, 40)
-    fields = with_rest(4, TIMES, decay, variance, 0.0, points=points)
+    fields = with_residual(4, TIMES, decay, variance, 0.0, points=points)
     law = sl.fit(fields, HEAT.domain, 2, rest="memory", observation_noise="none", nuisance=0)
     np.testing.assert_allclose(law.rest.decay, decay, rtol=0.35)
     np.testing.assert_allclose(law.rest.variance, variance, rtol=0.25)
@@ -27,31 +27,31 @@ def test_decay_and_variance_per_point_are_recovered():
 
 def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times():
     """The estimator itself, on residuals: 40 paths of 300 times, a third of them missing."""
-    from spdelaw.infer.residuals import learn_rest
+    from spdelaw.infer.residuals import learn_residual
 
     generator = np.random.default_rng(5)
     times = np.cumsum(generator.uniform(0.2, 1.8, 300))
     seen = process(0.2, np.full(6, 0.5), times, 40, generator)
     seen += np.sqrt(0.3) * generator.standard_normal(seen.shape)
     seen[generator.uniform(size=seen.shape) < 1 / 3] = np.nan
-    rest = learn_rest(seen, times, None)
+    rest = learn_residual(seen, times, None)
     np.testing.assert_allclose(rest.decay, 0.2, rtol=0.2)
     np.testing.assert_allclose(rest.variance, 0.5, rtol=0.15)
     np.testing.assert_allclose(rest.white, 0.3, rtol=0.25)
-    known = learn_rest(seen, times, 0.3)
+    known = learn_residual(seen, times, 0.3)
     np.testing.assert_allclose(known.decay, 0.2, rtol=0.15)
     np.testing.assert_allclose(known.white, 0.3)
 
 
 def test_points_with_few_values_are_drawn_to_the_others():
-    from spdelaw.infer.residuals import learn_rest
+    from spdelaw.infer.residuals import learn_residual
 
     generator = np.random.default_rng(6)
     times = np.arange(400.0)
     seen = process(0.25, np.ones(30), times, 1, generator)
     seen[:, 12:, 0] = np.nan  # twelve values
     seen[:, :, 1] = np.nan  # none
-    rest = learn_rest(seen, times, 0.0)
+    rest = learn_residual(seen, times, 0.0)
     middle = np.median(rest.decay)
     assert middle == pytest.approx(0.25, rel=0.15)
     np.testing.assert_allclose(rest.decay[:2], middle, rtol=0.4)
@@ -73,7 +73,7 @@ def test_auto_finds_memory_where_there_is_some_and_none_elsewhere():
 
 @pytest.mark.parametrize(("decay", "answer"), [(0.4, "memory"), (None, "white")])
 def test_auto_in_a_fit(decay, answer):
-    fields = with_rest(2, TIMES, decay or 1.0, 0.1 if decay else 0.0, 0.02)
+    fields = with_residual(2, TIMES, decay or 1.0, 0.1 if decay else 0.0, 0.02)
     law = sl.fit(fields, HEAT.domain, 2, rest="auto", nuisance=0)
     assert law.info["rest"]["answer"] == answer
     assert (law.rest is None) == (answer == "white")
@@ -84,7 +84,7 @@ def test_bands_hold_what_they_say():
 
     Values of one origin are dependent; the tolerance is five standard errors for 240 of them.
     """
-    fields = with_rest(4, 0.5 * np.arange(900), 0.3, 0.15, 0.05, seed=3)
+    fields = with_residual(4, 0.5 * np.arange(900), 0.3, 0.15, 0.05, seed=3)
     past = fields.isel(time=slice(400))
     law = sl.fit(past, HEAT.domain, 2, rest="memory", observation_noise="estimate", nuisance=0)
     noise = noise_at(law, POINTS)
@@ -100,7 +100,7 @@ def test_bands_hold_what_they_say():
 
 
 def test_gaps_are_filled_better_than_with_a_white_rest():
-    fields = with_rest(2, TIMES, 0.2, 0.2, 0.0, seed=4)
+    fields = with_residual(2, TIMES, 0.2, 0.2, 0.0, seed=4)
     holes = sl.mask(fields, "random", fraction=0.2, seed=0)
     hidden = np.isnan(holes.values)
     error = {}
@@ -112,7 +112,7 @@ def test_gaps_are_filled_better_than_with_a_white_rest():
 
 
 def test_every_engine_takes_it():
-    fields = with_rest(4, 0.5 * np.arange(60), 0.4, 0.09, 0.0)
+    fields = with_residual(4, 0.5 * np.arange(60), 0.4, 0.09, 0.0)
     law = sl.fit(fields, HEAT.domain, 2, rest="memory", engine="chaos", nuisance=0)
     assert law.rest is not None
 

@@ -9,7 +9,7 @@ from tests.infer.recovery import INTERVAL, POINTS, TIMES, heat, small
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer.assemble import _rates_with_errors, identifiability, in_words
-from spdelaw.infer.engines.exact import pose_statistics
+from spdelaw.infer.engines.exact import build_statistics_objective
 from spdelaw.statespace.statistics import collect
 
 #: Allowed multiple of the expected divergence p / (2 M).
@@ -143,7 +143,7 @@ def test_errors_of_decay_rates_are_those_along_the_roots_of_the_covariance():
     data = sl.simulate(law, 5, np.arange(80.0), INTERVAL.grid(20), seed=0)
     s = collect([data.values], data.time.values, *_both_ways(20, 3), pairs=True)
     model = sl.Model(drift="dense", noise="dense", mean="zero")
-    found = pose_statistics(s, INTERVAL, model).run()
+    found = build_statistics_objective(s, INTERVAL, model).run()
     rates, errors = _rates_with_errors(found, found.state_space.linear.drift)
     right = np.linalg.eig(found.state_space.linear.drift)[1]
     along = np.einsum("ki,ijr,jk->kr", np.linalg.inv(right), found.roots("drift"), right).real

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.law.residuals import Rest, smooth_rest
+from spdelaw.law.residuals import Residual, smooth_residual
 
 POINTS = np.linspace(0.2, 3.0, 12)
 HEAT = sl.catalogue.heat(n_modes=2, initial="stationary")
@@ -24,7 +24,7 @@ def process(decay, variance, times, n_paths, generator):
     return z
 
 
-def with_rest(n_paths, times, decay, variance, white, seed=0, points=POINTS):
+def with_residual(n_paths, times, decay, variance, white, seed=0, points=POINTS):
     """Modes of a heat equation, an Ornstein-Uhlenbeck rest at each point, and white noise."""
     generator = np.random.default_rng(seed)
     fields = sl.simulate(HEAT, n_paths, times, points, seed=seed)
@@ -36,13 +36,13 @@ def with_rest(n_paths, times, decay, variance, white, seed=0, points=POINTS):
 def test_smoother_is_the_brute_force_gaussian():
     generator = np.random.default_rng(1)
     times = np.cumsum(generator.exponential(1.0, 9))
-    rest = Rest(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
+    rest = Residual(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
     seen = process(rest.decay, rest.variance, times, 3, generator)
     seen += np.sqrt(rest.white) * generator.standard_normal(seen.shape)
     seen[generator.uniform(size=seen.shape) < 0.3] = np.nan
     seen[:, -2:] = np.nan  # two steps of forecast
-    mean, variance, weight = smooth_rest(seen, times, rest)
-    each = smooth_rest(seen, np.tile(times, (3, 1)), rest)  # a clock of each path
+    mean, variance, weight = smooth_residual(seen, times, rest)
+    each = smooth_residual(seen, np.tile(times, (3, 1)), rest)  # a clock of each path
     np.testing.assert_allclose(each, (mean, variance, weight), atol=1e-14)
     for p in range(3):
         for j in range(2):
@@ -62,7 +62,7 @@ def test_smoother_is_the_brute_force_gaussian():
 @pytest.fixture(scope="module")
 def learned():
     times = 0.5 * np.arange(400)
-    fields = with_rest(2, times, 0.4, 0.09, 0.0)
+    fields = with_residual(2, times, 0.4, 0.09, 0.0)
     return fields, sl.fit(
         fields, HEAT.domain, 2, rest="memory", observation_noise="none", nuisance=0
     )

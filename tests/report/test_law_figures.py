@@ -158,8 +158,8 @@ def test_accessor_returns_axes_of_the_same_figures(law, fields, heat):
 
 def test_innovations_are_drawn_with_what_chance_allows(law, fields):
     pit, past = law.plot.innovations(fields)
-    heights = np.array([bar.get_height() for bar in pit.patches[:20]])
-    assert heights.mean() == pytest.approx(1.0)
+    log_likelihoods = np.array([bar.get_height() for bar in pit.patches[:20]])
+    assert log_likelihoods.mean() == pytest.approx(1.0)
     z = sl.evaluate(law, fields, tiers=()).check.innovations[..., 1]
     expected = np.nanmean(z[:, 3:] * z[:, :-3]) / np.nanmean(z**2)
     assert past.lines[1].get_ydata()[2] == pytest.approx(expected)

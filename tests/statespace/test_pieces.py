@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.statespace.cases import basis, parameters
 
 from spdelaw.data import executors as pieces_module
-from spdelaw.data.executors import Here, Pieces, pieces_of
+from spdelaw.data.executors import LocalExecutor, Pieces, pieces_of
 from spdelaw.statespace import collapse as collapse_module
 from spdelaw.statespace import condense as condense_module
 from spdelaw.statespace.collapse import collapse, first_paths, rotate
@@ -51,7 +51,7 @@ def test_likelihood_and_score_do_not_see_the_pieces(path, time, missing, weighte
     array, weights = values(missing), np.linspace(1.0, 2.0, len(PHI)) if weighted else None
     array[:, 3] = np.nan if weighted else array[:, 3]  # rows without a value
     whole = collapse(array, TIMES, PHI, weights)
-    pieces = collapse_pieces(cut(array, path, time), TIMES, PHI, Here(), weights)
+    pieces = collapse_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor(), weights)
     assert pieces.n_values == whole.n_values
     assert pieces.misfit == pytest.approx(whole.misfit, rel=1e-10)
     for space in (DIAGONAL, COUPLED):
@@ -69,21 +69,21 @@ def test_likelihood_and_score_do_not_see_the_pieces(path, time, missing, weighte
 def test_statistics_do_not_see_the_pieces(path, time, pairs):
     array = values(0.0)
     one = collect([array], TIMES, np.linalg.pinv(PHI), PHI, pairs=pairs)
-    two = statistics_of_pieces(cut(array, path, time), TIMES, PHI, Here(), pairs=pairs)
+    two = statistics_of_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor(), pairs=pairs)
     for name in ("first", "square", "cross", "skip", "start_spread", "energy", "outside"):
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-10, atol=1e-10)
     assert two.n_values == one.n_values
     if pairs:
         same(one.of_pairs, two.of_pairs, atol=1e-10)
     array[7, 5, 2] = np.nan
-    assert statistics_of_pieces(cut(array, path, time), TIMES, PHI, Here()) is None
+    assert statistics_of_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor()) is None
 
 
 def test_modes_are_decoupled_where_memory_is_short(monkeypatch):
     for module in (collapse_module, condense_module):
         monkeypatch.setattr(module, "MOST_BYTES", 1.0)
     one = collapse(values(0.3), TIMES, PHI)
-    two = collapse_pieces(cut(values(0.3), 4, 3), TIMES, PHI, Here())
+    two = collapse_pieces(cut(values(0.3), 4, 3), TIMES, PHI, LocalExecutor())
     assert one.decoupled
     assert two.decoupled
     same(evaluate_likelihood(one, DIAGONAL), evaluate_likelihood(two, DIAGONAL))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.statespace.cases import KINDS, basis, parameters
 
-from spdelaw.data.executors import Here, pieces_of
+from spdelaw.data.executors import LocalExecutor, pieces_of
 from spdelaw.statespace import condense as pieces_module
 from spdelaw.statespace.collapse import collapse, first_paths
 from spdelaw.statespace.condense import collapse_pieces
@@ -35,7 +35,7 @@ def both(n_times, chunks, missing=0.3, seed=0, orthogonal=False, n_paths=1):
     values[:, n_times // 2] = np.nan
     times = np.cumsum(0.05 + 0.1 * generator.random(n_times))
     pieces = pieces_of(da.from_array(values, chunks=(n_paths, chunks, -1)))
-    parts = collapse_pieces(pieces, times, phi, Here(map, 9))
+    parts = collapse_pieces(pieces, times, phi, LocalExecutor(map, 9))
     assert parts.records is not None
     return collapse(values, times, phi), parts
 
@@ -68,7 +68,7 @@ def test_any_layout_gives_the_likelihood_score_mean_and_states_of_the_whole(
     same(*(evaluate_likelihood(data, space, use_misfit=False) for data in (one, two)))
     same(*(evaluate_restricted(data, space, **how) for data in (one, two)))
     same(*(mean_given(data, space, **how) for data in (one, two)))
-    parts = two.place.over(smooth_part, heard(two, link_of, space), space)
+    parts = two.executor.map(smooth_part, heard(two, link_of, space), space)
     joined = (np.concatenate(field) for field in zip(*parts, strict=True))
     same(smooth_states(one.blocks[0], space), joined)
 

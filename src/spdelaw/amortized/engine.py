@@ -162,7 +162,7 @@ def _functions_of_time(law: Law) -> int:
 
 
 #: Words of the model that ``preset="structured"`` acts on; the others act on none.
-HONOURED = frozenset(WORDS) - {"forcing", "season"}
+SUPPORTED = frozenset(WORDS) - {"forcing", "season"}
 
 
 class Amortized(Engine):
@@ -204,7 +204,7 @@ class Amortized(Engine):
         self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.threads, preset = whole("threads", threads, 1), self.config.preset
-        self.honours = HONOURED if preset == "structured" else frozenset()
+        self.supports = SUPPORTED if preset == "structured" else frozenset()
         if preset != "structured" and threads != 1:
             expected = f"1: preset={preset!r} does not use it"
             fix = "leave threads out"

@@ -35,7 +35,7 @@ from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import fingerprint
 from spdelaw.errors import ConvergenceError, DataError, FileError, InputError
 from spdelaw.infer.assemble import assemble
-from spdelaw.infer.engines.filter_route import NO_MISFIT, Problem, pose
+from spdelaw.infer.engines.filter_route import NO_MISFIT, FilterObjective, build_objective
 from spdelaw.infer.model import Model
 from spdelaw.infer.objective import LogPosterior, estimate
 from spdelaw.law.law import Law, state_space_law
@@ -269,7 +269,7 @@ def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None
     """
     model = Model(observation_noise="estimate", nuisance=0)
     try:
-        problem = pose(observed, n_modes, model, polish=False)
+        problem = build_objective(observed, n_modes, model, polish=False)
         collapsed = problem.collapsed
         spare = collapsed.n_values - collapsed.n_states
         energy = float(np.nanmean(observed.values**2))
@@ -358,7 +358,7 @@ def _hold_out(
 ) -> tuple[Observed, Observed]:
     """Training paths, and those that score the epochs."""
     if validation is not None:
-        given = observe(validation, observed.domain).in_memory().where_seen()
+        given = observe(validation, observed.domain).in_memory().where_observed()
         if not np.array_equal(given.points, observed.points):
             got = f"{len(given.points)} others"
             fix = "split one set of fields: train, validation, test = sl.split(fields)"
@@ -422,7 +422,7 @@ MOST_TIMES = 2000
 def fit_structured(job: Job) -> Law:
     """Law of the observed fields."""
     clock, observed, n_time = time.perf_counter(), job.observed, job.engine.config.n_time
-    problem = pose(observed, job.n_modes, job.model, threads=job.engine.threads)
+    problem = build_objective(observed, job.n_modes, job.model, threads=job.engine.threads)
     run = StructuredRun(job, problem)
     seconds = {"prepare": time.perf_counter() - clock}
     snapshot = job.train(run, model=repr(job.model))
@@ -460,7 +460,7 @@ class StructuredRun(Run):
         problem: what all paths say.
     """
 
-    def __init__(self, job: Job, problem: Problem) -> None:
+    def __init__(self, job: Job, problem: FilterObjective) -> None:
         self.job, self.problem, self.config = job, problem, job.engine.config
         design, n = problem.design, problem.collapsed.n_paths
         size = min(self.config.batch_size, -(-n // FEWEST_STEPS))

@@ -14,7 +14,13 @@ import typer
 import xarray as xr
 
 from spdelaw.cli import options
-from spdelaw.cli.inputs import Asked, Wanted, choose_domain, columns_text, read_source
+from spdelaw.cli.inputs import (
+    DomainOptions,
+    PreparationOptions,
+    choose_domain,
+    columns_text,
+    read_source,
+)
 from spdelaw.cli.laws import (
     domain_name,
     fit_facts,
@@ -102,7 +108,7 @@ def fit_command(
         typer.Option("--dry-run", help="Print guesses and the prepared data, and do not fit."),
     ] = False,
     table: options.Table,
-    asked: Asked,
+    asked: DomainOptions,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -193,7 +199,7 @@ def fit_command(
         ),
     ] = None,
     variable: options.Variable = None,
-    wanted: Wanted,
+    wanted: PreparationOptions,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
@@ -215,9 +221,9 @@ def fit_command(
     with lines_named(ctx):
         target = None if dry_run else check_law_target(needed(out, "heat.law"), force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
-        known_noise, std = _noise_or_variable(observation_noise, file)
+        fixed_noise, std = _noise_or_variable(observation_noise, file)
         settings: dict[str, Any] = {
-            "observation_noise": known_noise,
+            "observation_noise": fixed_noise,
             "initial": one_of("--initial", initial, INITIALS),
             "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
@@ -248,7 +254,7 @@ def fit_command(
             return
         settings |= source.ready(chosen.domain) | {"domain": chosen.domain, "n_modes": n_modes}
         work = output.busy(f"fitting {file}")
-        with work as tell, said_once(output), machines(dask) as client:
+        with work as tell, warn_once(output), machines(dask) as client:
             law = fit(**settings, executor=client, progress=tell)
     law = with_source(law, file, None if dask else source.fields, columns)
     if std is not None:
@@ -281,7 +287,7 @@ def with_source(law: Law, file: Path, fields: xr.DataArray | None, columns: Colu
 
 
 @contextlib.contextmanager
-def said_once(output: Output) -> Iterator[None]:
+def warn_once(output: Output) -> Iterator[None]:
     """Leave a warning to the notes of the law, where those are shown."""
     with warnings.catch_warnings():
         if output.talks or output.json:
@@ -368,7 +374,7 @@ def discover_command(
             "derivatives where the domain has them."
         ),
     ] = None,
-    asked: Asked,
+    asked: DomainOptions,
     modes: Annotated[str, typer.Option(help="Modes of the law, or auto.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -381,7 +387,9 @@ def discover_command(
     ] = SEMILINEAR_NOISES[0],
     fixed: options.Fixed = None,
     variable: options.Variable = None,
-    wanted: Annotated[Wanted, Without("anomalies", "detrend", "standardise", "area_weights")],
+    wanted: Annotated[
+        PreparationOptions, Without("anomalies", "detrend", "standardise", "area_weights")
+    ],
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Resampled records that say how sure the choice is.")
@@ -413,7 +421,7 @@ def discover_command(
         source = read_source(file, variable, wanted, asked.domain, Columns())
         chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
         settings["prepare"] = source.preparation
-        with output.busy(f"choosing terms of {file}"), said_once(output):
+        with output.busy(f"choosing terms of {file}"), warn_once(output):
             found = discover(source.data, chosen.domain, n_modes, **settings)
     law = with_source(found.law, file, source.fields, Columns())
     if target is not None:

@@ -165,7 +165,7 @@ BOUNDARIES = ("dirichlet", "neumann", "periodic")
 RIM, PINNED = 0.95, 0.02
 
 
-class Asked(NamedTuple):
+class DomainOptions(NamedTuple):
     """Options about the domain, None where not given."""
 
     domain: Annotated[
@@ -192,7 +192,7 @@ class Asked(NamedTuple):
     centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None
 
 
-class Chosen(NamedTuple):
+class ChosenDomain(NamedTuple):
     """A domain and where its numbers come from."""
 
     domain: AbstractDomain
@@ -209,13 +209,13 @@ def dims_of(name: str | None) -> tuple[str, ...]:
     return dims.get(name or "interval", ("x",))
 
 
-def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
+def choose_domain(asked: DomainOptions, fields: xr.DataArray) -> ChosenDomain:
     """The domain that was asked for, or that the file itself describes."""
     own = stored_domain(fields)
     name = asked.domain
     if name is not None and name.endswith(".json"):
         _refuse(asked, name, ())
-        return Chosen(_from_file(Path(name)), f"from {name}")
+        return ChosenDomain(_from_file(Path(name)), f"from {name}")
     if name is None and own is not None:
         name = own.name
     if name is None:
@@ -226,7 +226,7 @@ def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
         name = "interval"
     if own is not None and name == own.name and name not in OPTIONS:
         _refuse(asked, name, ())
-        return Chosen(own, "from the equation in the file")
+        return ChosenDomain(own, "from the equation in the file")
     _refuse(asked, one_of("--domain", name, NAMES), OPTIONS[name])
     known = own if own is not None and own.name == name else None
     make = {"interval": _interval, "line": _weighted, "box": _box, "plane": _weighted,
@@ -234,7 +234,7 @@ def choose_domain(asked: Asked, fields: xr.DataArray) -> Chosen:
     return make[name](name, asked, known, fields)
 
 
-def _refuse(asked: Asked, name: str, allowed: tuple[str, ...]) -> None:
+def _refuse(asked: DomainOptions, name: str, allowed: tuple[str, ...]) -> None:
     """Refuse options that belong to another domain."""
     for key, value in asked._asdict().items():
         if key != "domain" and value is not None and f"--{key}" not in allowed:
@@ -257,7 +257,7 @@ def _from_file(path: Path) -> AbstractDomain:
         raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
 
 
-def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
+def _words(asked: DomainOptions, n_dims: int) -> tuple[str, ...] | None:
     if asked.boundary is None:
         return None
     words = tuple(one_of("--boundary", word, BOUNDARIES) for word in asked.boundary.split(","))
@@ -267,13 +267,13 @@ def _words(asked: Asked, n_dims: int) -> tuple[str, ...] | None:
     return words * n_dims if len(words) == 1 else words
 
 
-def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+def _interval(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
     words, bounds = _words(asked, 1), asked.bounds
     if own is not None:
         kind: Any = words[0] if words else own.boundary
         reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
         a, b = bounds or (own.a, own.b)
-        return Chosen(Interval(a, b, kind), reason)
+        return ChosenDomain(Interval(a, b, kind), reason)
     ordered = canonical(fields, ("x",))
     guess, ends, why = guess_boundary(ordered)
     kind = words[0] if words else guess
@@ -283,20 +283,20 @@ def _interval(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen
     told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
     if words is None:
         told += f"; {why}"
-    return Chosen(Interval(*(bounds or ends), kind), told, guessed=True)
+    return ChosenDomain(Interval(*(bounds or ends), kind), told, guessed=True)
 
 
-def _weighted(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+def _weighted(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
     kind = Line if name == "line" else Plane
-    return Chosen(own or kind(), f"the weighted {name} has no bounds")
+    return ChosenDomain(own or kind(), f"the weighted {name} has no bounds")
 
 
-def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+def _box(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
     dims = ("x", "y", "z") if "z" in fields.coords else ("x", "y")
     words = _words(asked, len(dims))
     if own is not None and asked.sides is None:
         kind: Any = words or own.boundary
-        return Chosen(Box(*own.sides, boundary=kind), "sides from the equation in the file")
+        return ChosenDomain(Box(*own.sides, boundary=kind), "sides from the equation in the file")
     ordered = canonical(fields, dims)
     sides = [guess_side(ordered, d) for d in dims]
     kind = words or (own.boundary if own else tuple(side.boundary for side in sides))
@@ -309,7 +309,7 @@ def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
             expected, got = f"{2 * len(dims)} numbers, two per dim", asked.sides
             raise InputError("--sides", expected=expected, got=got, fix="pass --sides 0,1,0,2")
         box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
-        return Chosen(box, f"from --sides{why}", guessed=not words)
+        return ChosenDomain(box, f"from --sides{why}", guessed=not words)
     for side, word in zip(sides, kind, strict=True):
         if word == "periodic" and side.boundary != "periodic":
             raise _no_period("--sides 0,1,0,1")
@@ -318,7 +318,7 @@ def _box(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
         for d, side, word in zip(dims, sides, kind, strict=True)
     ]
     box = Box(*ends, boundary=kind)
-    return Chosen(box, f"sides from the ends of the coordinates{why}", guessed=True)
+    return ChosenDomain(box, f"sides from the ends of the coordinates{why}", guessed=True)
 
 
 def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
@@ -336,11 +336,11 @@ def _is_flat(fields: xr.DataArray) -> bool:
     return len(set(fields.dims) - {"path", "time"}) == 1 and "point" not in fields.dims
 
 
-def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+def _disk(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
     words = _words(asked, 1)
     kind: Any = words[0] if words else (own.boundary if own else None)
     if own is not None and asked.radius is None and asked.centre is None:
-        return Chosen(Disk(own.radius, own.centre, kind), "from the equation in the file")
+        return ChosenDomain(Disk(own.radius, own.centre, kind), "from the equation in the file")
     if asked.radius is None:
         fix = "pass --radius 1 and, if it is not the origin, --centre 0,0"
         raise InputError("--radius", expected="the radius of the disk", got="nothing", fix=fix)
@@ -350,7 +350,7 @@ def _disk(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
     if guessed:
         kind, told = _rim(fields, radius, np.array(centre))
         why += f"; {told}"
-    return Chosen(Disk(radius, centre, kind), why, guessed)
+    return ChosenDomain(Disk(radius, centre, kind), why, guessed)
 
 
 def _rim(fields: xr.DataArray, radius: float, centre: np.ndarray) -> tuple[str, str]:
@@ -365,10 +365,10 @@ def _rim(fields: xr.DataArray, radius: float, centre: np.ndarray) -> tuple[str, 
     return "neumann", "neumann, because the field is free at the rim"
 
 
-def _sphere(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
+def _sphere(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
     if asked.radius is not None:
-        return Chosen(Sphere(positive_number("--radius", asked.radius)), "from --radius")
-    return Chosen(own or Sphere(), "the whole sphere")
+        return ChosenDomain(Sphere(positive_number("--radius", asked.radius)), "from --radius")
+    return ChosenDomain(own or Sphere(), "the whole sphere")
 
 
 # ---------- Options of `spdelaw fit` that turn a raw file into fields
@@ -377,7 +377,7 @@ def _sphere(name: str, asked: Asked, own: Any, fields: xr.DataArray) -> Chosen:
 PANEL = "Preparation, kept in the law and undone on output"
 
 
-class Wanted(NamedTuple):
+class PreparationOptions(NamedTuple):
     """The options as they were given."""
 
     along: Annotated[
@@ -513,7 +513,7 @@ class Source(NamedTuple):
 def read_source(
     file: Path,
     variable: str | None,
-    wanted: Wanted,
+    wanted: PreparationOptions,
     domain: str | None,
     columns: Columns,
     std: str | None = None,

@@ -13,9 +13,9 @@ import xarray as xr
 from spdelaw import report
 from spdelaw.cli import options
 from spdelaw.cli.inputs import (
-    Asked,
+    DomainOptions,
+    PreparationOptions,
     Source,
-    Wanted,
     check_same_domain,
     choose_domain,
     read_fields,
@@ -239,7 +239,7 @@ def skill_command(
     ] = 0.6,
     refits: Annotated[int, typer.Option(help="How often all is learned anew.")] = 4,
     most_origins: Annotated[int, typer.Option(help="Origins, spread evenly.")] = 100,
-    asked: Asked,
+    asked: DomainOptions,
     modes: Annotated[
         str, typer.Option(help="A number, several to choose from with commas, or auto.")
     ] = "auto",
@@ -262,7 +262,7 @@ def skill_command(
     ] = "auto",
     table: options.Table,
     variable: options.Variable = None,
-    wanted: Wanted,
+    wanted: PreparationOptions,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: options.Seed = 0,
     config: Config = None,
@@ -315,11 +315,11 @@ def skill_command(
     )  # fmt: skip
 
 
-def _domain_name(asked: Asked) -> str | None:
+def _domain_name(asked: DomainOptions) -> str | None:
     return None if asked.domain == PATTERNS else asked.domain
 
 
-def _place(asked: Asked, source: Source) -> Any:
+def _place(asked: DomainOptions, source: Source) -> Any:
     """Patterns, the domain that was asked for, or None where the better one is to be found."""
     if asked.domain == PATTERNS or (source.preparation is not None and not any(asked)):
         return asked.domain

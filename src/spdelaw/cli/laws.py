@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.inputs import Chosen, Source, shown_time
+from spdelaw.cli.inputs import ChosenDomain, Source, shown_time
 from spdelaw.cli.output import Output, shape
 from spdelaw.data.clock import step_of
 from spdelaw.data.quality import hints
@@ -221,7 +221,7 @@ def _with_interval(values: xr.DataArray) -> str:
 
 
 def show_plan(
-    output: Output, file: Path, source: Source, chosen: Chosen, n_modes: int | str
+    output: Output, file: Path, source: Source, chosen: ChosenDomain, n_modes: int | str
 ) -> None:
     """Guesses, preparation, shape of the prepared data, domain, and what looks unintended."""
     how, fields = source.preparation, source.fields

@@ -12,7 +12,14 @@ import typer
 import xarray as xr
 
 from spdelaw.cli import options
-from spdelaw.cli.inputs import Asked, Wanted, choose_domain, read_for, read_source, shown_time
+from spdelaw.cli.inputs import (
+    DomainOptions,
+    PreparationOptions,
+    choose_domain,
+    read_for,
+    read_source,
+    shown_time,
+)
 from spdelaw.cli.laws import domain_name, load_law, show_plan
 from spdelaw.cli.options import numbers, one_of, positive, word_or_count
 from spdelaw.cli.output import Output, check_room, check_target, needed, report_written
@@ -288,7 +295,7 @@ def fill_command(
         bool, typer.Option("--dry-run", help="Print guesses and the prepared data, and stop.")
     ] = False,
     table: options.Table,
-    asked: Asked,
+    asked: DomainOptions,
     modes: Annotated[
         str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
     ] = "auto",
@@ -317,7 +324,7 @@ def fill_command(
         float, typer.Option(help="Begin no candidate that would take longer; 0 for no limit.")
     ] = 300.0,
     variable: options.Variable = None,
-    wanted: Wanted,
+    wanted: PreparationOptions,
     seed: options.Seed = 0,
     force: options.Force = False,
     output: Output,

@@ -96,7 +96,7 @@ Parameter = inspect.Parameter
 
 
 class Without:
-    """Fields of a group that a command does not offer: ``Annotated[Wanted, Without("x")]``."""
+    """Fields of a group that a command does not offer, as in ``Annotated[Group, Without("x")]``."""
 
     def __init__(self, *names: str) -> None:
         self.names = names

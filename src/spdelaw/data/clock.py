@@ -334,14 +334,14 @@ def shared_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Arra
     return np.insert(values, 0, np.nan, axis=1), np.insert(times, 0, start)
 
 
-def own_rows(fields: xr.DataArray, times: Array) -> Array:
+def rows_per_path(fields: xr.DataArray, times: Array) -> Array:
     """Where the rows of the fields are on a clock of this module; (P, T)."""
     own = fields["path_time"].values[:, 0] if times.ndim == 2 else fields["time"].values[0]
     first = np.broadcast_to(times[..., 0] < own, fields.sizes["path"]).astype(int)
     return first[:, None] + np.arange(fields.sizes["time"])
 
 
-def own_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
+def clock_per_path(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
     """Values (P, T, M) and times (P, T) of fields with a ``path_time`` coordinate.
 
     Padding after a path's last time continues its clock without observations, which changes

@@ -18,8 +18,8 @@ from spdelaw.errors import ExecutorError, InputError
 # answers
 #
 # Every pass is ``function(block, *parameters)``. Results come back in the order of the blocks, or
-# stay where they were made (`Place.keep`) so that only parameters and sums travel afterwards. A
-# block is any object, or a lazy one (Dask) that is read where the function runs.
+# stay where they were made (`Executor.map_persist`), so that only parameters and sums travel
+# afterwards. A block is any object, or a lazy one (Dask) that is read where the function runs.
 
 
 def over_blocks(
@@ -34,11 +34,11 @@ def over_blocks(
         executor: None for here, anything with ``map`` (a ``ThreadPoolExecutor``), or a Dask
             ``Client``.
     """
-    return place_of(executor).over(function, blocks, *parameters)
+    return as_executor(executor).map(function, blocks, *parameters)
 
 
-class Place(abc.ABC):
-    """Where blocks are worked on."""
+class Executor(abc.ABC):
+    """Computes functions of blocks."""
 
     #: Whether results that are kept live in the memory of other processes.
     remote = False
@@ -49,15 +49,15 @@ class Place(abc.ABC):
         """How many blocks are worked on at once."""
 
     @abc.abstractmethod
-    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+    def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks."""
 
     @abc.abstractmethod
-    def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+    def map_persist(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results where they are made; each can be a block of a later pass."""
 
     def guard(self) -> contextlib.AbstractContextManager:
-        """Within it, a place that goes away is one error whatever noticed it first."""
+        """Within it, a cluster that goes away is one error whatever noticed it first."""
         return contextlib.nullcontext()
 
     def tree(self, function: Callable, blocks: Sequence) -> Any:
@@ -66,8 +66,8 @@ class Place(abc.ABC):
         while len(kept) > 1:
             pairs = [kept[i : i + 2] for i in range(0, len(kept) - 1, 2)]
             last = kept[2 * len(pairs) :]
-            kept = self.keep(_of_two, pairs, function) + last
-        return self.over(_itself, kept)[0]
+            kept = self.map_persist(_of_two, pairs, function) + last
+        return self.map(_itself, kept)[0]
 
 
 def _of_two(pair: Sequence, function: Callable) -> Any:
@@ -79,10 +79,10 @@ def _itself(block: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Here(Place):
+class LocalExecutor(Executor):
     """One after the other, or through the ``map`` of an executor."""
 
-    map: Callable = map
+    pool_map: Callable = map
     n_workers: int = 1
 
     @property
@@ -90,11 +90,11 @@ class Here(Place):
         """One, or what the executor has."""
         return self.n_workers
 
-    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+    def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results in the order of the blocks."""
-        return list(self.map(functools.partial(_call, function, parameters), blocks))
+        return list(self.pool_map(functools.partial(_call, function, parameters), blocks))
 
-    keep = over
+    map_persist = map
 
 
 def _call(function: Callable, parameters: tuple, block: Any) -> Any:
@@ -113,17 +113,17 @@ def is_lazy(block: Any) -> bool:
     return hasattr(block, "__dask_graph__")
 
 
-def place_of(executor: Any) -> Place:
-    """Where an executor runs, or `InputError`."""
+def as_executor(executor: Any) -> Executor:
+    """The executor for what a user passed, or `InputError`."""
     if executor is None:
-        return Here()
-    if isinstance(executor, Place):
+        return LocalExecutor()
+    if isinstance(executor, Executor):
         return executor
     if hasattr(executor, "scatter") and hasattr(executor, "gather"):
-        return Cluster(executor)
+        return DaskExecutor(executor)
     if callable(getattr(executor, "map", None)):
         # Of the standard library's pools; others say nothing about themselves.
-        return Here(executor.map, int(getattr(executor, "_max_workers", 1)))
+        return LocalExecutor(executor.map, int(getattr(executor, "_max_workers", 1)))
     expected = "None, an executor with a method map, or a Dask Client"
     fix = "pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)"
     raise InputError("executor", expected=expected, got=type(executor).__name__, fix=fix)
@@ -138,7 +138,7 @@ def place_of(executor: Any) -> Place:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cluster(Place):
+class DaskExecutor(Executor):
     """The workers of a Dask ``Client``."""
 
     client: Any
@@ -154,13 +154,13 @@ class Cluster(Place):
         """Errors of the cluster as one error."""
         return _one_error()
 
-    def over(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+    def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks: one task per block."""
-        futures = self.keep(function, blocks, *parameters)
+        futures = self.map_persist(function, blocks, *parameters)
         with _one_error():
             return self.client.gather(futures)
 
-    def keep(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
+    def map_persist(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results on the workers, as futures."""
         with _one_error():
             if all(map(_is_future, blocks)):

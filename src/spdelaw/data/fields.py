@@ -24,7 +24,7 @@ from spdelaw.data.layout import (
     order_time,
 )
 from spdelaw.data.quality import Index, Observer, Values, sweep
-from spdelaw.data.recognise import familiar, with_places
+from spdelaw.data.recognise import standardise_names, with_places
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 
@@ -45,7 +45,7 @@ def to_array(
     given = {} if times is None else _times(times)
     if points is not None:
         given |= _points(points, dims, POINT in data.dims)
-    return familiar(_with_coordinates(data, given), dims)
+    return standardise_names(_with_coordinates(data, given), dims)
 
 
 def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> xr.DataArray:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.clock import has_dates, own_clock, own_rows, shared_clock
-from spdelaw.data.executors import Here, Pieces, Place, pieces_of
+from spdelaw.data.clock import clock_per_path, has_dates, rows_per_path, shared_clock
+from spdelaw.data.executors import Executor, LocalExecutor, Pieces, pieces_of
 from spdelaw.data.fields import OBSERVATION_STD, check_values, unchecked_fields, value_noise
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
-from spdelaw.data.quality import Reading, check_plausible, read_values
+from spdelaw.data.quality import ValueSummary, check_plausible, read_values
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.domains.products import Products
@@ -60,7 +60,7 @@ class Survey(NamedTuple):
         return self.times_seen > 0
 
     @property
-    def where_seen(self) -> Survey:
+    def where_observed(self) -> Survey:
         """Survey of the same data without points that are never seen."""
         unseen = int((~self.seen).sum())
         rows = self.size // len(self.seen)
@@ -84,7 +84,7 @@ class Survey(NamedTuple):
         return self.least < int(self.seen.sum())
 
 
-class Looked(NamedTuple):
+class PieceSurvey(NamedTuple):
     """A survey of some times, and the extremes of each path and point, (P, M), to go on with."""
 
     survey: Survey
@@ -92,7 +92,7 @@ class Looked(NamedTuple):
     least: Array
 
 
-def look(piece: Array) -> Looked:
+def survey_piece(piece: Array) -> PieceSurvey:
     """Survey of one piece (P, T, M)."""
     known = ~np.isnan(piece)
     per_row = known.sum(-1)
@@ -109,10 +109,10 @@ def look(piece: Array) -> Looked:
         float(np.abs(filled).max()),
         per_row.any(0),
     )
-    return Looked(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
+    return PieceSurvey(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
 
 
-def in_time(parts: Sequence[Looked]) -> Survey:
+def in_time(parts: Sequence[PieceSurvey]) -> Survey:
     """Survey of paths from those of their times."""
     most = np.fmax.reduce([part.most for part in parts])
     least = np.fmin.reduce([part.least for part in parts])
@@ -168,7 +168,7 @@ class Observed(NamedTuple):
         fields: labelled, in several dimensions flat along the dim ``point``. On clocks of their own
             paths may have a row in ``values`` that is not in here, see `rows`.
         domain: where the fields live.
-        place: where lazy values are worked on.
+        executor: where lazy values are worked on.
         survey: what one pass over them found.
         std: standard deviations of single values where these came beside the fields
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
@@ -183,13 +183,13 @@ class Observed(NamedTuple):
     places: Places
     fields: xr.DataArray
     domain: AbstractDomain
-    place: Place = Here()
+    executor: Executor = LocalExecutor()
     survey: Survey | None = None
     std: Array | None = None
     prepared: Prepared | None = None
     dated: bool = False
     start: float | None = None
-    reading: Reading | None = None
+    reading: ValueSummary | None = None
 
     # -- what there is ------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class Observed(NamedTuple):
     @property
     def rows(self) -> Array:
         """Where the times of the fields are among those of the values, (P, T)."""
-        return own_rows(self.fields, self.times)
+        return rows_per_path(self.fields, self.times)
 
     def basis(self, n_modes: int) -> Array:
         """Eigenfunctions at the points, (M, N)."""
@@ -279,21 +279,21 @@ class Observed(NamedTuple):
         return bool(np.isnan(self.values).any())
 
     @property
-    def least_seen(self) -> int:
+    def least_observed(self) -> int:
         """Fewest values of a row that has any; of lazy data what a survey or their first say."""
         if self.survey is not None:
             return self.survey.least
         seen = (~np.isnan(self.first(self.n_paths))).sum(-1)
         return int(seen[seen > 0].min(initial=self.values.shape[-1]))
 
-    def seen_points(self) -> Array:
+    def observed_points(self) -> Array:
         """Whether each point is ever seen, (M,); most data tell by their first row."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return np.ones(len(self.points), bool)
         survey = self.surveyed().survey if self.is_lazy else self.survey
         return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
 
-    def _seen_times(self) -> Array:
+    def _observed_times(self) -> Array:
         """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
         if self.is_lazy:
             seen = np.ones(len(self.times), bool)
@@ -316,26 +316,26 @@ class Observed(NamedTuple):
 
     # -- parts of it --------------------------------------------------------------------
 
-    def where_seen(self) -> Observed:
+    def where_observed(self) -> Observed:
         """The same without points and times that no path ever sees: they do not exist."""
-        return self.at_seen_points().at_seen_times()
+        return self.at_observed_points().at_observed_times()
 
-    def at_seen_points(self) -> Observed:
+    def at_observed_points(self) -> Observed:
         """The same without points that no path ever sees, such as land."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
         observed = self.surveyed() if self.is_lazy else self
-        seen = observed.seen_points()
+        seen = observed.observed_points()
         return observed if seen.all() or not seen.any() else observed.at_points(seen)
 
-    def at_seen_times(self) -> Observed:
+    def at_observed_times(self) -> Observed:
         """The same without times at which nothing is seen, but for the first, where paths start.
 
         A step over them says the same: transitions are exact for steps of any length.
         """
         if self.times.ndim == 2:
             return self
-        seen = self._seen_times()
+        seen = self._observed_times()
         if seen.all():
             return self
         survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
@@ -347,7 +347,7 @@ class Observed(NamedTuple):
         """The same at some points, (M,) boolean; results have holes at the others."""
         survey = None
         if self.survey is not None and np.array_equal(keep, self.survey.seen):
-            survey = self.survey.where_seen
+            survey = self.survey.where_observed
         fields = self.fields.isel({self.fields.dims[-1]: keep})
         return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
 
@@ -399,7 +399,7 @@ class Observed(NamedTuple):
                 values, times = np.concatenate([empty, values], 1), np.insert(times, 0, self.start)
             return self._replace(values=values, times=times, fields=fields)
         noise = value_noise(fields)
-        clock = own_clock if "path_time" in fields.coords else shared_clock
+        clock = clock_per_path if "path_time" in fields.coords else shared_clock
         values, times = clock(fields, self.start)
         std = None if noise is None else clock(noise, self.start)[0]
         return self._with(values=values, times=times, fields=fields, std=std)
@@ -414,7 +414,7 @@ class Observed(NamedTuple):
     @property
     def in_pieces(self) -> bool:
         """Whether passes over the values go piece by piece."""
-        return self.times.ndim == 1 and (self.is_lazy or self.place.remote)
+        return self.times.ndim == 1 and (self.is_lazy or self.executor.remote)
 
     def in_memory(self) -> Observed:
         """The same with all values in the memory of this process, looked at."""
@@ -422,7 +422,7 @@ class Observed(NamedTuple):
             return self
         fields = self.fields.compute()
         check_values(fields)
-        return self._replace(place=Here()).holding(fields)
+        return self._replace(executor=LocalExecutor()).holding(fields)
 
     def pieces(self) -> Pieces:
         """The values as they are stored."""
@@ -455,9 +455,9 @@ class Observed(NamedTuple):
         """The same with its survey: one pass, or `DataError` for values that are no data."""
         if self.survey is not None:
             return self
-        pieces, place = self.pieces(), self.place if self.is_lazy else Here()
-        looked = pieces.by_block(place.keep(look, pieces.flat))
-        found = place.tree(of_both, place.keep(in_time, looked))
+        pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
+        looked = pieces.by_block(executor.map_persist(survey_piece, pieces.flat))
+        found = executor.tree(of_both, executor.map_persist(in_time, looked))
         if found.infinite or found.missing == found.size:
             check_values(self.fields)
         return self._replace(survey=found)
@@ -497,7 +497,7 @@ def observe(
     domain: AbstractDomain,
     prepare: Preparation | Prepared | None = None,
     *,
-    place: Place | None = None,
+    executor: Executor | None = None,
     named: bool = False,
     **adapter: Any,
 ) -> Observed:
@@ -507,7 +507,7 @@ def observe(
         data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
         domain: where the fields live.
         prepare: how to prepare them, or what a preparation has learned already.
-        place: where lazy values are worked on; they are looked at by a later pass.
+        executor: where lazy values are worked on; they are looked at by a later pass.
         named: whether the look at values in memory should also tell which data they are.
         adapter: of `ADAPTER`, beside data that are not prepared.
     """
@@ -519,13 +519,13 @@ def observe(
         labelled = unchecked_fields(data, dims=dims, **adapter)
         if labelled.chunks is None and not named:
             check_values(labelled)
-        own = observed_fields(labelled, domain, place=place, dated=dated)
+        own = observed_fields(labelled, domain, executor=executor, dated=dated)
         return _read(own, labelled) if labelled.chunks is None and named else own
     if isinstance(prepare, Prepared):
         labelled, prepared = prepare.apply(data, dims), prepare
     else:
         prepared, labelled = prepare.learned(data, dims)
-    return observed_fields(labelled, domain, prepared, place=place, dated=dated)
+    return observed_fields(labelled, domain, prepared, executor=executor, dated=dated)
 
 
 def _read(observed: Observed, labelled: xr.DataArray) -> Observed:
@@ -541,7 +541,7 @@ def observed_fields(
     domain: AbstractDomain,
     prepared: Prepared | None = None,
     *,
-    place: Place | None = None,
+    executor: Executor | None = None,
     dated: bool = False,
 ) -> Observed:
     """Fields that are canonical, checked and prepared already, on a domain."""
@@ -552,7 +552,9 @@ def observed_fields(
     if noise is not None:
         std = domain.flatten(noise, places).values
         fields = fields.assign_coords({OBSERVATION_STD: (fields.dims, std)})
-    own = Observed(none, none, places, fields, domain, place or Here(), None, None, prepared, dated)
+    own = Observed(
+        none, none, places, fields, domain, executor or LocalExecutor(), None, None, prepared, dated
+    )
     return own.holding(fields)
 
 
@@ -595,7 +597,7 @@ def _again(
 
 
 def _like(data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any) -> Observed:
-    return observed_fields(labelled, domain, prepared, place=data.place, dated=data.dated)
+    return observed_fields(labelled, domain, prepared, executor=data.executor, dated=data.dated)
 
 
 def check_times(observed: Observed) -> Observed:

@@ -135,7 +135,7 @@ Array = np.ndarray
 RUN, BLOCK = 2**14, 2**17
 
 
-class Reading(NamedTuple):
+class ValueSummary(NamedTuple):
     """What one pass over values has found.
 
     Attributes:
@@ -156,7 +156,7 @@ class Reading(NamedTuple):
         return self.low <= self.high and not self.has_infinite
 
 
-def read_values(pieces: Iterable[Array]) -> Reading:
+def read_values(pieces: Iterable[Array]) -> ValueSummary:
     """Read arrays that follow one another, as if they were one."""
     runs, places, left = list[Array](), np.zeros(RUN, np.uint64), np.zeros(0)
     found: list[tuple[float, float, bool]] = []
@@ -173,7 +173,7 @@ def read_values(pieces: Iterable[Array]) -> Reading:
         left = flat[whole:]
     ends, rest = _look(left)
     low, high, infinite = zip(*found, ends, strict=True)
-    return Reading(min(low), max(high), any(infinite), np.concatenate([*runs, places, rest]))
+    return ValueSummary(min(low), max(high), any(infinite), np.concatenate([*runs, places, rest]))
 
 
 def _look(block: Array) -> tuple[tuple[float, float, bool], Array]:
@@ -220,7 +220,7 @@ FEW_VALUES = 20_000
 CACHE_BLOCK = 2**15
 
 
-def check_plausible(fields: xr.DataArray, reading: Reading | None = None) -> None:
+def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -> None:
     """Refuse undeclared fills among the values: a law of them would be about them alone.
 
     ``reading`` is of the fields, where they were read before.
@@ -273,7 +273,7 @@ def hints(
     fields: xr.DataArray,
     prepared: bool = False,
     has_mean: bool = False,
-    reading: Reading | None = None,
+    reading: ValueSummary | None = None,
 ) -> list[str]:
     """Sentences about what looks unintended in canonical fields.
 
@@ -324,7 +324,7 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     ]
 
 
-def _outliers(fields: xr.DataArray, reading: Reading | None) -> list[str]:
+def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
     """Few values that lie so far from all others that a law would be about them alone."""
     values = np.asarray(fields.values)
     some = values.reshape(-1)[:: max(1, values.size // FEW_VALUES)]

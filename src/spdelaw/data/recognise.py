@@ -33,7 +33,7 @@ from spdelaw.errors import DataError
 INDEX = "_index"
 
 
-def familiar(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def standardise_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """The array under the names of the contract, where its own are known; nothing is computed."""
     space = (POINT,) if POINT in array.dims else dims
     if set(array.dims) <= {PATH, TIME, *space} and set(dims) <= set(array.coords):

@@ -25,7 +25,7 @@ from spdelaw.data.layout import (
     is_latitude,
     is_longitude,
 )
-from spdelaw.data.quality import Index, Moments, Reading, read_values, sweep
+from spdelaw.data.quality import Index, Moments, ValueSummary, read_values, sweep
 from spdelaw.errors import DataError
 
 # ---------- SHA-256 of arrays, whatever their chunks, and of fields
@@ -105,10 +105,10 @@ def fingerprint(fields: xr.DataArray) -> str:
     return combine(fields, observer)
 
 
-def checksum(fields: xr.DataArray, reading: Reading | None = None) -> str:
+def checksum(fields: xr.DataArray, reading: ValueSummary | None = None) -> str:
     """Whether two canonical fields are the same data, at the price of one reading.
 
-    SHA-256 of dims, coordinates and the sums of a `Reading`, of each run of values and of each
+    SHA-256 of dims, coordinates and the sums of a `ValueSummary`, of each run of values and of each
     place in a run. No accident leaves all of these as they are; to leave them so on purpose is
     easy, and `fingerprint` is for that.
 

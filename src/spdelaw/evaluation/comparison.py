@@ -16,7 +16,7 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.tasks import TIERS, gaussian_crps, tier_masks
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers
-from spdelaw.law.observations import noise_at, response, undriven
+from spdelaw.law.observations import noise_at, response, subtract_mean_and_forcing
 
 # ---------- Whether log-likelihoods may be compared: they must be densities of the same numbers
 
@@ -145,7 +145,7 @@ STRETCHES, ENOUGH_PATHS = 20, 20
 SAME = 1e-6
 
 
-class Held(NamedTuple):
+class HeldOut(NamedTuple):
     """Data under one law, and the map back to their units at its points, (P, T, M).
 
     Laws may see different points of one grid: scores are of all its cells, (P, T, G).
@@ -192,21 +192,21 @@ def _mean(name: str, sums: Array, counts: Array) -> Array:
     return np.sqrt(mean) if name.startswith("RMSE") else mean
 
 
-def held_out(law: Law, data: Any) -> Held:
+def held_out(law: Law, data: Any) -> HeldOut:
     """Data as a law sees them, less its mean, with offset and scale to go back by."""
-    own, how = undriven(law, data).in_memory(), law.preparation
+    own, how = subtract_mean_and_forcing(law, data).in_memory(), law.preparation
     offset, scale = np.zeros(1), np.ones(1)
     if how is not None and how.how.is_affine:
         offset, scale = how.affine(own.fields["time"].values, own.points)
     if (driven := response(law, own.times, own.points)) is not None:
         offset = offset + scale * driven
-    return Held(own, *(np.broadcast_to(part, own.fields.shape) for part in (offset, scale)))
+    return HeldOut(own, *(np.broadcast_to(part, own.fields.shape) for part in (offset, scale)))
 
 
-def check_same_values(held: list[Held], names: list[str]) -> None:
+def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
     """Refuse laws that do not see the same values of the data."""
-    first = held[0].raw
-    for name, other in zip(names[1:], held[1:], strict=True):
+    first = held_out_values[0].raw
+    for name, other in zip(names[1:], held_out_values[1:], strict=True):
         same = other.raw.shape == first.shape
         if same:
             known = np.isfinite(first) & np.isfinite(other.raw)
@@ -228,12 +228,14 @@ def units_of(n_paths: int, n_times: int) -> Array:
     return np.arange(n_paths)[:, None] * cuts + stretch
 
 
-def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list[Scores]:
+def tier_scores(
+    laws: list[Law], held_out_values: list[HeldOut], tier: str, seed: int
+) -> list[Scores]:
     """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
-    raw = held[0].raw
-    known = np.isfinite(np.stack([h.raw for h in held])).all(0)
+    raw = held_out_values[0].raw
+    known = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
     seen, scored = tier_masks(np.where(known, raw, np.nan), tier, seed)
-    found = [_predicted(law, h, seen) for law, h in zip(laws, held, strict=True)]
+    found = [_predicted(law, h, seen) for law, h in zip(laws, held_out_values, strict=True)]
     scored = scored & np.isfinite(np.stack([mean for mean, _ in found])).all(0)
     if not scored.any():
         return []
@@ -249,17 +251,20 @@ def tier_scores(laws: list[Law], held: list[Held], tier: str, seed: int) -> list
     ]
 
 
-def _predicted(law: Law, held: Held, seen: Array) -> tuple[Array, Array]:
+def _predicted(law: Law, held_out_values: HeldOut, seen: Array) -> tuple[Array, Array]:
     """Mean and deviation of every value in the units of the data, given those that are seen."""
-    found, noise = law.bare.reconstruct(held.seeing(seen)), noise_at(law, held.own.points)
+    found, noise = (
+        law.without_preparation_and_mean.reconstruct(held_out_values.seeing(seen)),
+        noise_at(law, held_out_values.own.points),
+    )
     std = np.sqrt(found["std"].values ** 2 + noise)
-    mean = held.offset + held.scale * found["mean"].values
-    return held.on_cells(mean), held.on_cells(held.scale * std)
+    mean = held_out_values.offset + held_out_values.scale * found["mean"].values
+    return held_out_values.on_cells(mean), held_out_values.on_cells(held_out_values.scale * std)
 
 
-def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
+def log_scores(laws: list[Law], held_out_values: list[HeldOut]) -> Scores | None:
     """Log density of the data by unit; None where the laws give densities of different numbers."""
-    parts = [_log_density(law, h) for law, h in zip(laws, held, strict=True)]
+    parts = [_log_density(law, h) for law, h in zip(laws, held_out_values, strict=True)]
     if len({(kind, count) for _, kind, count in parts}) > 1 or parts[0][1] != "values":
         return None
     sums = np.stack([part for part, _, _ in parts])
@@ -267,11 +272,15 @@ def log_scores(laws: list[Law], held: list[Held]) -> Scores | None:
     return Scores("log score", sums, counts)
 
 
-def _log_density(law: Law, held: Held) -> tuple[Array, str, int]:
+def _log_density(law: Law, held_out_values: HeldOut) -> tuple[Array, str, int]:
     """By path, or by what each stretch of time adds; with kind and count of the numbers."""
-    own, fields, bare = held.own, held.own.fields, law.bare
+    own, fields, bare = (
+        held_out_values.own,
+        held_out_values.own.fields,
+        law.without_preparation_and_mean,
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        stretched = np.where(np.isfinite(fields.values), np.log(held.scale), 0.0).sum(-1)
+        stretched = np.where(np.isfinite(fields.values), np.log(held_out_values.scale), 0.0).sum(-1)
     whole = bare.log_likelihood(own)
     kind, count = str(whole.attrs["of"]), int(whole.attrs["count"])
     if own.n_paths >= ENOUGH_PATHS or own.has_own_clocks:
@@ -657,10 +666,10 @@ def _scored(
 ) -> xr.Dataset:
     """Scores on new data, with intervals of their differences to the best."""
     level, replicates, seed = settings
-    held = [held_out(law, data) for law in laws]
-    check_same_values(held, list(names))
-    found = [score for tier in tiers for score in tier_scores(laws, held, tier, seed)]
-    logs = log_scores(laws, held)
+    held_out_values = [held_out(law, data) for law in laws]
+    check_same_values(held_out_values, list(names))
+    found = [score for tier in tiers for score in tier_scores(laws, held_out_values, tier, seed)]
+    logs = log_scores(laws, held_out_values)
     if logs is None:
         notes.append("Log scores are not compared: not all laws give the values a density.")
     else:

@@ -31,7 +31,7 @@ from spdelaw.evaluation.hindcast import (
     affine_part,
     first_origin,
     hindcast,
-    where_seen,
+    where_observed,
 )
 from spdelaw.evaluation.tasks import block_bootstrap, gaussian_crps
 
@@ -577,7 +577,7 @@ def skill(
     check_plausible(fields)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
-    known, seen = where_seen(fields, dims, start)
+    known, seen = where_observed(fields, dims, start)
     how = None if prepare is None else affine_part(prepare)
     base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
     past = known.isel(time=slice(start))

@@ -452,7 +452,7 @@ def first_origin(fields: xr.DataArray, first: int | float) -> int:
     return start
 
 
-def where_seen(
+def where_observed(
     fields: xr.DataArray, dims: tuple[str, ...], start: int
 ) -> tuple[xr.DataArray, Array]:
     """Fields at the points that are seen before the first origin, and which of all they are.

@@ -23,7 +23,7 @@ from spdelaw.evaluation.tasks import (
 )
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import undriven
+from spdelaw.law.observations import subtract_mean_and_forcing
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 
@@ -171,13 +171,13 @@ def evaluate(
     if own.n_paths > max_paths:  # no more of them is read than is scored
         own = own.paths(slice(max_paths))
     own = _scored(law, own)
-    seen = is_training(law, own.at_seen_times())
-    own = undriven(law, own)
-    scored = own.at_seen_times()
+    seen = is_training(law, own.at_observed_times())
+    own = subtract_mean_and_forcing(law, own)
+    scored = own.at_observed_times()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
-    whole, law = law, law.bare
+    whole, law = law, law.without_preparation_and_mean
     scale = float(np.sqrt(np.nanmean(scored.values**2)))
     scores = {tier: score_tier(law, scored, tier, seed, level, scale) for tier in tiers}
     return Scorecard(
@@ -197,7 +197,7 @@ def _short(x: float) -> str:
 
 def _scored(law: Law, own: Observed) -> Observed:
     """Data to score: paths are smoothed whole, four times; one long record stays where it is."""
-    return (own.surveyed() if in_parts(law, own) else own.in_memory()).at_seen_points()
+    return (own.surveyed() if in_parts(law, own) else own.in_memory()).at_observed_points()
 
 
 def _limits(

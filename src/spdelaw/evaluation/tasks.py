@@ -17,7 +17,7 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.law.derived import relative_l2, rmse
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
-from spdelaw.law.observations import modes_at, noise_at, undriven
+from spdelaw.law.observations import modes_at, noise_at, subtract_mean_and_forcing
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
@@ -240,7 +240,7 @@ def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int
 
     ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
     """
-    own = undriven(law, data).flat
+    own = subtract_mean_and_forcing(law, data).flat
     values = own.fields.values
     seen, scored = tier_masks(values, tier, seed)
     shown = own if tier == "reconstruct" else own.masked(seen)
@@ -262,7 +262,7 @@ def score_tier(law: Law, data: Any, tier: str, seed: int, level: float, scale: f
         level: of the intervals.
         scale: of the data: deviations that are rounding beside it belong to what is known.
     """
-    own = undriven(law, data).flat
+    own = subtract_mean_and_forcing(law, data).flat
     if not own.is_lazy:
         predicted = predict_tier(law, own, tier, seed)
         return TierScore(*total([score_sums(*predicted, level, scale)]))
@@ -321,7 +321,7 @@ def _part_sums(
 
 def projection_floor(data: Any, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    own = undriven(law, data)
+    own = subtract_mean_and_forcing(law, data)
     return TierScore(*total(over_parts(_projection_sums, own, [], modes_at(law, own.places))))
 
 

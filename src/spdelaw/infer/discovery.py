@@ -23,7 +23,7 @@ from spdelaw.infer.model import Model
 from spdelaw.infer.pipeline import check_domain, fit
 from spdelaw.infer.semilinear.engine import SemilinearEngine, check_term_names
 from spdelaw.infer.semilinear.layout import SemilinearFit, by_field
-from spdelaw.infer.semilinear.observations import Sight
+from spdelaw.infer.semilinear.observations import Observations
 from spdelaw.law.law import Law
 from spdelaw.processes.terms import field_of
 
@@ -398,20 +398,20 @@ class Chooser(SemilinearEngine):
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
-    ) -> tuple[Sight, SemilinearFit]:
+    ) -> tuple[Observations, SemilinearFit]:
         """What is seen of the fields, and the fit of the chosen terms to it."""
         _check_enough(observed, self.terms)
-        sight, whole_fit = super().seen(observed, domain, n_modes, model)
+        observations, whole_fit = super().seen(observed, domain, n_modes, model)
         words, known = self.words(model), whole_fit.diagnostics
         if "burn" in known:  # candidates are judged by the same numbers: those after one burn-in
             words["burn"] = known["burn"]
 
         def again(terms: tuple[str, ...]) -> SemilinearFit:
-            return sight.fit(terms, words)
+            return observations.fit(terms, words)
 
         chosen, table, inclusion = select(whole_fit, again, self.bootstrap, self.seed)
         self.found.append((table, inclusion))
-        return sight, chosen
+        return observations, chosen
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:

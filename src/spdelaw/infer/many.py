@@ -102,10 +102,10 @@ class Learner:
             data: fields (path, time, x), or with the domain's dims in place of x.
             y: ignored; scikit-learn passes it.
         """
-        self.law_ = fit(data, **self._said())
+        self.law_ = fit(data, **self._non_default())
         return self
 
-    def _said(self) -> dict[str, Any]:
+    def _non_default(self) -> dict[str, Any]:
         """Settings that differ from the defaults."""
         own = self._settings.items()
         return {k: v for k, v in own if k not in DEFAULTS or v is not DEFAULTS[k]}
@@ -134,7 +134,8 @@ class Learner:
 
     def __repr__(self) -> str:
         """Settings that differ from the defaults."""
-        return f"Learner({', '.join(f'{name}={value!r}' for name, value in self._said().items())})"
+        words = (f"{name}={value!r}" for name, value in self._non_default().items())
+        return f"Learner({', '.join(words)})"
 
 
 def _check_name(name: str, engine: Any) -> None:

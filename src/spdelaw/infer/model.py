@@ -101,7 +101,7 @@ class Model:
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
         else:
-            _check_known_noise(self.observation_noise)
+            _check_fixed_noise(self.observation_noise)
         if isinstance(self.mean, str):
             one_of("mean", self.mean, MEANS)
         for what in ("fixed", "priors"):
@@ -154,20 +154,22 @@ class Model:
         """The field of a known mean, None where there is none."""
         return None if isinstance(self.mean, str) else self.mean
 
-    def said(self) -> dict[str, Any]:
+    def non_default(self) -> dict[str, Any]:
         """Words that differ from their defaults."""
         return {name: value for name, value in vars(self).items() if value is not WORDS[name]}
 
     def __repr__(self) -> str:
         """Words that differ from their defaults."""
-        return f"Model({', '.join(f'{name}={value!r}' for name, value in self.said().items())})"
+        return (
+            f"Model({', '.join(f'{name}={value!r}' for name, value in self.non_default().items())})"
+        )
 
 
 #: Every word of a model with its default; the shell and `spdelaw.fit` take these.
 WORDS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Model)}
 
 
-def _check_known_noise(value: Any) -> None:
+def _check_fixed_noise(value: Any) -> None:
     try:
         std = np.asarray(value, dtype=float)
     except (TypeError, ValueError):

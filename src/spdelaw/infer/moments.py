@@ -85,7 +85,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     ``variance`` is a first guess of the observation variance; rows that do not determine all
     modes are left out.
     """
-    parts = collapsed.over(_sums_of)
+    parts = collapsed.map(_sums_of)
     squares, rows, increments = (sum(part[i] for part in parts) for i in range(3))
     span, n_times = (max(part[i] for part in parts) for i in (3, 4))
     rho0 = variance / mean_gram(collapsed)
@@ -149,7 +149,7 @@ def determined_rows(block: Block) -> Array:
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
-    total, rows = (sum(part) for part in zip(*collapsed.over(_gram_sum), strict=True))
+    total, rows = (sum(part) for part in zip(*collapsed.map(_gram_sum), strict=True))
     return np.maximum(total / max(rows, 1), 1e-300)
 
 
@@ -283,7 +283,7 @@ def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
 
 def last_spread(collapsed: Collapsed) -> Array:
     """Spread over paths of their last states, by `pooled_states`; (N,)."""
-    return pooled_states(collapsed.over(_sums_of_row, -1), collapsed.n_paths)[1]
+    return pooled_states(collapsed.map(_sums_of_row, -1), collapsed.n_paths)[1]
 
 
 def pooled_states(
@@ -384,12 +384,12 @@ def from_coefficient_pairs(
     With ``apart`` each mode has its own, as if there were no others.
     """
     enough = PAIRS * collapsed.n_modes
-    steps = np.concatenate(collapsed.over(_steps))
+    steps = np.concatenate(collapsed.map(_steps))
     if steps.size < enough:
         return moments
     lengths, which = distinct_steps(steps)
     common = lengths[np.bincount(which).argmax()]
-    parts = collapsed.over(_products, common)
+    parts = collapsed.map(_products, common)
     before, cross, after, count = (sum(part) for part in zip(*parts, strict=True))
     if count < enough:
         return moments

@@ -18,14 +18,19 @@ from spdelaw.infer.moments import MomentEstimates
 from spdelaw.infer.optimise import (
     NEAR,
     SHARED,
-    Bend,
     Estimate,
+    FactoredHessian,
     MeanEstimate,
     Optimum,
     balanced,
     maximise,
 )
-from spdelaw.infer.parameters import LEAST_KNOWN, Parametrisation, starting_scale, starting_vector
+from spdelaw.infer.parameters import (
+    LEAST_DETERMINED,
+    Parametrisation,
+    starting_scale,
+    starting_vector,
+)
 from spdelaw.processes import operators
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.collapse import Block, Collapsed
@@ -192,12 +197,12 @@ def coordinate_information(
         by_numbers: information on the numbers, (4 N + 1, 4 N + 1).
     """
     jacobian, size = _jacobian(parametrisation, full), len(full)
-    bend = np.empty((size, size))
+    hessian = np.empty((size, size))
     for i, step in enumerate(STEP * np.eye(size)):
         ends = (full - step, full + step)
         at = [parametrisation.score(x, parametrisation.state_space(x), found) for x in ends]
-        bend[i] = (at[1] - at[0]) / (2.0 * STEP)
-    return jacobian.T @ by_numbers @ jacobian - 0.5 * (bend + bend.T)
+        hessian[i] = (at[1] - at[0]) / (2.0 * STEP)
+    return jacobian.T @ by_numbers @ jacobian - 0.5 * (hessian + hessian.T)
 
 
 def _jacobian(parametrisation: Parametrisation, full: Array) -> Array:
@@ -293,7 +298,7 @@ def metric_of_rows(collapsed: Collapsed, dt: float, spare: float) -> Metric:
         dt: most frequent step.
         spare: numbers outside the modes that speak about the observation variance.
     """
-    parts = collapsed.over(_gram_sum)
+    parts = collapsed.map(_gram_sum)
     total, rows = (sum(part[i] for part in parts) for i in range(2))
     values, vectors = np.linalg.eigh(total / max(rows, 1.0))
     seen = np.maximum(values, LEAST_SEEN * values[-1])
@@ -422,7 +427,7 @@ class LogPosterior:
         whole, at = np.zeros((len(self.base),) * 2), Metric.positions(own)
         whole[plain, plain] = 1.0 / self.scale[:n] ** 2
         whole[np.ix_(at, at)] = found
-        whole[np.diag_indices(len(whole))] += LEAST_KNOWN
+        whole[np.diag_indices(len(whole))] += LEAST_DETERMINED
         columns, scale = np.array(self.columns), np.array(self.scale)
         columns[plain, :n], scale[:n] = lower_root(whole[np.ix_(plain, plain)]), 1.0
         return dataclasses.replace(self, columns=columns, scale=scale, metric=None)
@@ -487,7 +492,7 @@ class LogPosterior:
         out = at.T @ found @ at
         plain = np.arange(n)
         out[plain, plain] += np.where(np.abs(at[:, :n]).sum(0) > 0, 0.0, self.scale[:n] ** -2.0)
-        out[plain, plain] += LEAST_KNOWN
+        out[plain, plain] += LEAST_DETERMINED
         if n < len(out):
             out[n:, n:] = self.initial_information(x)
         return np.asarray(out)
@@ -644,19 +649,19 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
     Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
     still move the last coordinates only.
     """
-    bend, scale = optimum.bend, balanced(optimum.information, scale)
-    if bend is None or not np.array_equal(bend.scale, scale):
-        bend = Bend.of(optimum.information, scale)
-    if bend.factor is not None:
-        return bend.scale[:, None] * _turned_inverse(bend.factor)
-    values, vectors = bend.values, bend.vectors
+    hessian, scale = optimum.hessian, balanced(optimum.information, scale)
+    if hessian is None or not np.array_equal(hessian.scale, scale):
+        hessian = FactoredHessian.of(optimum.information, scale)
+    if hessian.factor is not None:
+        return hessian.scale[:, None] * _turned_inverse(hessian.factor)
+    values, vectors = hessian.values, hessian.vectors
     # A direction without information is known to six digits from a differenced score. With a
     # larger variance its small share in other coordinates would drown their standard errors.
     floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
     inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
     # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
     upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
-    return bend.scale[:, None] * upper.T
+    return hessian.scale[:, None] * upper.T
 
 
 # ---------- The mean of a law: estimated last, given all else, with the uncertainty of all else
@@ -702,7 +707,7 @@ def distance_of_fields(observed: Observed, n_modes: int) -> float:
     return float(np.sqrt(np.mean(mean**2) / max(square, 1e-300)))
 
 
-def around_mean(found: Estimate, problem: Posed) -> Estimate:
+def around_mean(found: Estimate, problem: Objective) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
     ``found`` is the maximum of the restricted likelihood. Where nothing decays within the record, a
@@ -729,14 +734,14 @@ def around_mean(found: Estimate, problem: Posed) -> Estimate:
     return found._replace(state_space=space, log_likelihood=plain, mean=own)
 
 
-def _slopes(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+def _slopes(found: Estimate, problem: Objective, value: Array, given: Array) -> Array:
     """Change of the mean along each column of the covariance; (N, free)."""
     n, free = len(value), found.columns.shape[1]
     slopes = _by_scores(found, problem, value, given) if n < free else _by_means(found, problem)
     return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
 
 
-def _by_scores(found: Estimate, problem: Posed, value: Array, given: Array) -> Array:
+def _by_scores(found: Estimate, problem: Objective, value: Array, given: Array) -> Array:
     """``C d2 log p / dm dtheta``: the score is quadratic in m, central differences are exact."""
     own, mixed = found.parametrisation, np.zeros((len(value), len(found.full)))
     errors = np.sqrt(np.diag(given))
@@ -750,7 +755,7 @@ def _by_scores(found: Estimate, problem: Posed, value: Array, given: Array) -> A
     return given @ mixed @ found.columns
 
 
-def _by_means(found: Estimate, problem: Posed) -> Array:
+def _by_means(found: Estimate, problem: Objective) -> Array:
     """Differences of m, where columns are fewer than modes.
 
     Zero along a direction that leads out of what has a likelihood.
@@ -773,7 +778,7 @@ def _by_means(found: Estimate, problem: Posed) -> Array:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Posed(abc.ABC):
+class Objective(abc.ABC):
     """What will be maximised, and from where.
 
     Attributes:
@@ -803,7 +808,7 @@ class Posed(abc.ABC):
         """Log-posterior, around a full vector where one is given."""
 
     @abc.abstractmethod
-    def shifted(self, by: Array, *, has_mean: bool) -> Posed:
+    def shifted(self, by: Array, *, has_mean: bool) -> Objective:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
 
     @abc.abstractmethod

@@ -122,7 +122,7 @@ def _print(state: SearchProgress) -> None:
 Array = np.ndarray
 
 
-class Bend(NamedTuple):
+class FactoredHessian(NamedTuple):
     """Information in scaled coordinates, taken apart once.
 
     Attributes:
@@ -138,7 +138,7 @@ class Bend(NamedTuple):
     vectors: Array
 
     @classmethod
-    def of(cls, information: Array, scale: Array) -> Bend:
+    def of(cls, information: Array, scale: Array) -> FactoredHessian:
         """Taken apart by the cheaper way that holds."""
         scale = balanced(information, scale)
         scaled = scale[:, None] * information * scale
@@ -199,7 +199,7 @@ def well_conditioned_factor(matrix: Array) -> Array | None:
 # ---------- Curvature of a log-posterior from differences of its score
 
 
-Objective = Callable[[Array], tuple[float, Array]]
+SmoothFunction = Callable[[Array], tuple[float, Array]]
 
 #: Step of the differences of the score, in standard errors.
 DIFFERENCE_STEP = 0.02
@@ -214,7 +214,7 @@ SHARED = -1
 
 
 def difference_information(
-    objective: Objective,
+    objective: SmoothFunction,
     x: Array,
     scale: Array,
     n_plain: int,
@@ -246,7 +246,7 @@ def difference_information(
 
 
 def _to_both_sides(
-    objective: Objective, x: Array, scale: Array, n_plain: int, owners: Array | None
+    objective: SmoothFunction, x: Array, scale: Array, n_plain: int, owners: Array | None
 ) -> Array:
     size = len(x)
     owners = np.full(size, SHARED) if owners is None else owners
@@ -263,7 +263,7 @@ def _to_both_sides(
     return np.asarray((found + found.T) / np.maximum(both, 1.0))
 
 
-def _to_one_side(objective: Objective, x: Array, scale: Array, n_plain: int) -> Array | None:
+def _to_one_side(objective: SmoothFunction, x: Array, scale: Array, n_plain: int) -> Array | None:
     """By differences to one side; None where rounding or a change of curvature shows.
 
     Curvature is symmetric, and its columns are found one by one: two that should agree differ
@@ -372,7 +372,7 @@ class Optimum(NamedTuple):
     n_evaluations: int
     decrement: float
     uphill: float = 0.0
-    bend: Bend | None = None
+    hessian: FactoredHessian | None = None
     curvature: str = "none"
 
     @property
@@ -453,18 +453,18 @@ def maximise(
         return Optimum(x, value, flat, counted.calls, np.nan)
     for left in reversed(range(ROUNDS if search else 1)):
         found = _polish(counted, x, scale, curvature, left > 0)
-        x, start, gradient, information, value, bend = found
-        decrement = np.nan_to_num(bend.decrement(gradient), nan=np.inf)
+        x, start, gradient, information, value, hessian = found
+        decrement = np.nan_to_num(hessian.decrement(gradient), nan=np.inf)
         if not left or counted.is_spent:
             break
         if value - start < (POLISHED if decrement > FAR else SADDLE_GAIN):
-            beside = _off_saddle(counted, x, value, bend)
+            beside = _off_saddle(counted, x, value, hessian)
             if beside is None:
                 break
             x = beside
         x, value, _ = _search(counted, x, scale, curvature)
-    uphill = bend.uphill(gradient)
-    return Optimum(x, value, information, counted.calls, float(decrement), uphill, bend, way)
+    uphill = hessian.uphill(gradient)
+    return Optimum(x, value, information, counted.calls, float(decrement), uphill, hessian, way)
 
 
 class Counted:
@@ -473,7 +473,7 @@ class Counted:
     ``most`` is how many calls a search may make; a last curvature is left to it beyond them.
     """
 
-    def __init__(self, objective: Objective, most: float = np.inf) -> None:
+    def __init__(self, objective: SmoothFunction, most: float = np.inf) -> None:
         self.objective, self.calls, self.watch = objective, 0, current_watch()
         self.most = most
         if self.watch is not None:
@@ -532,11 +532,11 @@ def _quasi_newton(
             best = -value, start + scale * u
         return -value, -gradient * scale
 
-    heights: list[float] = []
+    log_likelihoods: list[float] = []
 
     def bounded(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        heights.append(float(intermediate_result.fun))
-        past = heights[-1 - ITERATIONS :]
+        log_likelihoods.append(float(intermediate_result.fun))
+        past = log_likelihoods[-1 - ITERATIONS :]
         if objective.is_spent or (len(past) > ITERATIONS and past[0] - past[-1] < CRAWL):
             raise StopIteration
 
@@ -559,7 +559,7 @@ def _quasi_newton(
 
 def _polish(
     objective: Counted, x: Array, scale: Array, curvature: Curvature, may_leave: bool
-) -> tuple[Array, float, Array, Array, float, Bend]:
+) -> tuple[Array, float, Array, Array, float, FactoredHessian]:
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
     With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
@@ -569,16 +569,18 @@ def _polish(
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
     for _ in range(6):
         information = curvature(x, scale)
-        bend = Bend.of(information, scale)
-        x, value, gradient = _newton_steps(objective, x, value, gradient, bend)
-        if bend.decrement(gradient) < POLISHED or value > enough or objective.is_spent:
+        hessian = FactoredHessian.of(information, scale)
+        x, value, gradient = _newton_steps(objective, x, value, gradient, hessian)
+        if hessian.decrement(gradient) < POLISHED or value > enough or objective.is_spent:
             break
-    return x, start, gradient, information, value, bend
+    return x, start, gradient, information, value, hessian
 
 
-def _off_saddle(objective: Objective, x: Array, value: float, bend: Bend) -> Array | None:
+def _off_saddle(
+    objective: SmoothFunction, x: Array, value: float, hessian: FactoredHessian
+) -> Array | None:
     """A higher point along the direction that bends up most, or None where there is none."""
-    values, vectors, scale = bend.values, bend.vectors, bend.scale
+    values, vectors, scale = hessian.values, hessian.vectors, hessian.scale
     if not values.min(initial=0.0) < -1e-6 * max(values.max(initial=0.0), 1e-12):
         return None
     step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
@@ -587,11 +589,11 @@ def _off_saddle(objective: Objective, x: Array, value: float, bend: Bend) -> Arr
 
 
 def _newton_steps(
-    objective: Objective, x: Array, value: float, gradient: Array, bend: Bend
+    objective: SmoothFunction, x: Array, value: float, gradient: Array, hessian: FactoredHessian
 ) -> tuple[Array, float, Array]:
     """Up to three steps with one Hessian; a step that loses is halved."""
     for _ in range(3):
-        step = bend.step(gradient)
+        step = hessian.step(gradient)
         if 0.5 * gradient @ step < 1e-8:
             break
         for _ in range(4):

@@ -691,7 +691,7 @@ class Parametrisation:
 #: Least variance of a starting initial covariance, relative to the energy of its mode.
 LEAST = 1e-6
 #: Least information that a coordinate is supposed to have.
-LEAST_KNOWN = 1e-2
+LEAST_DETERMINED = 1e-2
 
 
 def drift_coordinates(
@@ -824,7 +824,7 @@ def starting_scale(
     scale = np.ones(len(full))
     for part, on in information.items():
         total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
-        scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_KNOWN))
+        scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_DETERMINED))
     if "season" in values:
         # A part sees its share of all transitions, and so does the first, its comparison.
         seen = len(q) * transitions / len(values["season"])

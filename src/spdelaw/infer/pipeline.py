@@ -12,7 +12,7 @@ import xarray as xr
 
 from spdelaw.checks import instance, probability, whole
 from spdelaw.data.clock import on_clock
-from spdelaw.data.executors import place_of
+from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
 from spdelaw.data.observed import (
     ADAPTER,
@@ -33,7 +33,7 @@ from spdelaw.infer.engines.exact import fit_statistics, statistics_of
 from spdelaw.infer.engines.registry import Engine, make_engine
 from spdelaw.infer.model import WORDS, Model
 from spdelaw.infer.parameters import drift_coordinates, noise_coordinates
-from spdelaw.infer.residuals import with_rest
+from spdelaw.infer.residuals import with_residual
 from spdelaw.infer.semilinear.engine import ASSUMED, SemilinearEngine
 from spdelaw.infer.semilinear.layout import by_field
 from spdelaw.infer.uncertainty import bootstrap as run_bootstrap
@@ -120,7 +120,7 @@ def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model,
     """
     if model.known_mean is None:
         return model, None
-    given, seen = model.known_mean, observed.seen_points()
+    given, seen = model.known_mean, observed.observed_points()
     mean = (_labelled if isinstance(given, xr.DataArray) else _bare)(given, observed)
     left = dataclasses.replace(model, mean="zero" if honoured else "auto")
     if (np.isnan(mean) & seen).any():
@@ -239,7 +239,7 @@ def fit(
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
-    place = place_of(executor)
+    executor = as_executor(executor)
     wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
     engine.check(model, whole("bootstrap", bootstrap, 0))
     if model.value_noise is not None:
@@ -247,30 +247,30 @@ def fit(
         data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
         model = dataclasses.replace(model, observation_noise="auto")
     _check_prepared(data, prepare, model)
-    entered = check_times(observe(data, domain, prepare, place=place, named=True, **adapter))
-    if not engine.in_blocks or entered.has_own_clocks:
+    entered = check_times(observe(data, domain, prepare, executor=executor, named=True, **adapter))
+    if not engine.accepts_lazy or entered.has_own_clocks:
         entered = entered.in_memory()
     model = with_forcing_on_clock(model, entered)
     check_not_filled(entered)
-    with place.guard():
-        model, mean = known_mean(model, entered, "mean" in engine.honours)
-        raw, model = entered.where_seen(), _where_seen(model, entered)
+    with executor.guard():
+        model, mean = known_mean(model, entered, "mean" in engine.supports)
+        raw, model = entered.where_observed(), _where_observed(model, entered)
     observed = raw if mean is None else raw.less(mean)
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
         model = dataclasses.replace(model, observation_noise=observed.std)
-    with clear_errors(), place.guard():
+    with clear_errors(), executor.guard():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    said = _said(observed, bends or "mean" in law.parameters)
+    said = _collect_warnings(observed, bends or "mean" in law.parameters)
     if said or notes:
         law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    law = with_rest(law, observed, wanted)
+    law = with_residual(law, observed, wanted)
     law = law if mean is None else with_known_mean(law, mean, raw)
     if entered.times.shape != raw.times.shape:  # it is the law at all times of the data
         law = dataclasses.replace(law, times=np.unique(entered.times))
@@ -334,15 +334,17 @@ def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
         raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
 
 
-def _where_seen(model: Model, entered: Observed) -> Model:
+def _where_observed(model: Model, entered: Observed) -> Model:
     """The model with what it knows point by point, at the points that are seen."""
     known = model.observation_noise
     if np.ndim(known) != 1 or len(known) != len(entered.points):
         return model
-    return dataclasses.replace(model, observation_noise=np.asarray(known)[entered.seen_points()])
+    return dataclasses.replace(
+        model, observation_noise=np.asarray(known)[entered.observed_points()]
+    )
 
 
-def _said(observed: Observed, has_mean: bool) -> list[str]:
+def _collect_warnings(observed: Observed, has_mean: bool) -> list[str]:
     """What looks unintended in the data, where they are in memory.
 
     A law that bends is about the field itself: its mean is no mistake.

@@ -20,8 +20,8 @@ import scipy
 from spdelaw.data.observed import Observed
 from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
-from spdelaw.law.observations import noisy_state_space, seen_by, smooth_fields, weights_of
-from spdelaw.law.residuals import Rest
+from spdelaw.law.observations import noisy_state_space, observed_for_law, smooth_fields, weights_of
+from spdelaw.law.residuals import Residual
 
 Array = np.ndarray
 
@@ -34,11 +34,11 @@ MEMORIES = np.concatenate([[1e-3], np.linspace(0.02, 0.98, 97), [0.99, 0.995, 0.
 FALSE_ALARM, LEAST = 1e-4, 0.1
 
 
-def with_rest(law: Law, observed: Observed, model: Model) -> Law:
+def with_residual(law: Law, observed: Observed, model: Model) -> Law:
     """The law with the memory of its rest, where that is wanted or, for "auto", found."""
     if model.rest == "white":
         return law
-    own = seen_by(law, observed)
+    own = observed_for_law(law, observed)
     space, basis = noisy_state_space(law, own), own.basis(law.dynamics.n_modes)
     mean = smooth_fields(own.values, own.times, basis, space, basis, weights_of(law, own)).mean
     residuals = own.values - mean
@@ -46,7 +46,7 @@ def with_rest(law: Law, observed: Observed, model: Model) -> Law:
     decision = {"word": model.rest, **tested}
     if model.rest == "auto" and not tested["found"]:
         return law.with_info(rest=decision | {"answer": "white"})
-    rest = learn_rest(residuals, own.times, model.known_variance)
+    rest = learn_residual(residuals, own.times, model.known_variance)
     law = law.with_info(rest=decision | {"answer": "memory"})
     return dataclasses.replace(law, rest=rest)
 
@@ -71,7 +71,7 @@ def memory_test(residuals: Array) -> dict[str, float | bool]:
     return {"correlation": correlation, "p_value": p, "found": found}
 
 
-def learn_rest(residuals: Array, times: Array, known_noise: float | Array | None) -> Rest:
+def learn_residual(residuals: Array, times: Array, fixed_noise: float | Array | None) -> Residual:
     """Decay, variance and white variance per point; the latter fixed where the noise is known."""
     step = float(np.median(np.diff(times, axis=-1)))
     decays = -np.log(MEMORIES) / step
@@ -79,12 +79,12 @@ def learn_rest(residuals: Array, times: Array, known_noise: float | Array | None
     pooled = _pooled(products, pairs)
     total, neighbours = _shrunk(products, pairs, pooled)
     share: float | Array
-    if known_noise is None:
+    if fixed_noise is None:
         share = _share(pairs, decayed, pooled)
     else:
-        share = 1.0 - np.clip(known_noise / np.where(total > 0, total, 1.0), 0.0, 1.0)
+        share = 1.0 - np.clip(fixed_noise / np.where(total > 0, total, 1.0), 0.0, 1.0)
     best = _memory(neighbours, decayed[0], share)
-    return Rest(decays[best], share * total, (1.0 - share) * total)
+    return Residual(decays[best], share * total, (1.0 - share) * total)
 
 
 def _lags(residuals: Array, times: Array, decays: Array) -> tuple[Array, Array, Array]:

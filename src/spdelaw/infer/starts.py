@@ -25,7 +25,7 @@ from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.filter import PathNormals, sample_states
 
 if TYPE_CHECKING:
-    from spdelaw.infer.engines.filter_route import Problem
+    from spdelaw.infer.engines.filter_route import FilterObjective
 
 
 # ---------- Starts of spectra where moments of the coefficients mislead
@@ -42,7 +42,7 @@ SMOOTH_STARTS = 4
 NOISE_SHARES, QUIET = (0.5, 0.1, 0.01), (1e-6,)
 
 
-def smooth_starts(problem: Problem) -> Iterator[Array]:
+def smooth_starts(problem: FilterObjective) -> Iterator[Array]:
     """Starts that share the energy of the data among the modes, slow to fast, and noise.
 
     Scattered points that barely tell the modes apart give least-squares coefficients, and so
@@ -54,7 +54,7 @@ def smooth_starts(problem: Problem) -> Iterator[Array]:
         yield from _smooth(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
 
 
-def quiet_starts(problem: Problem) -> Iterator[Array]:
+def low_noise_starts(problem: FilterObjective) -> Iterator[Array]:
     """The same with hardly any noise.
 
     Such a start is low, but where there is little noise a search from it finds the maximum; from
@@ -64,15 +64,15 @@ def quiet_starts(problem: Problem) -> Iterator[Array]:
         yield from _smooth(problem, QUIET)
 
 
-def _is_scattered(problem: Problem) -> bool:
+def _is_scattered(problem: FilterObjective) -> bool:
     return problem.is_diagonal and not problem.design.rows_determine
 
 
-def _has_noise(problem: Problem) -> bool:
+def _has_noise(problem: FilterObjective) -> bool:
     return "observation" in problem.parametrisation.parts and not problem.design.rows_determine
 
 
-def _smooth(problem: Problem, shares: tuple[float, ...]) -> Iterator[Array]:
+def _smooth(problem: FilterObjective, shares: tuple[float, ...]) -> Iterator[Array]:
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
     mu, n = np.asarray(design.mu), np.arange(1, len(design.mu) + 1)
@@ -92,7 +92,7 @@ def _smooth(problem: Problem, shares: tuple[float, ...]) -> Iterator[Array]:
             yield start
 
 
-def second_start(problem: Problem, found: Estimate) -> Array | None:
+def second_start(problem: FilterObjective, found: Estimate) -> Array | None:
     """A start in which modes that ran off to white noise follow the others' formulas.
 
     For a mode much faster than a step the likelihood is flat: a maximiser that gets there
@@ -140,14 +140,14 @@ HARDLY_ANY = 1e-8
 NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
 
 
-def highest(problem: Problem) -> Estimate:
+def highest(problem: FilterObjective) -> Estimate:
     """The highest of the maxima that the starts lead to."""
     first = _usable(problem, [problem.start])
     cheap = _usable(problem, smooth_starts(problem))
     single = _usable(problem, single_starts(problem))
     coupled = [*first, *single] if single or not problem.is_diagonal else []
     drawn = [one for start in coupled for one in _drawn(problem, start)]
-    tried = ([*first, *cheap, *single, *drawn], _usable(problem, quiet_starts(problem)))
+    tried = ([*first, *cheap, *single, *drawn], _usable(problem, low_noise_starts(problem)))
     posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
     if not posteriors:
         return estimate(problem.posterior(), polish=problem.polish)  # which says what is wrong
@@ -163,7 +163,7 @@ def highest(problem: Problem) -> Estimate:
     return _highest([problem.posterior(again)], problem.polish, found)
 
 
-def _usable(problem: Problem, starts: Iterable[Array]) -> list[LogPosterior]:
+def _usable(problem: FilterObjective, starts: Iterable[Array]) -> list[LogPosterior]:
     """Starts that have a likelihood."""
     found = []
     for start in starts:
@@ -204,7 +204,7 @@ def _polished(rough: list[Estimate]) -> list[Estimate]:
     return out
 
 
-def formula_starts(problem: Problem) -> Iterator[Array]:
+def formula_starts(problem: FilterObjective) -> Iterator[Array]:
     """The best law of a few numbers, ``kappa + nu mu^s`` and ``scale n^-exponent``, as a start.
 
     Rows that do not determine all modes have least-squares coefficients, and so moment estimates,
@@ -220,7 +220,7 @@ def formula_starts(problem: Problem) -> Iterator[Array]:
     )
 
 
-def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
+def annealed_starts(problem: FilterObjective, first: LogPosterior) -> Iterator[Array]:
     """Where values without noise do not determine the modes: from a search with noise, and less.
 
     A row that fixes some combinations of the modes to ten digits makes the likelihood a ridge that
@@ -241,7 +241,7 @@ def annealed_starts(problem: Problem, first: LogPosterior) -> Iterator[Array]:
     yield start
 
 
-def without_noise(problem: Problem) -> Iterator[Array]:
+def without_noise(problem: FilterObjective) -> Iterator[Array]:
     """The best law of coefficients that are known, and hardly any noise.
 
     With equal steps and complete rows that is the maximum of the law without noise itself, beside
@@ -254,7 +254,7 @@ def without_noise(problem: Problem) -> Iterator[Array]:
         yield _with_pairs(problem, problem.collapsed, plain, own, ("drift", "noise", "observation"))
 
 
-def single_starts(problem: Problem) -> Iterator[Array]:
+def single_starts(problem: FilterObjective) -> Iterator[Array]:
     """The best law of single modes as a start of coupled ones."""
     if problem.is_diagonal:
         return
@@ -268,7 +268,7 @@ def single_starts(problem: Problem) -> Iterator[Array]:
     yield from _from_simpler(problem, **simple)
 
 
-def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[Array]:
+def _from_simpler(problem: FilterObjective, **simple: AbstractCoordinates) -> Iterator[Array]:
     """The maximum of a simpler model of the same data as a point of this one."""
     parts, moments = problem.parametrisation.parts, problem.moments
     if "initial_variance" in parts:
@@ -297,7 +297,7 @@ def _from_simpler(problem: Problem, **simple: AbstractCoordinates) -> Iterator[A
     )
 
 
-def _drawn(problem: Problem, start: LogPosterior) -> list[LogPosterior]:
+def _drawn(problem: FilterObjective, start: LogPosterior) -> list[LogPosterior]:
     """Laws of states that are drawn given the data, each under the law before it."""
     generator, found = np.random.default_rng(DRAWN_SEED), [start]
     try:
@@ -314,7 +314,11 @@ def _drawn(problem: Problem, start: LogPosterior) -> list[LogPosterior]:
 
 
 def _with_pairs(
-    problem: Problem, data: Collapsed, plain: MomentEstimates, full: Array, which: tuple[str, ...]
+    problem: FilterObjective,
+    data: Collapsed,
+    plain: MomentEstimates,
+    full: Array,
+    which: tuple[str, ...],
 ) -> Array:
     """Full vector with some parts of the lag covariances of known coefficients."""
     parts, model = problem.parametrisation, problem.model

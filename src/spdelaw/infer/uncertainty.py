@@ -11,12 +11,12 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.data.executors import Here, over_blocks
+from spdelaw.data.executors import LocalExecutor, over_blocks
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
-from spdelaw.infer.optimise import SLOW, Counted, Estimate, MeanEstimate, Objective, balanced
+from spdelaw.infer.optimise import SLOW, Counted, Estimate, MeanEstimate, SmoothFunction, balanced
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.law.law import Law
 
@@ -53,7 +53,7 @@ class Point(NamedTuple):
     value: float
     slopes: Array
     metric: Array
-    lack: float = 0.0
+    remaining_gain: float = 0.0
 
     @classmethod
     def top(cls, size: int, value: float) -> Point:
@@ -62,7 +62,7 @@ class Point(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Held:
+class ConstrainedMaximum:
     """A log-likelihood in coordinates of about unit variance, and k numbers to hold.
 
     Attributes:
@@ -71,7 +71,7 @@ class Held:
         top: where the log-likelihood is highest.
     """
 
-    objective: Objective
+    objective: SmoothFunction
     targets: Sequence[Target]
     top: Point
 
@@ -83,13 +83,13 @@ class Held:
     def at(self, numbers: Array, near: Point, n_steps: int) -> Point:
         """Maximum where the numbers have these values, in some steps from a point nearby."""
         metric = near.metric
-        x = self._onto(numbers, near.x, metric)
+        x = self._project(numbers, near.x, metric)
         value, slope = self.objective(x)
         for _ in range(n_steps):
             normals = self.numbers(x)[1]
             if not (np.isfinite(value) and np.isfinite(normals).all()):
                 return Point(x, -np.inf, np.zeros(len(normals)), metric, np.inf)
-            multipliers = slope @ _across(normals, metric)
+            multipliers = slope @ _metric_normals(normals, metric)
             left = slope - multipliers @ normals
             uphill = metric @ left
             gain = 0.5 * float(uphill @ left)
@@ -109,29 +109,29 @@ class Held:
             return None
         step = uphill * min(1.0, INNER_REACH / float(np.linalg.norm(uphill)))
         for _ in range(6):
-            trial = self._onto(numbers, x + step, metric)
+            trial = self._project(numbers, x + step, metric)
             height, slope = self.objective(trial)
             if height > value + 1e-4 * gain:
                 return trial, height, slope
             step = 0.4 * step
         return None
 
-    def _onto(self, numbers: Array, x: Array, metric: Array) -> Array:
+    def _project(self, numbers: Array, x: Array, metric: Array) -> Array:
         """The point next to x at which the numbers have these values.
 
         One step where they are linear; as far as it gets where they overflow.
         """
         for _ in range(20):
             values, normals = self.numbers(x)
-            lack = numbers - values
-            is_there = not (np.abs(lack) > 1e-10 * np.maximum(1.0, np.abs(numbers))).any()
-            if is_there or not (np.isfinite(lack).all() and np.isfinite(normals).all()):
+            remaining_gain = numbers - values
+            is_there = not (np.abs(remaining_gain) > 1e-10 * np.maximum(1.0, np.abs(numbers))).any()
+            if is_there or not (np.isfinite(remaining_gain).all() and np.isfinite(normals).all()):
                 break
-            x = x + _across(normals, metric) @ lack
+            x = x + _metric_normals(normals, metric) @ remaining_gain
         return x
 
 
-def _across(normals: Array, metric: Array) -> Array:
+def _metric_normals(normals: Array, metric: Array) -> Array:
     """The cheapest steps that move one number by one each and hold the others; (size, k).
 
     Least squares: far out, numbers may stop to depend on the coordinates.
@@ -178,24 +178,26 @@ FIRST_STEP, GROWTH, ENDLESS = 2.0, 2.5, 23.0
 ENDLESS_ERRORS = 1e3
 
 
-def profile_end(held: Held, side: int, z: float, is_log: bool, power: float = 0.0) -> float:
+def profile_end(
+    constrained: ConstrainedMaximum, side: int, z: float, is_log: bool, power: float = 0.0
+) -> float:
     """End of the interval of one number on a side; infinite where nothing forbids more.
 
     Args:
-        held: the log-likelihood with the number held.
+        constrained: the log-likelihood with the number held.
         side: +1 for the upper end, -1 for the lower.
         z: normal quantile of the level.
         is_log: whether the number is a logarithm.
         power: of the number behind a logarithm, in which r is about a straight line; 0 for the
             logarithm itself. The search starts where that line ends.
     """
-    near, top, inside, outside = held.top, held.top.value, 0.0, np.inf
-    centre, normal = held.targets[0](near.x)
+    near, top, inside, outside = constrained.top, constrained.top.value, 0.0, np.inf
+    centre, normal = constrained.targets[0](near.x)
     error = float(np.linalg.norm(normal))
     limit = ENDLESS if is_log else ENDLESS_ERRORS * error
     reach = _straight(z * error, side * power) if is_log else z * error
     for _ in range(END_POINTS):
-        point = held.at(np.array([centre + side * reach]), near, INNER_STEPS)
+        point = constrained.at(np.array([centre + side * reach]), near, INNER_STEPS)
         top = max(top, point.value)
         r = float(np.sqrt(2.0 * (top - point.value)))
         step = _newton(r, z, -side * float(point.slopes[0]))
@@ -265,29 +267,29 @@ UNEXPLAINED = 0.02
 LEAST = 0.4
 
 
-def joint_ends(held: Held, powers: Array, side: int, z: float) -> Array:
+def joint_ends(constrained: ConstrainedMaximum, powers: Array, side: int, z: float) -> Array:
     """Ends of the intervals of k logarithms on a side, +-1; NaN where not found this way; (k,).
 
     Args:
-        held: the log-likelihood with the logarithms held.
+        constrained: the log-likelihood with the logarithms held.
         powers: of the numbers behind them in which r is about a straight line, (k,).
         side: +1 for the upper ends, -1 for the lower.
         z: normal quantile of the level.
     """
-    normals = held.numbers(held.top.x)[1]
+    normals = constrained.numbers(constrained.top.x)[1]
     covariance, out = normals @ normals.T, np.full(len(powers), np.nan)
     is_near = 1.0 + side * powers * z * np.sqrt(np.diag(covariance)) > LEAST
     for group in _groups(covariance, is_near):
-        part = dataclasses.replace(held, targets=[held.targets[i] for i in group])
+        part = dataclasses.replace(constrained, targets=[constrained.targets[i] for i in group])
         out[group] = _of_group(part, powers[group], side * z, covariance[np.ix_(group, group)])
     return out
 
 
-def _of_group(held: Held, powers: Array, z: float, covariance: Array) -> Array:
+def _of_group(constrained: ConstrainedMaximum, powers: Array, z: float, covariance: Array) -> Array:
     """Ends of logarithms that are held together, upper ones for a positive z."""
-    centre, error = held.numbers(held.top.x)[0], np.sqrt(np.diag(covariance))
+    centre, error = constrained.numbers(constrained.top.x)[0], np.sqrt(np.diag(covariance))
     other = np.linalg.inv(covariance) - np.diag(1.0 / error**2)
-    end, nothing, point = z * error, np.full(len(error), np.nan), held.top
+    end, nothing, point = z * error, np.full(len(error), np.nan), constrained.top
     nodes, joint, alone = list[Array](), list[Array](), list[Array]()
 
     def logarithms(v: Array) -> Array:
@@ -298,15 +300,15 @@ def _of_group(held: Held, powers: Array, z: float, covariance: Array) -> Array:
     for attempt in range(ROUNDS):
         for part in SHARES if attempt == 0 else (1.0,):
             v = part * end
-            point = held.at(logarithms(v), point, JOINT_STEPS)
-            if not point.lack < INNER_GAIN:
+            point = constrained.at(logarithms(v), point, JOINT_STEPS)
+            if not point.remaining_gain < INNER_GAIN:
                 return nothing
             slope = point.slopes / (1.0 + powers * v)
             nodes.append(v)
             joint.append(slope)
             alone.append(slope + other @ v)
         falls = _fall(nodes, joint, error)
-        if not abs(held.top.value - point.value - falls(end).sum()) < UNEXPLAINED * len(end):
+        if not abs(constrained.top.value - point.value - falls(end).sum()) < UNEXPLAINED * len(end):
             return nothing
         share = _where(_fall(nodes, alone, error), end, 0.5 * z**2)
         share[~(powers * share * end > LEAST - 1.0)] = np.nan
@@ -393,19 +395,21 @@ BELOW, FINE = 80.0, 0.04
 ENDLESS_LOG = 1e8
 
 
-def mean_interval(held: Held, given: Given, level: float, degrees: float) -> tuple[float, float]:
+def mean_interval(
+    constrained: ConstrainedMaximum, given: Given, level: float, degrees: float
+) -> tuple[float, float]:
     """Ends of the interval of the mean of a mode; NaN where no curve can be followed.
 
     Args:
-        held: the log-likelihood with the logarithm of its decay rate held.
+        constrained: the log-likelihood with the logarithm of its decay rate held.
         given: its mean and the variance of that, given the rest.
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
-    t, normal = held.targets[0](held.top.x)
+    t, normal = constrained.targets[0](constrained.top.x)
     step = min(FIRST_LOG_STEP * float(np.linalg.norm(normal)), FIRST_MOST)
-    low, high = (_side(held, given, t, way * step) for way in (-1, 1))
-    middle = _node(given, held.top, t)
+    low, high = (_side(constrained, given, t, way * step) for way in (-1, 1))
+    middle = _node(given, constrained.top, t)
     if middle is None or not low + high:
         return np.nan, np.nan
     return _ends([*reversed(low), middle, *high], 0.5 * (1.0 - level), degrees)
@@ -424,11 +428,11 @@ def _node(given: Given, point: Point, t: float) -> Array | None:
     return node if np.isfinite(node).all() and variance > 0 else None
 
 
-def _side(held: Held, given: Given, t: float, step: float) -> list[Array]:
+def _side(constrained: ConstrainedMaximum, given: Given, t: float, step: float) -> list[Array]:
     """Nodes to one side, as far as they count."""
-    near, nodes = held.top, list[Array]()
+    near, nodes = constrained.top, list[Array]()
     for _ in range(POINTS):
-        point = held.at(np.array([t + step]), near, INNER_STEPS)
+        point = constrained.at(np.array([t + step]), near, INNER_STEPS)
         if not point.value > near.value - MOST_FALL and abs(step) > 0.1:
             step = 0.4 * step
             continue
@@ -437,7 +441,7 @@ def _side(held: Held, given: Given, t: float, step: float) -> list[Array]:
             break
         t, near = t + step, point
         nodes.append(node)
-        if _is_settled(nodes[-3:]) or point.value < held.top.value - FORBIDDEN:
+        if _is_settled(nodes[-3:]) or point.value < constrained.top.value - FORBIDDEN:
             break
         step = float(np.clip(STEP_GROWTH * step, -LONGEST_LOG, LONGEST_LOG))
     return nodes
@@ -621,10 +625,10 @@ class _Around(NamedTuple):
         most = max(PROFILE_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
         return cls(found, Counted(objective, most), posterior.columns @ root)
 
-    def held(self, numbers: list[Number]) -> Held:
+    def constrained(self, numbers: list[Number]) -> ConstrainedMaximum:
         """The likelihood with these numbers held."""
         top = Point.top(self.columns.shape[1], self.found.optimum.value)
-        return Held(self.objective, [self._target(number) for number in numbers], top)
+        return ConstrainedMaximum(self.objective, [self._target(number) for number in numbers], top)
 
     def _target(self, number: Number) -> Target:
         def target(u: Array) -> tuple[float, Array]:
@@ -635,10 +639,10 @@ class _Around(NamedTuple):
 
     def ends(self, number: Number, z: float, known: Array) -> Array:
         """Lower and upper end of a number, where they are not known."""
-        held, power = self.held([number]), POWERS.get(number.name, 0.0)
+        constrained, power = self.constrained([number]), POWERS.get(number.name, 0.0)
         return np.array(
             [
-                profile_end(held, side, z, number.is_log, power) if np.isnan(end) else end
+                profile_end(constrained, side, z, number.is_log, power) if np.isnan(end) else end
                 for side, end in zip((-1, 1), known, strict=True)
             ]
         )
@@ -656,8 +660,8 @@ class _Around(NamedTuple):
             if self.objective.is_spent:
                 break
             own = [number for number in numbers if number.name == name]
-            held, powers = self.held(own), np.full(len(own), POWERS.get(name, 0.0))
-            ends = np.transpose([joint_ends(held, powers, side, z) for side in (-1, 1)])
+            constrained, powers = self.constrained(own), np.full(len(own), POWERS.get(name, 0.0))
+            ends = np.transpose([joint_ends(constrained, powers, side, z) for side in (-1, 1)])
             out |= {number.label: pair for number, pair in zip(own, ends, strict=True)}
         return out
 
@@ -686,7 +690,7 @@ class _Around(NamedTuple):
             noise = _log_of(own, "noise", mode)
             error = _error(found, Number("", mode, noise, True))
             degrees = 2.0 / max(error, 1e-6) ** 2
-            out[mode] = mean_interval(self.held([rate]), given, level, degrees)
+            out[mode] = mean_interval(self.constrained([rate]), given, level, degrees)
         return out
 
 
@@ -771,7 +775,7 @@ def bootstrap(
     same = dataclasses.replace(model, initial=kind, nuisance=extra, **mean)
     quiet = {**run, "executor": None, "progress": None}
     # Each replicate is as large as the data, and is made where it is fitted.
-    here = observed.in_memory()._replace(place=Here())
+    here = observed.in_memory()._replace(executor=LocalExecutor())
     seeds = range(run["seed"] + 1, run["seed"] + n + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,10 +19,10 @@ from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.errors import InputError
 from spdelaw.law import derived, likelihood, parameters, prediction
 from spdelaw.law.derived import kl_divergence
-from spdelaw.law.observations import entered, undriven, wanted_times
+from spdelaw.law.observations import entered, subtract_mean_and_forcing, wanted_times
 from spdelaw.law.parameters import over_parameters
 from spdelaw.law.provenance import Provenance
-from spdelaw.law.residuals import Rest
+from spdelaw.law.residuals import Residual
 from spdelaw.processes.forcing import Forcing
 from spdelaw.processes.linear import Dynamics, Linear
 from spdelaw.processes.spde import SpectralSPDE
@@ -206,7 +207,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
-    rest: Rest | None = None
+    rest: Residual | None = None
     offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
@@ -268,13 +269,21 @@ class Law:
         )
 
     @property
-    def bare(self) -> Law:
+    def without_preparation_and_mean(self) -> Law:
         """The same law for data that `prepared` returned: no preparation, mean, forcing, names."""
-        own = self.dynamics
-        if isinstance(own, Linear):
-            own = own.undriven
+        dynamics = self.dynamics
+        if isinstance(dynamics, Linear):
+            dynamics = dynamics.unforced
         info = Provenance.of({key: self.info[key] for key in self.info if key != "labels"})
-        return dataclasses.replace(self, preparation=None, dynamics=own, info=info, offset=None)
+        parts = {"dynamics": dynamics, "info": info, "preparation": None, "offset": None}
+        return dataclasses.replace(self, **parts)  # type: ignore[arg-type]
+
+    @property
+    def bare(self) -> Law:
+        """Deprecated name of `without_preparation_and_mean`."""
+        text = "Law.bare is deprecated: use Law.without_preparation_and_mean"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.without_preparation_and_mean
 
     def with_info(self, **entries: Any) -> Law:
         """The same law with more, or other, entries in its provenance."""
@@ -289,7 +298,7 @@ class Law:
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Fields of `observe`, less the mean of the law and its response to a forcing."""
-        return undriven(self, data).labelled
+        return subtract_mean_and_forcing(self, data).labelled
 
     # -- new paths, and data under the law ----------------------------------------------
 

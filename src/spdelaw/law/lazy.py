@@ -116,7 +116,7 @@ def joined(
     return xr.Dataset(out, coords, template.attrs)
 
 
-def seen_by_any(law: Law, data: Observed, grid: Any) -> Any:
+def observed_by_any(law: Law, data: Observed, grid: Any) -> Any:
     """Points that any path sees, delayed; None where the law knows all of them, or is asked to."""
     known = same_points(law.points, data.points) < len(law.points)
     if grid is not None or known.all():
@@ -261,7 +261,7 @@ def _stitched(
     noise = 1.0
     if law.observation_variance.ndim == 0:
         noise = float(law.observation_variance) + law.unresolved_variance
-    space = law.bare.state_space.with_noise(noise)
+    space = law.without_preparation_and_mean.state_space.with_noise(noise)
     if noise == 0.0:
         space = call(_with_floor)(space, sums)
     links = [call(link_of)(part[0], space) for part in (parts if is_small else made())]

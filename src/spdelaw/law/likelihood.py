@@ -27,7 +27,13 @@ from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError
 from spdelaw.law.lazy import in_parts, in_paths
-from spdelaw.law.observations import blocks_of, started, undriven, variance_floor, weights_of
+from spdelaw.law.observations import (
+    blocks_of,
+    subtract_mean_and_forcing,
+    variance_floor,
+    weights_of,
+    with_initial_state,
+)
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.chain import StateSpace
@@ -66,14 +72,19 @@ class Numbers:
 
 def log_likelihood(law: Law, data: Any) -> xr.DataArray:
     """Log density of each path; see `spdelaw.Law.log_likelihood`."""
-    own = undriven(law, data)
+    own = subtract_mean_and_forcing(law, data)
     if in_paths(own):
-        return _of_blocks([log_likelihood(law.bare, block.in_memory()) for block in own.blocks()])
+        return _of_blocks(
+            [
+                log_likelihood(law.without_preparation_and_mean, block.in_memory())
+                for block in own.blocks()
+            ]
+        )
     lazy = in_parts(law, own)
-    own = started(law, own, lazy)
-    own = own if lazy else own.at_seen_points()
+    own = with_initial_state(law, own, lazy)
+    own = own if lazy else own.at_observed_points()
     weights, floor = weights_of(law, own), variance_floor(law, own)
-    space, unresolved = law.bare.state_space, law.unresolved_variance
+    space, unresolved = law.without_preparation_and_mean.state_space, law.unresolved_variance
     if weights is not None:  # they hold all the noise there is
         space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
     blocks = blocks_of(law, own, weights)
@@ -113,7 +124,7 @@ def log_density(
     if isinstance(blocks, Collapsed) and blocks.records is not None:
         parts = [_parts(blocks, *given)]
     elif isinstance(blocks, Collapsed):
-        parts = blocks.over(_of_block, *given)
+        parts = blocks.map(_of_block, *given)
     else:
         parts = [_of_block(block, *given) for block in blocks]
     found = np.empty((5, n_paths))
@@ -196,7 +207,7 @@ def _parts(
         return out
 
     if r < floor and space.initial.kind == "deterministic":
-        data = data.changed_heads(_known_start, space.initial.mean)
+        data = data.changed_heads(_fixed_start, space.initial.mean)
     misfit, values, weight = summed(data.over_rows(_sums_of_rows))
     if r >= floor and unresolved == 0:
         # One variance everywhere: what lies outside the modes needs no account of its own.
@@ -242,7 +253,7 @@ def _white(count: Any, misfit: Any, variance: float) -> Any:
     return -0.5 * (count * np.log(2 * np.pi * variance) + misfit / variance)
 
 
-def _known_start(block: Block, mean: Array) -> Block:
+def _fixed_start(block: Block, mean: Array) -> Block:
     """Block whose first row is not observed; its misfit to a known start is one of all rows'."""
     gap = block.estimate[0] - mean[:, None]
     gram = block.gram[0]

@@ -10,7 +10,7 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.clock import from_dates, go_on, has_dates, on_clock, step_of, to_dates
-from spdelaw.data.executors import Here
+from spdelaw.data.executors import LocalExecutor
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import restore_names
 from spdelaw.domains.places import Places, places_of_fields
@@ -329,16 +329,16 @@ def entered(law: Law, data: Any) -> Observed:
     return own if fields is own.fields else own.holding(fields)
 
 
-def undriven(law: Law, data: Any) -> Observed:
+def subtract_mean_and_forcing(law: Law, data: Any) -> Observed:
     """The same less the mean of the law and its response to a forcing."""
     own = entered(law, data)
     if own.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
-        return own._replace(survey=None).holding(_undriven_lazily(law, own))
+        return own._replace(survey=None).holding(_subtract_lazily(law, own))
     driven = response(law, own.times, own.points)
     return own if driven is None else own.less(driven)
 
 
-def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
+def _subtract_lazily(law: Law, own: Observed) -> xr.DataArray:
     """Lazy fields less mean and response, which are as large as they are, block by block."""
     times, points = own.times, own.points
 
@@ -350,7 +350,7 @@ def _undriven_lazily(law: Law, own: Observed) -> xr.DataArray:
     return own.fields.copy(data=lazy)
 
 
-def started(law: Law, own: Observed, lazy: bool = False) -> Observed:
+def with_initial_state(law: Law, own: Observed, lazy: bool = False) -> Observed:
     """The same in memory, from the law's first time on: its initial state belongs to that.
 
     ``lazy``: values of one long record stay so, for passes that go chunk by chunk.
@@ -363,9 +363,9 @@ def started(law: Law, own: Observed, lazy: bool = False) -> Observed:
     return own
 
 
-def seen_by(law: Law, data: Any) -> Observed:
+def observed_for_law(law: Law, data: Any) -> Observed:
     """Data as the state space of a law explains them."""
-    return started(law, undriven(law, data))
+    return with_initial_state(law, subtract_mean_and_forcing(law, data))
 
 
 def target(
@@ -377,7 +377,7 @@ def target(
     land. A prediction there is asked for by ``grid=``. ``by_any`` are the points (M,) that are seen
     by data of which these are a part.
     """
-    seen = own.seen_points()
+    seen = own.observed_points()
     data = own if seen.all() or not seen.any() else own.at_points(seen)
     if grid is not None:
         return data, law.domain.places(grid)
@@ -427,7 +427,7 @@ def blocks_of(law: Law, own: Observed, weights: Array | None) -> Iterable[Block]
     basis = modes_at(law, own.places)
     if not own.is_lazy:
         return batches(own.values, own.times, basis, weights)
-    return collapse_pieces(own.pieces(), own.times, basis, Here(), weights).blocks
+    return collapse_pieces(own.pieces(), own.times, basis, LocalExecutor(), weights).blocks
 
 
 def modes_at(law: Law, places: Places) -> Array:
@@ -443,7 +443,7 @@ def noisy_state_space(law: Law, own: Observed) -> StateSpace:
         r = max(noise, variance_floor(law, own))
         if r == 0.0:  # all that was seen is zero
             r = VARIANCE_FLOOR * _size(law)
-    return law.bare.state_space._replace(observation_variance=np.asarray(r))
+    return law.without_preparation_and_mean.state_space._replace(observation_variance=np.asarray(r))
 
 
 def _size(law: Law) -> float:

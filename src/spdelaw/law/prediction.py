@@ -15,23 +15,23 @@ from spdelaw.data.clock import extended_clocks, has_dates
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError
-from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, seen_by_any
+from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, observed_by_any
 from spdelaw.law.observations import (
     draw_paths,
     modes_at,
     moments_dataset,
     noisy_state_space,
+    observed_for_law,
     point_weights,
-    seen_by,
     smooth_fields,
-    started,
+    subtract_mean_and_forcing,
     target,
     to_clock,
     to_user,
-    undriven,
     weights_of,
+    with_initial_state,
 )
-from spdelaw.law.residuals import draw_rest, on_points, same_points, smooth_rest
+from spdelaw.law.residuals import draw_residual, on_points, same_points, smooth_residual
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.paths import simulate
@@ -81,7 +81,7 @@ def chaos_posterior(
         expected = "a law whose drift and noise do not change in time"
         got = "one with a forcing or with seasons"
         raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
-    own, places = target(law, seen_by(law, data), None)
+    own, places = target(law, observed_for_law(law, data), None)
     if own.times.ndim == 2:
         got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
         raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
@@ -168,7 +168,7 @@ def sample(
     points = law.points if grid is None else grid
     dated, times = has_dates(times), to_clock(law, times)
     std = np.sqrt(law.observation_variance) if noisy else np.zeros(())
-    bare = law.bare  # the response to a forcing is added on the way out
+    bare = law.without_preparation_and_mean  # the response to a forcing is added on the way out
     linear, white = isinstance(law.dynamics, Linear), float(std) if std.ndim == 0 else 0.0
     if chunks is not None and (std.ndim or not linear):
         expected, fix = "None: such a law draws in memory", "leave it out"
@@ -221,11 +221,11 @@ def predict(
         wanted: times on the clock of the law, None for those of the data.
         draws: joint ones come in memory.
     """
-    own = undriven(law, data)
+    own = subtract_mean_and_forcing(law, data)
     in_memory = functools.partial(_in_memory, law, grid, dated, wanted, draws)
     lazy = draws[0] == 0
     if lazy and in_paths(own):
-        return by_paths(in_memory, own, seen_by_any(law, own, grid))
+        return by_paths(in_memory, own, observed_by_any(law, own, grid))
     if lazy and in_parts(law, own) and (wanted is None or wanted[0] > own.times[-1]):
         return moments_of_record(law, own, grid, dated, wanted)
     return in_memory(own)
@@ -235,7 +235,7 @@ def _in_memory(
     law: Law, grid: Any, dated: bool, wanted: Any, draws: Draws, data: Observed, by_any: Any = None
 ) -> xr.Dataset:
     """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
-    own = started(law, data)
+    own = with_initial_state(law, data)
     fields, n_samples, generator = own.fields, draws[0], np.random.default_rng(draws[1])
     seen, places = target(law, own, grid, by_any)
     space, basis = noisy_state_space(law, seen), modes_at(law, seen.places)
@@ -304,11 +304,11 @@ def _fields(
         return mean, variance, drawn
     between = (own.points, places.points)
     rest, there = (law.rest.at(law.points, points) for points in between)
-    found = smooth_rest(own.values - mean[..., here], own.times, rest)
+    found = smooth_residual(own.values - mean[..., here], own.times, rest)
     unseen: list[Any] = [0.0, there.variance, 0.0]
     z, p, weight = (on_points(*both, *between) for both in zip(found, unseen, strict=True))
     for one in drawn:
-        more = draw_rest(own.values - one[..., here], own.times, rest, generator)
+        more = draw_residual(own.values - one[..., here], own.times, rest, generator)
         one[..., out] += on_points(more, 0.0, *between)
     variance = variance[..., out] * (1.0 - weight) ** 2 + p
     return mean[..., out] + z, variance, drawn[..., out]

@@ -22,7 +22,7 @@ SAME_POINT = 1e-5
 BATCH_VALUES = 4_000_000
 
 
-class Rest(NamedTuple):
+class Residual(NamedTuple):
     """Memory of what the modes leave over, at the points of the data.
 
     Attributes:
@@ -35,13 +35,13 @@ class Rest(NamedTuple):
     variance: Array
     white: Array
 
-    def at(self, known: Array, points: Array) -> Rest:
+    def at(self, known: Array, points: Array) -> Residual:
         """The same at other points: those of the data, and at all others a rest never seen."""
         rows = same_points(known, points)
         there = rows < len(known)
         decay, variance, white = (np.append(part, np.mean(part))[rows] for part in self)
         # Without a memory that was learned there, the past tells nothing.
-        return Rest(np.where(there, decay, np.inf), variance, white)
+        return Residual(np.where(there, decay, np.inf), variance, white)
 
     def in_words(self, unit: str = "") -> str:
         """Median e-folding time, and the share of the rest that has memory."""
@@ -62,7 +62,7 @@ def same_points(known: Array, points: Array) -> Array:
     return np.asarray(scipy.spatial.KDTree(old).query(new, distance_upper_bound=SAME_POINT)[1])
 
 
-def smooth_rest(residuals: Array, times: Array, rest: Rest) -> list[Array]:
+def smooth_residual(residuals: Array, times: Array, rest: Residual) -> list[Array]:
     """Mean and variance of z at every time and point, and the weight of a time's own value there.
 
     Each (P, T, M), as are the residuals, NaN where unseen.
@@ -73,7 +73,7 @@ def smooth_rest(residuals: Array, times: Array, rest: Rest) -> list[Array]:
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def _smooth(residuals: Array, times: Array, rest: Rest) -> tuple[Array, Array, Array]:
+def _smooth(residuals: Array, times: Array, rest: Residual) -> tuple[Array, Array, Array]:
     phi = _propagators(times, rest.decay)
     v, w = rest.variance, rest.white
     mean, variance = np.empty_like(residuals), np.empty_like(residuals)
@@ -108,7 +108,9 @@ def _seen(m: Array, p: Array, value: Array, w: Array) -> tuple[Array, Array]:
     return m + gain * np.where(np.isnan(value), 0.0, value - m), (1.0 - gain) * p
 
 
-def draw_rest(residuals: Array, times: Array, rest: Rest, generator: np.random.Generator) -> Array:
+def draw_residual(
+    residuals: Array, times: Array, rest: Residual, generator: np.random.Generator
+) -> Array:
     """One joint draw of z per path given its residuals; (P, T, M).
 
     Conditioning by kriging: ``E(z | r) + z* - E(z | r*)`` with z* from the process and r* its
@@ -123,7 +125,9 @@ def draw_rest(residuals: Array, times: Array, rest: Rest, generator: np.random.G
             z = phi[t - 1] * z + fresh * generator.standard_normal(z.shape)
         free[:, t] = z
     noisy = free + np.sqrt(rest.white) * generator.standard_normal(free.shape)
-    mean, *_ = smooth_rest(residuals - np.where(np.isnan(residuals), np.nan, noisy), times, rest)
+    mean, *_ = smooth_residual(
+        residuals - np.where(np.isnan(residuals), np.nan, noisy), times, rest
+    )
     return mean + free
 
 

@@ -362,7 +362,7 @@ class Linear(Dynamics):
         return self.forcing is not None or self.mean is not None
 
     @property
-    def undriven(self) -> Linear:
+    def unforced(self) -> Linear:
         """The law of the deviation: no forcing, a mean of zero."""
         return dataclasses.replace(self, forcing=None, mean=None) if self.is_driven else self
 

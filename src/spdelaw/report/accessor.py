@@ -11,7 +11,7 @@ from spdelaw.data.clock import to_dates
 from spdelaw.data.observed import Observed
 from spdelaw.evaluation.checks.verdict import check_model
 from spdelaw.law.law import Law, register_accessor
-from spdelaw.law.observations import to_user, undriven, wanted_times
+from spdelaw.law.observations import subtract_mean_and_forcing, to_user, wanted_times
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
@@ -83,7 +83,9 @@ class LawPlots:
         labels = dict(law.info.get("labels", {}))
         kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
         shown = law.with_info(labels=labels | {"coords": kept})
-        return shown, undriven(law, data).paths([path]).in_memory()._replace(dated=False)
+        return shown, subtract_mean_and_forcing(law, data).paths([path]).in_memory()._replace(
+            dated=False
+        )
 
     def _shown(self, law: Law, own: Observed) -> xr.DataArray:
         """What was seen, in the units and dates of the data."""
@@ -92,14 +94,14 @@ class LawPlots:
         return shown[name]
 
     def _result(self, law: Law, own: Observed, times: Any = None) -> xr.Dataset:
-        bare = law.bare
+        bare = law.without_preparation_and_mean
         made = bare.reconstruct(own) if times is None else bare.forecast(own, times)
         return to_user(law, made, _dates(law), own.fields)
 
     def innovations(self, data: Any) -> list[Axes]:
         """Probabilities of the innovations of data, and their correlation in time."""
-        own = undriven(self._law, data)
-        return plot_innovations(check_model(self._law.bare, own)).axes[:2]
+        own = subtract_mean_and_forcing(self._law, data)
+        return plot_innovations(check_model(self._law.without_preparation_and_mean, own)).axes[:2]
 
 
 def _dates(law: Law) -> bool:

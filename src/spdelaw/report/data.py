@@ -21,7 +21,7 @@ from spdelaw.errors import InputError
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import is_record
-from spdelaw.law.observations import noise_at, response, undriven
+from spdelaw.law.observations import noise_at, response, subtract_mean_and_forcing
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import moments_of, one_path
@@ -42,7 +42,7 @@ TIERS = ("forecast", "gaps")
 
 
 @dataclasses.dataclass(frozen=True)
-class Material:
+class ReportData:
     """Everything that the sections read; made once by `gather`.
 
     Attributes:
@@ -116,7 +116,7 @@ class Material:
         return figure
 
     @functools.cached_property
-    def each(self) -> list[Material]:
+    def each(self) -> list[ReportData]:
         """The same for each field of a law of several; itself alone for others."""
         if not isinstance(self.domain, Fields):
             return [self]
@@ -234,7 +234,7 @@ class Material:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OneField(Material):
+class OneField(ReportData):
     """One field of a law of several: its points, and what the law of all says about them.
 
     Attributes:
@@ -243,17 +243,17 @@ class OneField(Material):
         label: name of the field.
     """
 
-    whole: Material
+    whole: ReportData
     own: Array
     label: str
 
     @classmethod
-    def of(cls, whole: Material, f: int) -> OneField:
+    def of(cls, whole: ReportData, f: int) -> OneField:
         """Field at a position."""
         both = cast("Fields", whole.domain)
         which, x = both.split(whole.points)
         own = np.flatnonzero(which == f)
-        shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(Material)}
+        shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(ReportData)}
         shared |= {
             "observed": whole.observed.at_points(which == f),
             "places": both.domain.places(x[own]),
@@ -274,7 +274,7 @@ class OneField(Material):
         return cast("Fields", self.law.domain).domain
 
     @property
-    def each(self) -> list[Material]:
+    def each(self) -> list[ReportData]:
         """Itself."""
         return [self]
 
@@ -317,7 +317,7 @@ def gather(
     source: Mapping[str, str] | None,
     max_paths: int,
     seed: int,
-) -> Material:
+) -> ReportData:
     """Check the laws against each other and score each on the data."""
     named = {"law": laws} if isinstance(laws, Law) else dict(laws)
     _check_laws(named)
@@ -334,12 +334,16 @@ def gather(
         for name, law in named.items()
     }
     likelihoods = {n: law.log_likelihood(own[n]) for n, law in named.items() if len(named) > 1}
-    fields, dims, observed = some.fields, first.domain.dims, undriven(first, some).flat
+    fields, dims, observed = (
+        some.fields,
+        first.domain.dims,
+        subtract_mean_and_forcing(first, some).flat,
+    )
     names = tuple(_label(fields[d]) for d in dims)
     units = [fields[d].attrs.get("units") for d in dims]
     axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
-    bare = {name: law.bare for name, law in named.items()}
-    return Material(
+    bare = {name: law.without_preparation_and_mean for name, law in named.items()}
+    return ReportData(
         bare, observed._replace(dated=False), some.places, axes, names, _on_globe(fields, dims),
         first.preparation, describe(entered.labelled), cards, truth, dict(source or {}), seed,
         likelihoods,
@@ -431,7 +435,7 @@ class Reconstructed(NamedTuple):
         return (Control("path", self.labels, kind="select"),) if len(self.labels) > 1 else ()
 
 
-def reconstructed(material: Material) -> Reconstructed:
+def reconstructed(material: ReportData) -> Reconstructed:
     """Paths that are shown together."""
     at = material.together
     observed = [material.path(i) for i in at]
@@ -463,14 +467,14 @@ def curve(x: list[Any], observed: Array, mean: Array, reach: Array) -> list[dict
 # ---------- Places that a reader walks through with a slider
 
 
-class Spots(NamedTuple):
+class PointSlider(NamedTuple):
     """Some of the points: their numbers, their names, and the slider over them."""
 
     at: Array
     control: Control
 
 
-def spots(material: Material, values: Array, most: int) -> Spots:
+def point_slider(material: ReportData, values: Array, most: int) -> PointSlider:
     """At most ``most`` points that hold a value of (time, M), the first shown in the middle.
 
     Where there are maps, points on them.
@@ -482,9 +486,9 @@ def spots(material: Material, values: Array, most: int) -> Spots:
     at = seen[thinned(len(seen), most)]
     names = material.names
     if points.ndim == 1:
-        return Spots(at, Control(names[0], [f"{p:.4g}" for p in points[at]], len(at) // 2))
+        return PointSlider(at, Control(names[0], [f"{p:.4g}" for p in points[at]], len(at) // 2))
     some = points[at]
     labels = [", ".join(f"{d} {p:.4g}" for d, p in zip(names, row, strict=True)) for row in some]
     spread = np.ptp(some, axis=0)
     off = (some - some.mean(0)) / np.where(spread > 0, spread, 1.0)
-    return Spots(at, Control("place", labels, int((off**2).sum(1).argmin())))
+    return PointSlider(at, Control("place", labels, int((off**2).sum(1).argmin())))

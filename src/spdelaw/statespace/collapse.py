@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.data.executors import Here, Place
+from spdelaw.data.executors import Executor, LocalExecutor
 from spdelaw.domains.products import Multiplied, Products
 from spdelaw.statespace.blocks import LAPACK_SIZE, in_full, invert
 
@@ -83,7 +83,7 @@ class Collapsed(NamedTuple):
         n_paths: number of paths.
         n_modes: number of modes.
         decoupled: whether each mode stands for itself, to save memory.
-        place: where the blocks are, and where they are worked on.
+        executor: where the blocks are, and where they are worked on.
         known: blocks without their rows, where the blocks are elsewhere.
         records: blocks of each long record in the order of time, where they are kept apart; those
             of ``blocks`` are then their rows without what couples the modes.
@@ -93,7 +93,7 @@ class Collapsed(NamedTuple):
     n_paths: int
     n_modes: int
     decoupled: bool = False
-    place: Place = Here()
+    executor: Executor = LocalExecutor()
     known: tuple[Block, ...] = ()
     records: tuple[tuple[Any, ...], ...] | None = None
 
@@ -115,7 +115,7 @@ class Collapsed(NamedTuple):
     @property
     def n_states(self) -> float:
         """Coefficients that the rows see, over all paths and times."""
-        return float(sum(states.sum() for states in self.over(_states)))
+        return float(sum(states.sum() for states in self.map(_states)))
 
     @property
     def is_diagonal(self) -> bool:
@@ -132,22 +132,22 @@ class Collapsed(NamedTuple):
         found = iter(results)
         return [[next(found) for _ in record] for record in self.records or ()]
 
-    def over(self, function: Callable, *parameters: Any) -> list:
+    def map(self, function: Callable, *parameters: Any) -> list:
         """``function(block, *parameters)`` of each block, in their order."""
-        return self.place.over(function, self.blocks, *parameters)
+        return self.executor.map(function, self.blocks, *parameters)
 
     def over_rows(self, function: Callable, *parameters: Any) -> list:
         """The same of blocks with all that they have; those of a long record are in parts."""
-        return self.place.over(function, self.parts, *parameters)
+        return self.executor.map(function, self.parts, *parameters)
 
     def over_first_rows(self, function: Callable, *parameters: Any) -> list:
         """The same of blocks that have at least the first rows of their paths."""
         heads = self.blocks if self.records is None else [record[0] for record in self.records]
-        return self.place.over(function, heads, *parameters)
+        return self.executor.map(function, heads, *parameters)
 
     def changed(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same paths with other blocks, which stay where they are."""
-        found = self.place.keep(function, self.parts, *parameters)
+        found = self.executor.map_persist(function, self.parts, *parameters)
         if self.records is None:
             return self._replace(blocks=tuple(found))
         return self.with_records(self.by_record(found))
@@ -156,15 +156,17 @@ class Collapsed(NamedTuple):
         """The same as `changed` for what lies in the first rows alone."""
         if self.records is None:
             return self.changed(function, *parameters)
-        heads = self.place.keep(function, [record[0] for record in self.records], *parameters)
+        heads = self.executor.map_persist(
+            function, [record[0] for record in self.records], *parameters
+        )
         pairs = zip(heads, self.records, strict=True)
         return self.with_records([[head, *record[1:]] for head, record in pairs])
 
     def with_records(self, records: Sequence[Sequence[Any]]) -> Collapsed:
         """The same paths with other parts of their records."""
         found = self._replace(records=tuple(map(tuple, records)))
-        slim = found.by_record(self.place.keep(_diagonals, found.parts))
-        return found._replace(blocks=tuple(self.place.keep(in_time, slim)))
+        slim = found.by_record(self.executor.map_persist(_diagonals, found.parts))
+        return found._replace(blocks=tuple(self.executor.map_persist(in_time, slim)))
 
 
 def _diagonals(block: Block) -> Block:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spdelaw.data.executors import Pieces, Place
+from spdelaw.data.executors import Executor, Pieces
 from spdelaw.domains.products import Products
 from spdelaw.statespace.collapse import (
     MOST_BYTES,
@@ -42,7 +42,7 @@ def statistics_of_pieces(
     pieces: Pieces,
     times: Array,
     eigenfunctions: Array,
-    place: Place,
+    executor: Executor,
     *,
     pairs: bool = False,
 ) -> Statistics | None:
@@ -52,13 +52,13 @@ def statistics_of_pieces(
         pieces: of the values.
         times: (T,).
         eigenfunctions: ``Phi``, (M, N).
-        place: where they are worked on.
+        executor: where they are worked on.
         pairs: keep products of different modes too.
     """
     operator, gram = np.linalg.pinv(eigenfunctions), eigenfunctions.T @ eigenfunctions
-    condensed = place.keep(_coefficients, pieces.flat, operator)
-    blocks = place.keep(_statistics, pieces.by_block(condensed), times, gram, pairs)
-    return place.tree(_sum, blocks)
+    condensed = executor.map_persist(_coefficients, pieces.flat, operator)
+    blocks = executor.map_persist(_statistics, pieces.by_block(condensed), times, gram, pairs)
+    return executor.tree(_sum, blocks)
 
 
 def _coefficients(values: Array, operator: Array) -> tuple[Array, float, int]:
@@ -80,7 +80,7 @@ def collapse_pieces(
     pieces: Pieces,
     times: Array,
     eigenfunctions: Array,
-    place: Place,
+    executor: Executor,
     weights: Array | None = None,
     products: Products | None = None,
     *,
@@ -95,24 +95,24 @@ def collapse_pieces(
         pieces: of the values.
         times: (T,), shared by all paths.
         eigenfunctions: ``Phi``, (M, N).
-        place: where they are worked on.
+        executor: where they are worked on.
         weights: relative precision of each point, (M,).
         products: ``domain.products`` of the same points and modes.
         with_gaps: whether each path has gaps of its own.
     """
     n_modes, n_paths = eigenfunctions.shape[1], pieces.paths[-1].stop
     whole = 8.0 * n_paths * len(times) * n_modes**2
-    decoupled = with_gaps and not place.remote and whole > MOST_BYTES
+    decoupled = with_gaps and not executor.remote and whole > MOST_BYTES
     clocks = [times[part] for part in pieces.times]
     rows = [[piece, i % len(clocks)] for i, piece in enumerate(pieces.flat)]
     given = clocks, eigenfunctions, weights, products, decoupled
-    condensed = pieces.by_block(place.keep(_rows, rows, *given))
-    if not decoupled and _are_long(pieces, n_modes, place):
-        return _in_records(condensed, pieces, times, n_modes, place)
+    condensed = pieces.by_block(executor.map_persist(_rows, rows, *given))
+    if not decoupled and _are_long(pieces, n_modes, executor):
+        return _in_records(condensed, pieces, times, n_modes, executor)
     parts = [[block, part.start] for block, part in zip(condensed, pieces.paths, strict=True)]
-    blocks = place.keep(_in_time, parts)
-    known = tuple(place.over(without_rows, blocks)) if place.remote else ()
-    return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, place, known)
+    blocks = executor.map_persist(_in_time, parts)
+    known = tuple(executor.map(without_rows, blocks)) if executor.remote else ()
+    return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, executor, known)
 
 
 def _rows(
@@ -132,20 +132,22 @@ def _rows(
     return block_of(*given, bool((seen == seen[:1]).all()))
 
 
-def _are_long(pieces: Pieces, n_modes: int, place: Place) -> bool:
+def _are_long(pieces: Pieces, n_modes: int, executor: Executor) -> bool:
     """Whether records are worth being kept in parts: long ones, and few, or too large for one."""
     n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
-    if place.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
+    if executor.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
         return False
-    return n_paths * WORTHWHILE <= place.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+    return n_paths * WORTHWHILE <= executor.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
 
 
 def _in_records(
-    condensed: list[list], pieces: Pieces, times: Array, n_modes: int, place: Place
+    condensed: list[list], pieces: Pieces, times: Array, n_modes: int, executor: Executor
 ) -> Collapsed:
     """Each path as a record in parts of neighbouring chunks of times."""
     whole, n_paths = 8.0 * len(times) * n_modes**2, pieces.paths[-1].stop
-    ranges = part_slices(pieces.times, max(-(-place.workers // n_paths), int(whole / PART_BYTES)))
+    ranges = part_slices(
+        pieces.times, max(-(-executor.workers // n_paths), int(whole / PART_BYTES))
+    )
     groups, starts = [], [pieces.times[chunks.start].start for chunks in ranges]
     for block, paths in zip(condensed, pieces.paths, strict=True):
         for path in range(paths.stop - paths.start):
@@ -153,9 +155,9 @@ def _in_records(
                 [block[chunks], path, paths.start, times[max(start - 1, 0) : start]]
                 for chunks, start in zip(ranges, starts, strict=True)
             ]
-    parts, n = place.keep(_part, groups), len(ranges)
+    parts, n = executor.map_persist(_part, groups), len(ranges)
     records = [parts[i : i + n] for i in range(0, len(parts), n)]
-    found = Collapsed((), n_paths, n_modes, place=place).with_records(records)
+    found = Collapsed((), n_paths, n_modes, executor=executor).with_records(records)
     return found._replace(known=tuple(map(in_time, found.by_record(found.over_rows(without_rows)))))
 
 

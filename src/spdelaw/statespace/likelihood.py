@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.data.executors import Here
+from spdelaw.data.executors import LocalExecutor
 from spdelaw.processes import operators
 from spdelaw.statespace.blocks import (
     add,
@@ -237,16 +237,18 @@ def evaluate_likelihood(
     """
     if collapsed.records is not None:
         pairs = heard(collapsed, link_of, state_space)  # two passes over the parts of each
-        found = collapsed.place.over(evaluate_part, pairs, state_space, use_misfit)
+        found = collapsed.executor.map(evaluate_part, pairs, state_space, use_misfit)
         parts = [
             Evaluation(*(sum(values) for values in zip(*one, strict=True)))
             for one in collapsed.by_record(found)
         ]
     elif threads > 1 and len(collapsed.blocks) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            parts = Here(pool.map).over(evaluate_block, collapsed.blocks, state_space, use_misfit)
+            parts = LocalExecutor(pool.map).map(
+                evaluate_block, collapsed.blocks, state_space, use_misfit
+            )
     else:
-        parts = collapsed.over(evaluate_block, state_space, use_misfit)
+        parts = collapsed.map(evaluate_block, state_space, use_misfit)
     return of_all([block.paths for block in collapsed.facts], parts, collapsed.n_paths)
 
 

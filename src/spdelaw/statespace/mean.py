@@ -245,7 +245,7 @@ def evaluate_restricted(
     log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
     at = with_mean(state_space, mean, anchored)
     found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    added = collapsed.place.over(_spread_of, parts, bare, spread)
+    added = collapsed.executor.map(_spread_of, parts, bare, spread)
     total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
     by_drift, by_noise, by_season, by_initial, by_r, shared = total
     return found._replace(
@@ -277,16 +277,16 @@ def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpac
 
 def _responses(collapsed: Collapsed, bare: StateSpace, anchored: bool) -> list[Response]:
     """The response of each block, or part of a record, under the law without a mean."""
-    place = collapsed.place
+    executor = collapsed.executor
     if collapsed.records is None:
-        return place.keep(response_of, collapsed.blocks, bare, anchored)
+        return executor.map_persist(response_of, collapsed.blocks, bare, anchored)
     how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
-    return place.keep(response_of_part, heard(collapsed, slopes_link, *how), *how)
+    return executor.map_persist(response_of_part, heard(collapsed, slopes_link, *how), *how)
 
 
 def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
     """Information and gradient of the mean from all blocks."""
-    found = collapsed.place.over(_about_mean, parts)
+    found = collapsed.executor.map(_about_mean, parts)
     information, gradient = (np.sum(part, axis=0) for part in zip(*found, strict=True))
     return information, gradient
 

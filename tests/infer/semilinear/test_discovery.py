@@ -95,11 +95,11 @@ def test_gaps_and_noise():
     d = sl.discover(gaps, e.domain, 5, library=LIBRARY, bootstrap=20)
     assert {"u", "u^3"} <= set(d.terms)
     assert d.law.info.route == "closure filter"
-    heights = d.table["log_likelihood"].values
-    fitted = np.isfinite(heights)
+    log_likelihoods = d.table["log_likelihood"].values
+    fitted = np.isfinite(log_likelihoods)
     assert fitted.sum() >= 2
     linear = d.table["linear"].values
-    assert heights[fitted & ~linear].max() > heights[fitted & linear].max() + 10.0
+    assert log_likelihoods[fitted & ~linear].max() > log_likelihoods[fitted & linear].max() + 10.0
 
 
 def test_refusals():

@@ -19,7 +19,7 @@ from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset, unreada
 from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
-from spdelaw.data.recognise import familiar, with_places
+from spdelaw.data.recognise import standardise_names, with_places
 from spdelaw.errors import DataError, FileError, InputError
 
 # ---------- CF attributes ``valid_range``, ``valid_min`` and ``valid_max``: values outside are
@@ -187,7 +187,7 @@ def read(
     with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
         array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
-    array = array if names is None else familiar(array, names)
+    array = array if names is None else standardise_names(array, names)
     fields = canonical(array, names, time_unit)
     if check:
         with _LOCK, reading(source):  # lazy values are read only here

@@ -13,7 +13,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
-from spdelaw.evaluation.checks.errors import Allowance, Errors, Uncertainty, allowance
+from spdelaw.evaluation.checks.errors import Errors, EstimationErrorSpace, Uncertainty, allowance
 from spdelaw.law.law import Law
 from spdelaw.law.observations import modes_at, weights_of
 from spdelaw.processes.terms import bind
@@ -38,7 +38,7 @@ LEFT = 0.03
 FOLLOWED = 1e6
 
 
-class Explained(NamedTuple):
+class RegressionSums(NamedTuple):
     """Sums of squares of a regression: explained by ``k`` columns, left over, and how many left."""
 
     explained: float
@@ -63,13 +63,13 @@ class Explained(NamedTuple):
         return max(0.5 * n * float(np.log1p(self.explained / self.left)) - 0.5 * self.k, 0.0)
 
 
-NOTHING = Explained(0.0, 0.0, 0, 0)
+NOTHING = RegressionSums(0.0, 0.0, 0, 0)
 
 
-def together(parts: list[Explained]) -> Explained:
+def together(parts: list[RegressionSums]) -> RegressionSums:
     """Several regressions of series of equal variance as one."""
     some = [part for part in parts if part.k]
-    return Explained(*(sum(column) for column in zip(*some, strict=True))) if some else NOTHING
+    return RegressionSums(*(sum(column) for column in zip(*some, strict=True))) if some else NOTHING
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Series:
     e: Array
     scale: float
     log_error: float
-    allowance: Allowance
+    allowance: EstimationErrorSpace
 
     @property
     def n(self) -> int:
@@ -101,7 +101,7 @@ class Series:
         """Values (path, time, ...) where the series is seen; what is not seen counts as zero."""
         return np.nan_to_num(values[self.at])
 
-    def regress(self, columns: Array, *, free: Array | None = None) -> Explained:
+    def regress(self, columns: Array, *, free: Array | None = None) -> RegressionSums:
         """White errors on columns (n, k), given others that are free (n, m)."""
         x, y = self.allowance.whiten(unit(columns)), self.e
         lost = self.allowance.out.shape[1]
@@ -112,7 +112,7 @@ class Series:
         basis = span(x)
         explained = float(((basis.T @ y) ** 2).sum())
         k = basis.shape[1]
-        return Explained(explained, float(y @ y) - explained, k, self.n - k - lost)
+        return RegressionSums(explained, float(y @ y) - explained, k, self.n - k - lost)
 
 
 def unit(x: Array) -> Array:
@@ -192,7 +192,7 @@ SUSPECT = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class Departure:
+class TestResult:
     """One way of being wrong.
 
     Attributes:
@@ -212,26 +212,26 @@ class Departure:
     numbers: float = 0.0
 
     @property
-    def promise(self) -> float:
+    def expected_gain(self) -> float:
         """Nats on new data: every number that is estimated costs half a nat (Akaike)."""
         return self.gain - 0.5 * self.numbers
 
 
-def regression(test: str, found: list[Explained | None], shrink: float = 1.0) -> Departure:
+def regression(test: str, found: list[RegressionSums | None], shrink: float = 1.0) -> TestResult:
     """A departure from regressions of each series; ``shrink`` for an estimated null."""
     parts = [
         None if part is None else part._replace(explained=part.explained / shrink) for part in found
     ]
     p = [float("nan") if part is None else part.p_value for part in parts]
     whole = together([part for part in parts if part is not None])
-    return Departure(test, np.array(p), whole.p_value, whole.gain, numbers=whole.k)
+    return TestResult(test, np.array(p), whole.p_value, whole.gain, numbers=whole.k)
 
 
 def each(
     series: list[Series | None], columns: Columns, free: Free = None
-) -> list[Explained | None]:
+) -> list[RegressionSums | None]:
     """Regress each series on ``columns(n, series)``, given ``free(series)``."""
-    out: list[Explained | None] = []
+    out: list[RegressionSums | None] = []
     for n, one in enumerate(series):
         x = None if one is None else columns(n, one)
         if one is None or x is None or not x.shape[1]:
@@ -241,7 +241,7 @@ def each(
     return out
 
 
-def variance(series: list[Series | None]) -> Departure:
+def variance(series: list[Series | None]) -> TestResult:
     """Variance of the errors against 1: F, with the degrees of freedom that the estimate has."""
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
@@ -249,20 +249,20 @@ def variance(series: list[Series | None]) -> Departure:
             n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
             tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
             p[i] = min(1.0, 2.0 * min(tails))
-    return Departure("variance", p)
+    return TestResult("variance", p)
 
 
-def decay(series: list[Series | None]) -> Departure:
+def decay(series: list[Series | None]) -> TestResult:
     """Errors along the directions of the parameters, against what these may be wrong by."""
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
         if one is not None:
             total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
             p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
-    return Departure("decay", p)
+    return TestResult("decay", p)
 
 
-def memory(series: list[Series | None], z: Array) -> Departure:
+def memory(series: list[Series | None], z: Array) -> TestResult:
     """Errors on their own past."""
 
     def lags(n: int, one: Series) -> Array:
@@ -287,15 +287,15 @@ def lag_one(series: list[Series | None]) -> float:
     return total / max(count, 1.0)
 
 
-def normality(series: list[Series | None]) -> Departure:
+def normality(series: list[Series | None]) -> TestResult:
     """D'Agostino's transformed skewness and kurtosis: they keep their level far out."""
     from scipy import stats  # slow to import, and needed here only
 
     p = [np.nan if one is None else float(stats.normaltest(one.e).pvalue) for one in series]
-    return Departure("normality", np.array(p, float))
+    return TestResult("normality", np.array(p, float))
 
 
-def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> Departure:
+def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> TestResult:
     """Errors on the states of other modes; ``held`` (N, N) are pairs that the law couples."""
 
     def others(n: int, one: Series) -> Array:
@@ -306,12 +306,12 @@ def coupling(series: list[Series | None], state: Array, held: Array, shrink: flo
     return regression("coupling", each(series, others), shrink)
 
 
-def correlation(series: list[Series | None]) -> Departure:
+def correlation(series: list[Series | None]) -> TestResult:
     """Errors of one time on one another: ``sqrt(n - 3) atanh r`` is normal."""
     there = [one for one in series if one is not None]
     p = np.full(len(series), np.nan)
     if len(there) < 2:
-        return Departure("correlation", p)
+        return TestResult("correlation", p)
     e = np.full((*there[0].at.shape, len(there)), np.nan)
     for i, one in enumerate(there):
         e[one.at, i] = one.e
@@ -328,12 +328,12 @@ def correlation(series: list[Series | None]) -> Departure:
     share = np.abs(np.linalg.eigvalsh(r)).max() ** 2 / max(float((r**2).sum()), 1e-300)
     whole = float(scipy.special.chdtrc(pairs, total))
     gain = max(0.5 * (total - pairs), 0.0)
-    return Departure("correlation", p, whole, gain, float(share), pairs)
+    return TestResult("correlation", p, whole, gain, float(share), pairs)
 
 
 def shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
-) -> Departure:
+) -> TestResult:
     """All series on columns (n, k) with coefficients they share.
 
     ``detail``: sign of a single one, or which of several explains most alone.
@@ -345,7 +345,7 @@ def shared(
     ]
     nothing = np.full(len(series), np.nan)
     if not pairs:
-        return Departure(test, nothing)
+        return TestResult(test, nothing)
     k = pairs[0][1].shape[1]
     gram, pull, full, power, n = np.zeros((k, k)), np.zeros(k), np.zeros(k), 0.0, 0
     for one, x in pairs:
@@ -359,12 +359,12 @@ def shared(
     onto = vectors[:, kept] / size[:, None] / np.sqrt(values[kept])
     along, k = onto.T @ pull, int(kept.sum())
     explained = float(along @ along)
-    found = Explained(explained, power - explained, k, n - k)
+    found = RegressionSums(explained, power - explained, k, n - k)
     if not squares and found.p_value < SUSPECT:
         found = max(found, _uneven(pairs, onto, along, n - k), key=lambda part: part.p_value)
     alone = pull**2 / np.maximum(np.diag(gram), LEFT**2 * np.maximum(full, 1e-300))
     detail = float(np.argmax(alone)) if len(pull) > 1 else float(np.sign(pull[0]))
-    return Departure(test, nothing, found.p_value, found.gain, detail, k)
+    return TestResult(test, nothing, found.p_value, found.gain, detail, k)
 
 
 def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
@@ -375,7 +375,7 @@ def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
     return y - y.mean(), x - x.mean(0)
 
 
-def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int) -> Explained:
+def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int) -> RegressionSums:
     """The same regression where errors may be larger at some places than at others.
 
     With orthonormal regressors ``B = X onto`` and ``t = B' y``: ``t' S^-1 t``, where
@@ -389,7 +389,7 @@ def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int
         left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
         rows = basis * left[:, None]
         meat += rows.T @ rows
-    return Explained(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
+    return RegressionSums(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
 
 
 def normal_squares(e: Array) -> Array:
@@ -397,9 +397,9 @@ def normal_squares(e: Array) -> Array:
     return -scipy.special.ndtri(np.clip(2.0 * scipy.special.ndtr(-np.abs(e)), 1e-300, 1.0 - 1e-12))
 
 
-def of_squares(test: str, series: list[Series | None], columns: Columns) -> Departure:
+def of_squares(test: str, series: list[Series | None], columns: Columns) -> TestResult:
     """Squares of each series on ``columns(n, series)``, a constant aside."""
-    found: list[Explained | None] = []
+    found: list[RegressionSums | None] = []
     for n, one in enumerate(series):
         if one is None:
             found.append(None)
@@ -407,7 +407,7 @@ def of_squares(test: str, series: list[Series | None], columns: Columns) -> Depa
         y, x = normal_squares(one.e), columns(n, one)
         y, basis = y - y.mean(), span(unit(x - x.mean(0)))
         explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
-        found.append(Explained(explained, float(y @ y) - explained, k, one.n - 1 - k))
+        found.append(RegressionSums(explained, float(y @ y) - explained, k, one.n - 1 - k))
     return regression(test, found)
 
 
@@ -594,7 +594,7 @@ def _powers(rows: Array, basis: Array) -> Array:
 MOST_ROWS, FEWEST_VALUES = 2000, 20
 
 
-def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
+def point_noise(law: Law, own: Observed, n_series: int) -> TestResult | None:
     """Departure of the noise of single points from that of all; None where there is nothing left.
 
     Unresolved modes are larger at some points than at others, and are no noise: with them the test
@@ -603,7 +603,7 @@ def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
     noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
     if not noisy or law.unresolved_variance > 0 or weights_of(law, own) is not None:
         return None
-    squares, freedom = _left_over(own, modes_at(law, own.places))
+    squares, freedom = _residual_fields(own, modes_at(law, own.places))
     seen = freedom >= FEWEST_VALUES
     if seen.sum() < 2:
         return None
@@ -615,10 +615,10 @@ def point_noise(law: Law, own: Observed, n_series: int) -> Departure | None:
     # Gain of a variance of each point's own over one of all.
     gain = 0.5 * float(freedom[seen] @ -np.log(f)) - 0.5 * int(seen.sum())
     nothing, most = np.full(n_series, np.nan), float(f.max())
-    return Departure("point noise", nothing, p, max(gain, 0.0), most, float(seen.sum()))
+    return TestResult("point noise", nothing, p, max(gain, 0.0), most, float(seen.sum()))
 
 
-def _left_over(own: Observed, basis: Array) -> tuple[Array, Array]:
+def _residual_fields(own: Observed, basis: Array) -> tuple[Array, Array]:
     """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
     rows = own.values.reshape(-1, own.values.shape[-1])
     rows = np.asarray(rows[:: max(1, len(rows) // MOST_ROWS)])

@@ -16,11 +16,11 @@ from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import (
     blocks_of,
     modes_at,
-    seen_by,
-    started,
-    undriven,
+    observed_for_law,
+    subtract_mean_and_forcing,
     variance_floor,
     weights_of,
+    with_initial_state,
 )
 from spdelaw.law.parameters import coordinate_root
 from spdelaw.processes import operators
@@ -66,9 +66,9 @@ class Errors(NamedTuple):
 
 def one_step_errors(law: Law, data: Any) -> Errors:
     """Errors of data under a law, with their slopes."""
-    own = undriven(law, data)
-    own = started(law, own, in_parts(law, own))
-    space = law.bare.state_space
+    own = subtract_mean_and_forcing(law, data)
+    own = with_initial_state(law, own, in_parts(law, own))
+    space = law.without_preparation_and_mean.state_space
     (z, state, size), unit = _errors(law, own, space)
     slopes, growth = [], []
     for near in _neighbours(law, space):
@@ -81,7 +81,9 @@ def one_step_errors(law: Law, data: Any) -> Errors:
 
 def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    found, unit = _errors(law, seen_by(law, data), law.bare.state_space)
+    found, unit = _errors(
+        law, observed_for_law(law, data), law.without_preparation_and_mean.state_space
+    )
     return found.error, unit
 
 
@@ -209,7 +211,7 @@ RANK = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Allowance:
+class EstimationErrorSpace:
     """How one series of errors may be off although the law is right.
 
     Attributes:
@@ -235,7 +237,7 @@ class Allowance:
         return float(((self.along.T @ left) ** 2 / (1.0 + self.size**2)).sum()), len(self.size)
 
 
-def allowance(free: Array, slopes: Array, root: Array, floor: float) -> Allowance:
+def allowance(free: Array, slopes: Array, root: Array, floor: float) -> EstimationErrorSpace:
     """From regressors that are free and slopes of parameters with the covariance ``root root'``.
 
     Args:
@@ -247,7 +249,7 @@ def allowance(free: Array, slopes: Array, root: Array, floor: float) -> Allowanc
     unit = np.linalg.norm(free, axis=0)
     out = _basis(free / np.where(unit > 0, unit, 1.0), RANK)[0]
     x = slopes @ root
-    return Allowance(out, *_basis(x - out @ (out.T @ x), floor))
+    return EstimationErrorSpace(out, *_basis(x - out @ (out.T @ x), floor))
 
 
 def _basis(x: Array, floor: float) -> tuple[Array, Array]:
@@ -278,7 +280,7 @@ def uncertainty(law: Law, n_series: int, unit: str, seen: bool) -> Uncertainty:
     """The covariance of the estimates, as relative changes of each mode's numbers."""
     info = law.info
     n_train = max(int(info["n_paths"] * (info["n_times"] - 1)), 1)
-    table, space = law.coordinates, law.bare.state_space
+    table, space = law.coordinates, law.without_preparation_and_mean.state_space
     known = isinstance(law.dynamics, Linear) and unit == "mode"
     if table is None or "jacobian" not in table or not known:
         return Uncertainty(None, n_train, seen)
@@ -301,9 +303,9 @@ def _with_floor(roots: Array, law: Law) -> Array:
     a curvature of its logarithm that says nothing. Estimates are off by about two over the whole
     duration besides, which for slow modes is more than their standard error.
     """
-    linear, times = law.bare.linear, law.times
+    linear, times = law.without_preparation_and_mean.linear, law.times
     dt = np.diff(times)
-    energy = law.bare.equation.energy_spectrum(times[:-1]).values
+    energy = law.without_preparation_and_mean.equation.energy_spectrum(times[:-1]).values
     information = law.info["n_paths"] * (dt @ energy) / operators.diagonal(linear.noise)
     least = 1.0 / np.sqrt(np.maximum(information, 1e-300)) / drift_units(law)
     bias = 2.0 / (law.info["n_paths"] * dt.sum()) / drift_units(law)

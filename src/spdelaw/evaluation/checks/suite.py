@@ -13,8 +13,8 @@ from spdelaw.data.summary import checksum
 from spdelaw.evaluation.checks import departures
 from spdelaw.evaluation.checks.departures import (
     Band,
-    Departure,
     Series,
+    TestResult,
     band_tests,
     make_series,
     periods_of,
@@ -25,7 +25,7 @@ from spdelaw.evaluation.checks.departures import (
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import undriven
+from spdelaw.law.observations import subtract_mean_and_forcing
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 
@@ -68,7 +68,7 @@ class Suite:
             for n in range(z.shape[-1])
         ]
 
-    def run(self) -> tuple[list[Departure], list[Band]]:
+    def run(self) -> tuple[list[TestResult], list[Band]]:
         """All departures, and the bands."""
         series, z = self.series, self.errors.z
         found = [
@@ -165,14 +165,14 @@ class Suite:
 
     # -- groups of tests --------------------------------------------------------------------
 
-    def _means(self) -> list[Departure]:
+    def _means(self) -> list[TestResult]:
         one = np.ones((*self.errors.z.shape[:2], 1))
         found = []
 
         def level(series: Series) -> Array:
             return series.column(one)
 
-        def regress(test: str, columns: Array, free: bool = True) -> Departure:
+        def regress(test: str, columns: Array, free: bool = True) -> TestResult:
             given = level if free and not self._has_mean else None
             parts = departures.each(self.series, lambda _, s: s.column(columns), given)
             return regression(test, parts)
@@ -188,13 +188,13 @@ class Suite:
             found.append(self._noise_season(period.name, waves))
         return found
 
-    def _noise_season(self, name: str, waves: Array) -> Departure:
+    def _noise_season(self, name: str, waves: Array) -> TestResult:
         def columns(_: int, series: Series) -> Array:
             return series.column(waves)
 
         return departures.of_squares(f"noise season {name}", self.series, columns)
 
-    def _couplings(self) -> list[Departure]:
+    def _couplings(self) -> list[TestResult]:
         coupled_noise = self._linear is not None and self._linear.noise.ndim == 2
         share = self.errors.z[..., 0].size / self.known.n_train
         shrink = 1.0 + share if coupled_noise else 1.0
@@ -203,7 +203,7 @@ class Suite:
             found.append(departures.correlation(self.series))
         return found
 
-    def _shapes(self) -> list[Departure]:
+    def _shapes(self) -> list[TestResult]:
         """Drift that bends, and noise that grows with the state."""
         state = self.errors.state
         energy = (state**2).sum(-1)
@@ -219,7 +219,7 @@ class Suite:
             found.append(self._bend())
         return found
 
-    def _bend(self) -> Departure:
+    def _bend(self) -> TestResult:
         """Drift that bends; ``detail``: which of the terms explains most alone."""
         table = np.moveaxis(self._bends, 0, -1)
         columns = [
@@ -227,7 +227,7 @@ class Suite:
         ]
         return departures.shared("bend", self.series, columns)
 
-    def _observation_noise(self) -> list[Departure]:
+    def _observation_noise(self) -> list[TestResult]:
         """Noise of observation under a law that has none.
 
         Noise of variance r in the values has ``r g_n`` in mode n, ``g = diag (Phi' Phi)^-1``, and
@@ -263,7 +263,7 @@ def is_training(law: Law, own: Observed) -> bool:
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
     if not named:
         return False
-    own = (own if in_parts(law, own) else own.in_memory()).where_seen()
+    own = (own if in_parts(law, own) else own.in_memory()).where_observed()
     return bool(named == checksum(own.fields, own.reading))
 
 
@@ -276,8 +276,8 @@ def suite_of(law: Law, data: Any, whole: Law, seen: bool) -> Suite:
         whole: the law with its preparation.
         seen: whether it was learned from them.
     """
-    own = undriven(law, data)
-    own = (own if in_parts(law, own) else own.in_memory()).where_seen()
+    own = subtract_mean_and_forcing(law, data)
+    own = (own if in_parts(law, own) else own.in_memory()).where_observed()
     errors = one_step_errors(law, _first_times(law, own))
     few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if few < len(errors.z):

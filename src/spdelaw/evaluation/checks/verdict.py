@@ -15,15 +15,15 @@ from spdelaw.evaluation.checks.departures import (
     FEWEST,
     YEAR,
     Band,
-    Departure,
     Series,
+    TestResult,
     bend_terms,
     lag_one,
 )
 from spdelaw.evaluation.checks.suite import is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import undriven
+from spdelaw.law.observations import subtract_mean_and_forcing
 
 # ---------- From rejected tests to sentences: what is wrong, what to try, what it would gain
 #
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 def advise(
     law: Law,
-    found: list[Departure],
+    found: list[TestResult],
     bands: list[Band],
     rejected: list[str],
     unit: str,
@@ -73,13 +73,13 @@ def advise(
     return [line.text for line in lines]
 
 
-def _modes(departure: Departure, rejected: list[str], unit: str) -> list[int]:
+def _modes(departure: TestResult, rejected: list[str], unit: str) -> list[int]:
     """Series that were rejected alone, from 1."""
     pattern = re.compile(rf"{unit} (\d+) {re.escape(departure.test)}$")
     return sorted(int(m.group(1)) for name in rejected if (m := pattern.match(name)))
 
 
-def _where(departure: Departure, rejected: list[str], unit: str) -> str:
+def _where(departure: TestResult, rejected: list[str], unit: str) -> str:
     modes = _modes(departure, rejected, unit)
     tested = int(np.isfinite(departure.p_series).sum())
     if not modes:
@@ -89,7 +89,7 @@ def _where(departure: Departure, rejected: list[str], unit: str) -> str:
     return f"{len(modes)} of {tested} {unit}s"
 
 
-def _line(law: Law, d: Departure, rejected: list[str], unit: str) -> Line:
+def _line(law: Law, d: TestResult, rejected: list[str], unit: str) -> Line:
     where, gain = _where(d, rejected, unit), f"gains about {_nats(d.gain)}"
     if d.test == "mean":
         text = f"a mean that is not zero in {where}: mean='constant' {gain}, try it"
@@ -110,10 +110,10 @@ def _line(law: Law, d: Departure, rejected: list[str], unit: str) -> Line:
         )
     else:
         text = _of_structure(law, d, where, gain)
-    return Line(d.promise, text)
+    return Line(d.expected_gain, text)
 
 
-def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
+def _of_structure(law: Law, d: TestResult, where: str, gain: str) -> str:
     if d.test == "coupling":
         return f"other modes drive {where}: drift='dense' {gain}, try it"
     if d.test == "correlation":
@@ -146,7 +146,7 @@ def _of_structure(law: Law, d: Departure, where: str, gain: str) -> str:
 
 def _plain(
     law: Law,
-    d: Departure,
+    d: TestResult,
     rejected: list[str],
     unit: str,
     series: list[Series | None],
@@ -254,11 +254,11 @@ def check_model(
         seen: whether the law was learned from these data; by default, whether they are the same
             numbers.
     """
-    own = undriven(law, data)
-    own = (own if in_parts(law, own) else own.in_memory()).at_seen_points()
+    own = subtract_mean_and_forcing(law, data)
+    own = (own if in_parts(law, own) else own.in_memory()).at_observed_points()
     if seen is None:
-        seen = is_training(law, own.at_seen_times())
-    suite = suite_of(law, own.at_seen_times(), law if whole is None else whole, seen)
+        seen = is_training(law, own.at_observed_times())
+    suite = suite_of(law, own.at_observed_times(), law if whole is None else whole, seen)
     found, bands = suite.run()
     unit = suite.errors.unit
     rejected = _holm(_named(found, bands, unit))
@@ -281,7 +281,7 @@ def _at_all_times(z: Array, own: Observed) -> Array:
     """Innovations (path, time, series) at the times of the data, NaN where nothing is seen."""
     if own.times.ndim == 2 or z.shape[1] >= len(own.times):
         return z
-    seen = np.isin(own.times, own.at_seen_times().times)
+    seen = np.isin(own.times, own.at_observed_times().times)
     ahead = z.shape[1] - int(seen.sum())  # a row where the law starts
     if ahead < 0:  # of a very long record some stretches alone are tested
         return z
@@ -290,7 +290,7 @@ def _at_all_times(z: Array, own: Observed) -> Array:
     return out
 
 
-def _named(found: list[Departure], bands: list[Band], unit: str) -> list[tuple[float, str]]:
+def _named(found: list[TestResult], bands: list[Band], unit: str) -> list[tuple[float, str]]:
     """Every p-value with the name of its test."""
     alone = [(float(p), f"{unit} {n} {d.test}") for d in found for n, p in enumerate(d.p_series, 1)]
     together = [(d.p, d.test) for d in found]

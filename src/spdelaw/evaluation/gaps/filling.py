@@ -31,7 +31,7 @@ from spdelaw.evaluation.gaps.prediction import (
     learn,
     ready,
     tracks,
-    with_rest,
+    with_residual,
 )
 from spdelaw.evaluation.gaps.residuals import shared_covariance
 from spdelaw.evaluation.gaps.selection import (
@@ -90,7 +90,7 @@ def named(table: xr.Dataset, law: Law, own: Observed) -> xr.Dataset:
     """Results on the places of the data under their names."""
     coords = {k: v for k, v in own.labelled.coords.items() if k != OBSERVATION_STD}
     table = table.assign_coords(coords)
-    bare = law.bare.with_info(labels=law.info.get("labels", {}))
+    bare = law.without_preparation_and_mean.with_info(labels=law.info.get("labels", {}))
     result = to_user(bare, table, own.dated, own.fields)
     result.attrs.pop("observation_std", None)
     return result
@@ -162,7 +162,7 @@ class Learned(NamedTuple):
         ``told`` are mean and variance by the law.
         """
         moments = Moments(*told, np.broadcast_to(self.left_over, values.shape))
-        moments = with_rest(moments, values, grid, self.settings)
+        moments = with_residual(moments, values, grid, self.settings)
         moments = Moments(*(part[:, rows] for part in moments))
         return shown(moments, self.filled.trials[0], values[:, rows], *self.how, known)
 
@@ -180,7 +180,7 @@ def _learned(head: Observed, fill: Fill, how: tuple[bool, bool]) -> Learned:
     if settings.weight is not None:
         rest, points = head.fields.values - told_by.mean, grid_of(head).points
         settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
-    return Learned(found, told_by.rest[0, 0], settings, head.seen_points(), how)
+    return Learned(found, told_by.rest[0, 0], settings, head.observed_points(), how)
 
 
 def fill_in_blocks(own: Observed, fill: Fill, how: tuple[bool, bool]) -> Filled:
@@ -435,7 +435,7 @@ def _chosen(
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_rest(moments, own.fields.values, grid, best.settings), [best, *others]
+        return law, with_residual(moments, own.fields.values, grid, best.settings), [best, *others]
     got = f"{len(trials)} candidates, none of which did; {notes[-1]}"
     fix = "pass n_modes=4, drift='diagonal' and basis='domain', or check the domain"
     raise ConvergenceError("fill", expected="a law that predicts held-out values", got=got, fix=fix)

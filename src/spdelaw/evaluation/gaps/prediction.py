@@ -267,7 +267,7 @@ def law_moments(law: Law, own: Observed) -> Moments:
     """What the law alone says given the data."""
     found = law_fields(law, own)
     mean, std = found["mean"].values, found["std"].values
-    rest = _left_over(own.fields.values - mean)
+    rest = _residual_fields(own.fields.values - mean)
     return Moments(mean, std**2, np.broadcast_to(rest, mean.shape))
 
 
@@ -279,7 +279,7 @@ def law_fields(law: Law, own: Observed) -> xr.Dataset:
     return plain.reconstruct(own.flat)
 
 
-def _left_over(rest: Array) -> Array:
+def _residual_fields(rest: Array) -> Array:
     """Mean square of the rest at each point, drawn towards that of all points; (M,)."""
     count = np.isfinite(rest).sum((0, 1))
     square = np.nansum(rest**2, axis=(0, 1))
@@ -287,7 +287,7 @@ def _left_over(rest: Array) -> Array:
     return (square + SHRINK * overall) / (count + SHRINK)
 
 
-def with_rest(
+def with_residual(
     moments: Moments, values: Array, grid: Grid, settings: Settings, wanted: Array | None = None
 ) -> Moments:
     """The same with what other values say about the rest, where values are missing.
@@ -300,11 +300,13 @@ def with_rest(
         known = settings.covariance
         if known is None:
             known = shared_covariance(values - moments.mean, grid.points, settings.weight)
-        return _with_shared_rest(moments, values, known, gaps)
-    return _with_local_rest(moments, values, grid, settings.kernel, gaps)
+        return _with_shared_residual(moments, values, known, gaps)
+    return _with_local_residual(moments, values, grid, settings.kernel, gaps)
 
 
-def _with_shared_rest(moments: Moments, values: Array, covariance: Array, gaps: Array) -> Moments:
+def _with_shared_residual(
+    moments: Moments, values: Array, covariance: Array, gaps: Array
+) -> Moments:
     """The same with what other points say at the same time."""
     found = conditional(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
     mean, left = moments.mean.copy(), moments.rest.copy()
@@ -317,13 +319,15 @@ def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> 
     """The weight of the learned covariance that predicts held-out values best."""
 
     def error(weight: float) -> float:
-        found = with_rest(moments, values, grid, Settings(weight=weight), np.isfinite(truth)).mean
+        found = with_residual(
+            moments, values, grid, Settings(weight=weight), np.isfinite(truth)
+        ).mean
         return float(np.nanmean((found - truth) ** 2))
 
     return min(WEIGHTS, key=error)
 
 
-def _with_local_rest(
+def _with_local_residual(
     moments: Moments, values: Array, grid: Grid, kernel: Kernel | None, wanted: Array
 ) -> Moments:
     """The same with what close values say."""
@@ -501,7 +505,7 @@ def _without_gaps(values: Observed, rough: Law | None) -> Observed:
     """Data with the law's mean in their gaps; points that were never seen stay missing."""
     if rough is None:
         return values
-    mean = rough.bare.reconstruct(values.flat)["mean"].values
+    mean = rough.without_preparation_and_mean.reconstruct(values.flat)["mean"].values
     given = values.fields.values
     seen = np.isfinite(given)
     filled = np.where(seen, given, np.nan_to_num(mean))

@@ -24,7 +24,7 @@ from spdelaw.evaluation.gaps.prediction import (
     law_moments,
     learn,
     ready,
-    with_rest,
+    with_residual,
 )
 from spdelaw.evaluation.gaps.residuals import USUAL, Kernel, affordable
 from spdelaw.evaluation.tasks import coverage, gaussian_crps
@@ -248,7 +248,7 @@ def choose(
                 break
             if progress is not None:
                 progress(str(candidate))
-            trials, law = _try(record, data, recipe, candidate, rests, rough, _known_kernel(found))
+            trials, law = _try(record, data, recipe, candidate, rests, rough, _kernel_of(found))
             found += trials
             if law is not None:
                 laws[candidate] = law
@@ -346,7 +346,7 @@ def _try(
     return [trial._replace(seconds=spent) for trial in trials], law
 
 
-def _known_kernel(trials: list[Trial]) -> Kernel | None:
+def _kernel_of(trials: list[Trial]) -> Kernel | None:
     """The kernel that served best so far: other laws leave a rest much like it."""
     with_one = [trial for trial in trials if trial.settings.kernel is not None]
     return min(with_one, key=_order).settings.kernel if with_one else None
@@ -368,7 +368,7 @@ def _scored(
         weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
         settings = settings._replace(weight=weight)
     held = np.isfinite(record.truth)
-    moments = with_rest(moments, record.values, record.grid, settings, held)
+    moments = with_residual(moments, record.values, record.grid, settings, held)
     deviation = np.full(record.truth.shape, np.nan)
     for mine, others in _halves(record.truth):
         part = calibrated(moments, np.where(others, record.truth, np.nan), settings)

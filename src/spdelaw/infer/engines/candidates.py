@@ -57,15 +57,15 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
     most = observed.domain.available(most)
 
-    def left_by(total: int) -> tuple[Array, float]:
+    def residual_of(total: int) -> tuple[Array, float]:
         return _residual(sample, t, observed.basis(total), observed.products(total))
 
     total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
     few = max(min(most, MOST_OWN), n_modes)
     for total in [*_ladder(n_modes, max(most, n_modes)), few]:
-        residual, left = left_by(total)
+        residual, left = residual_of(total)
         if left <= NEGLIGIBLE * energy:
-            between = (n for n in range(below, total) if left_by(n)[1] <= NEGLIGIBLE * energy)
+            between = (n for n in range(below, total) if residual_of(n)[1] <= NEGLIGIBLE * energy)
             total, correlation = next(between, total), 0.0
             break
         correlation, below = _lag_one(residual), total + 1

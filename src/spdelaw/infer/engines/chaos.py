@@ -24,7 +24,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.assemble import assemble
-from spdelaw.infer.engines.design import known_noise
+from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import fit_statistics, maximum_likelihood, statistics_of
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import WORDS, Model
@@ -80,7 +80,7 @@ class Chaos(Engine):
     threads: int = 1
     name = "chaos"
     # First-order propagators are known in closed form where modes evolve alone and unforced.
-    honours = frozenset(WORDS) - {"forcing", "season"}
+    supports = frozenset(WORDS) - {"forcing", "season"}
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -143,7 +143,7 @@ def fit_truncated(
 ) -> tuple[Fit, dict[str, Any]]:
     """Estimate, and the log-likelihood per path that the truncation costs."""
     clock = time.perf_counter()
-    known, weights = known_noise(model, len(observed.points))
+    known, weights = fixed_noise(model, len(observed.points))
     collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
     maximum = _maximiser(collapsed, observed, model, chaos, known)
@@ -152,7 +152,7 @@ def fit_truncated(
     notes = (BIASED.format(chaos.n_time),)
     fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
     gain: float | None
-    outside, energy = _outside_variance(collapsed), sum(collapsed.over(energy_of))
+    outside, energy = _outside_variance(collapsed), sum(collapsed.map(energy_of))
     if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
         exact = maximum(lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
         of, gain = "fields", exact.log_likelihood - found.log_likelihood

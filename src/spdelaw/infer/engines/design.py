@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spdelaw.data.executors import Here
+from spdelaw.data.executors import LocalExecutor
 from spdelaw.data.observed import Observed
 from spdelaw.domains.products import Products
 from spdelaw.errors import DataError
@@ -51,7 +51,7 @@ def principal_components(observed: Observed) -> tuple[Array, float] | None:
         for block, path in zip(pieces.blocks, pieces.paths, strict=True)
         for piece, time in zip(block, pieces.times, strict=True)
     ]
-    rows = np.concatenate(observed.place.over(_some_rows, blocks, shape[1], step))
+    rows = np.concatenate(observed.executor.map(_some_rows, blocks, shape[1], step))
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
     share = (s / s[0]) ** 2
     if share[int(0.7 * len(share))] > 1e-10:
@@ -72,12 +72,14 @@ def modes_suffice(observed: Observed, phi: Array) -> bool:
     """Whether modes hold complete fields to rounding, on more points than modes."""
     if len(phi) <= phi.shape[1]:
         return False
-    parts = observed.place.over(_left_over, observed.pieces().flat, phi, np.linalg.pinv(phi))
+    parts = observed.executor.map(
+        _residual_fields, observed.pieces().flat, phi, np.linalg.pinv(phi)
+    )
     left, energy = np.sum(parts, axis=0)
     return bool(left <= ROUNDING * energy)
 
 
-def _left_over(values: Array, phi: Array, inverse: Array) -> tuple[float, float]:
+def _residual_fields(values: Array, phi: Array, inverse: Array) -> tuple[float, float]:
     left = values - values @ inverse.T @ phi.T
     return float((left**2).sum()), float((values**2).sum())
 
@@ -85,7 +87,7 @@ def _left_over(values: Array, phi: Array, inverse: Array) -> tuple[float, float]
 def projected(observed: Observed, keep: Array) -> Array:
     """Principal components of all fields, (P, T, r): few enough to be in memory."""
     pieces = observed.pieces()
-    parts = pieces.by_block(observed.place.over(np.matmul, pieces.flat, keep))
+    parts = pieces.by_block(observed.executor.map(np.matmul, pieces.flat, keep))
     return np.concatenate([np.concatenate(block, axis=1) for block in parts])
 
 
@@ -137,13 +139,13 @@ class Design(NamedTuple):
             return collapse(own.values, own.times, self.basis, *how)
         survey = own.surveyed().survey
         has_gaps = survey is not None and survey.has_partial_rows
-        pieces, place = own.pieces(), own.place
-        return collapse_pieces(pieces, own.times, self.basis, place, *how, with_gaps=has_gaps)
+        pieces, executor = own.pieces(), own.executor
+        return collapse_pieces(pieces, own.times, self.basis, executor, *how, with_gaps=has_gaps)
 
     @property
     def rows_determine(self) -> bool:
         """Whether every row that observes anything has points to spare for all modes."""
-        return self.observed.least_seen >= self.basis.shape[1] + 2
+        return self.observed.least_observed >= self.basis.shape[1] + 2
 
     @property
     def n_beyond(self) -> float:
@@ -154,7 +156,7 @@ class Design(NamedTuple):
     @property
     def has_few_points(self) -> bool:
         """Whether some row observes fewer points than there are modes."""
-        return self.observed.least_seen < self.basis.shape[1]
+        return self.observed.least_observed < self.basis.shape[1]
 
     def paths(self, which: slice | Array, n_times: int | None = None) -> Design:
         """Some paths alone, of a long record its first times."""
@@ -170,9 +172,9 @@ class Design(NamedTuple):
 
 def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
     """Decide what the filter sees; reasons go to ``notes``."""
-    known, weights = known_noise(model, len(observed.points))
+    known, weights = fixed_noise(model, len(observed.points))
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
-    partial = observed.least_seen < len(observed.points)
+    partial = observed.least_observed < len(observed.points)
     if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
         reduced = _reduced(observed, n_modes, model, notes)
         if reduced is not None:
@@ -226,7 +228,9 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
     if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
-    seen = observed._replace(values=projected(observed, keep), place=Here(), survey=None)
+    seen = observed._replace(
+        values=projected(observed, keep), executor=LocalExecutor(), survey=None
+    )
     decision, first = _total_modes(seen, keep, variance, n_modes, model)
     extra = int(decision.answer)
     if extra == 0:
@@ -285,7 +289,7 @@ def _tied(
     return estimate(log_posterior(tied, evaluate, guess, held, start), polish=False)
 
 
-def known_noise(model: Model, n_points: int) -> tuple[float | None, Array | None]:
+def fixed_noise(model: Model, n_points: int) -> tuple[float | None, Array | None]:
     """Observation variance where it is known, and the relative precision of points or values.
 
     Where a value is missing so is its variance, and any precision does.

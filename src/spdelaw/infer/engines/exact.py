@@ -16,7 +16,7 @@ from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.candidates import residual_correlation
 from spdelaw.infer.engines.design import grid_mixes
 from spdelaw.infer.engines.filter_route import by_filter
-from spdelaw.infer.engines.mean import solve
+from spdelaw.infer.engines.mean import estimate_with_mean
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import WORDS, Decision, Model
 from spdelaw.infer.moments import (
@@ -29,7 +29,7 @@ from spdelaw.infer.moments import (
 from spdelaw.infer.objective import (
     LogPosterior,
     Metric,
-    Posed,
+    Objective,
     estimate,
     log_posterior,
     metric_of_sums,
@@ -56,7 +56,7 @@ SAME_START = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class StatisticsProblem(Posed):
+class StatisticsObjective(Objective):
     """A maximisation over sums; ``statistics`` are those of the coefficients less the centre."""
 
     statistics: Statistics
@@ -92,7 +92,7 @@ class StatisticsProblem(Posed):
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)
 
-    def shifted(self, by: Array, *, has_mean: bool) -> StatisticsProblem:
+    def shifted(self, by: Array, *, has_mean: bool) -> StatisticsObjective:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
         s, parametrisation = centred(self.statistics, by), self.parametrisation
         if parametrisation.initial_kind == "deterministic":
@@ -111,7 +111,9 @@ class StatisticsProblem(Posed):
         return evaluate_statistics(self.statistics, state_space)
 
 
-def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> StatisticsProblem:
+def build_statistics_objective(
+    s: Statistics, domain: AbstractDomain, model: Model
+) -> StatisticsObjective:
     """Decide where paths start, and where to start; the mean is zero or constant."""
     has_mean = model.mean == "constant"
     centre = mean_of(s) if has_mean else np.zeros(s.n_modes)
@@ -126,7 +128,7 @@ def pose_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Stat
     parametrisation = parametrise(
         model, domain, s.n_modes, kind, moments, known_variance=0.0, known_mean=start, origin=origin
     )
-    return StatisticsProblem(
+    return StatisticsObjective(
         statistics=s,
         parametrisation=parametrisation,
         moments=moments,
@@ -206,8 +208,8 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     if observed.in_pieces:
         if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
             return None
-        pieces, place = observed.pieces(), observed.place
-        return statistics_of_pieces(pieces, observed.times, phi, place, pairs=pairs)
+        pieces, executor = observed.pieces(), observed.executor
+        return statistics_of_pieces(pieces, observed.times, phi, executor, pairs=pairs)
     return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
@@ -252,7 +254,9 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
-    problem, found = solve(lambda own: pose_statistics(s, domain, own), model, distance(s))
+    problem, found = estimate_with_mean(
+        lambda own: build_statistics_objective(s, domain, own), model, distance(s)
+    )
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     outside = s.outside / degrees if has_more else 0.0
@@ -300,8 +304,8 @@ class Exact(Engine):
     threads: int = 1
     profile: bool = True
     name = "exact"
-    honours = frozenset(WORDS)
-    in_blocks = True
+    supports = frozenset(WORDS)
+    accepts_lazy = True
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -321,7 +325,7 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     """Maximum-likelihood estimate by whichever way the data allow."""
     if model.noise_word == "per_point":
         return fit_per_point(observed, n_modes, model, threads)
-    if observed.place.remote:
+    if observed.executor.remote:
         threads = 1  # the workers are the threads
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None

@@ -14,7 +14,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.engines.candidates import residual_correlation
 from spdelaw.infer.engines.design import Design, make_design
-from spdelaw.infer.engines.mean import solve
+from spdelaw.infer.engines.mean import estimate_with_mean
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
     ALIKE,
@@ -34,7 +34,7 @@ from spdelaw.infer.moments import (
 from spdelaw.infer.objective import (
     LogPosterior,
     Metric,
-    Posed,
+    Objective,
     centred_fields,
     distance_of_fields,
     estimate,
@@ -70,7 +70,7 @@ FLOOR = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Problem(Posed):
+class FilterObjective(Objective):
     """A maximisation through the filter.
 
     Attributes:
@@ -106,7 +106,7 @@ class Problem(Posed):
         warm = highest(dataclasses.replace(head, polish=True))
         return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
 
-    def head(self) -> Problem:
+    def head(self) -> FilterObjective:
         """The same of the first paths, and of a long record its first times."""
         n, n_times = self.collapsed.n_paths, self.observed.times.shape[-1]
         is_long = n_times > 2 * WARM_TIMES
@@ -189,20 +189,20 @@ class Problem(Posed):
         """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
         if self.design.weights is not None:
             return float(np.nanmean(self.observed.first(self.observed.n_paths) ** 2))
-        inside = sum(self.collapsed.over(energy_of))
+        inside = sum(self.collapsed.map(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients of well observed rows; (N,) each."""
         n = self.collapsed.n_modes
-        total, count = (sum(part) for part in zip(*self.collapsed.over(sum_of_rows), strict=True))
+        total, count = (sum(part) for part in zip(*self.collapsed.map(sum_of_rows), strict=True))
         if not count:
             return np.zeros(n), np.ones(n)
         mean = total / count
-        return mean, np.sqrt(sum(self.collapsed.over(squares_of_rows, mean)) / count)
+        return mean, np.sqrt(sum(self.collapsed.map(squares_of_rows, mean)) / count)
 
-    def shifted(self, by: Array, *, has_mean: bool) -> Problem:
+    def shifted(self, by: Array, *, has_mean: bool) -> FilterObjective:
         """The same for coefficients less ``by``, for a quick look: no standard errors."""
         around = Linear(self.moments.drift, self.moments.noise, mean=by)
         data = self.collapsed.changed(without_response, around)
@@ -264,7 +264,7 @@ class Problem(Posed):
         if found.mean is not None:
             own = space.linear.with_mean(found.mean.value - self.centre)
             data = data.changed(without_response, own)
-            space = space._replace(dynamics=own.undriven)
+            space = space._replace(dynamics=own.unforced)
         return log_density(data, n_paths, space, unresolved, floor)
 
 
@@ -302,7 +302,7 @@ UNSEEN = 1e-9
 ALL, INSIDE, NONE = "all that the modes leave over", "inside the modes", "none"
 
 #: Makes a problem with a known observation variance, or with one to estimate for None.
-Candidate = Callable[[float | None], Problem]
+Candidate = Callable[[float | None], FilterObjective]
 #: A quick fit by name.
 Probe = Callable[[str], Estimate | None]
 
@@ -331,7 +331,7 @@ def noise_of(candidate: Candidate, outside: float, is_open: bool) -> Decision:
     return inside._replace(compared=compared)
 
 
-def _probes(candidate: Candidate, free: Problem, outside: float) -> Probe:
+def _probes(candidate: Candidate, free: FilterObjective, outside: float) -> Probe:
     """Quick fits of the first paths, without curvature, each made once.
 
     "none" is without noise, "as_outside" with the variance of what the modes leave over, and
@@ -354,7 +354,7 @@ def _probes(candidate: Candidate, free: Problem, outside: float) -> Probe:
     return probe
 
 
-def _all_noise(free: Problem, outside: float, probe: Probe, is_open: bool) -> Decision:
+def _all_noise(free: FilterObjective, outside: float, probe: Probe, is_open: bool) -> Decision:
     """Whether what the modes leave over is noise and nothing else: `ALL` or `INSIDE`.
 
     Noise is white in time, an unresolved mode is not, and noise has the same variance inside
@@ -371,9 +371,9 @@ def _all_noise(free: Problem, outside: float, probe: Probe, is_open: bool) -> De
     if correlation < 3.0 * error and 0.5 * outside < inside < 2.0 * outside:
         return Decision(ALL, compared)
     tried = ("estimated", "as_outside", *(("none",) if is_open else ()))
-    heights = {name: _height(probe(name)) for name in tried}
-    compared |= {f"log_likelihood_{name}": value for name, value in heights.items()}
-    lost = 2.0 * (max(heights.values()) - heights["as_outside"])
+    log_likelihoods = {name: _max_log_likelihood(probe(name)) for name in tried}
+    compared |= {f"log_likelihood_{name}": value for name, value in log_likelihoods.items()}
+    lost = 2.0 * (max(log_likelihoods.values()) - log_likelihoods["as_outside"])
     return Decision(ALL if lost < THREE_DEVIATIONS else INSIDE, compared)
 
 
@@ -383,7 +383,7 @@ def _noise_inside(probe: Probe) -> Decision:
     A variance near the working one is none.
     """
     found, without = probe("estimated"), probe("none")
-    gain = _height(found) - _height(without)
+    gain = _max_log_likelihood(found) - _max_log_likelihood(without)
     compared = {"gain_of_noise": gain, "gain_needed": NOISE_GAIN}
     if found is None or without is None:
         return Decision(NONE if found is None else INSIDE, compared)
@@ -393,7 +393,7 @@ def _noise_inside(probe: Probe) -> Decision:
     return Decision(INSIDE if is_noise else NONE, compared)
 
 
-def _height(found: Estimate | None) -> float:
+def _max_log_likelihood(found: Estimate | None) -> float:
     """Log-likelihood with the mean of the first states integrated out."""
     if found is None:
         return -np.inf
@@ -404,7 +404,7 @@ def _height(found: Estimate | None) -> float:
     return found.log_likelihood - 0.5 * float(np.log(seen / (2.0 * np.pi)).sum())
 
 
-def _probed(problem: Problem, start: Array | None = None) -> Estimate | None:
+def _probed(problem: FilterObjective, start: Array | None = None) -> Estimate | None:
     """A quick fit of the first paths, without curvature; None where it fails."""
     quick = dataclasses.replace(problem.head(), polish=False, count=problem.count)
     try:
@@ -460,14 +460,14 @@ def by_filter(
         quiet: a fit without noise, which stands where there is none.
     """
     clock, read = time.perf_counter(), [0.0]
-    known: dict[tuple[str, str], Problem] = {}
+    known: dict[tuple[str, str], FilterObjective] = {}
     if observed.in_pieces:
-        observed = observed.surveyed().at_seen_times()
+        observed = observed.surveyed().at_observed_times()
 
-    def posed(own: Model) -> Problem:
+    def posed(own: Model) -> FilterObjective:
         begin, key = time.perf_counter(), (str(own.mean), own.initial)
         if key not in known:
-            known[key] = pose(observed, n_modes, own, threads=threads, polish=polish)
+            known[key] = build_objective(observed, n_modes, own, threads=threads, polish=polish)
         read[0] += time.perf_counter() - begin
         return known[key]
 
@@ -479,14 +479,14 @@ def by_filter(
             own = {"observation_noise": noise, "nuisance": decisions["nuisance"]}
             return dataclasses.replace(quiet, decisions=quiet.decisions | own)
     away = distance_of_fields(observed, n_modes) if model.mean == "auto" else 0.0
-    problem, found = solve(posed, model, away)
+    problem, found = estimate_with_mean(posed, model, away)
     seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
     return problem.fit(found, seconds)
 
 
-def pose(
+def build_objective(
     observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
-) -> Problem:
+) -> FilterObjective:
     """Collapse the fields and decide what is noise, what is a mode, and where to start.
 
     The mean is zero or constant; of a constant one the largest part is taken off the data first,
@@ -507,7 +507,7 @@ def pose(
     moments, energy = _moments(collapsed, spare, design, model)
     working = WORKING_VARIANCE * energy * (FEW_POINTS if design.has_few_points else 1.0)
 
-    def candidate(known: float | None) -> Problem:
+    def candidate(known: float | None) -> FilterObjective:
         """The modes alone, with a known observation variance or one to estimate."""
         own = moments._replace(observation_variance=known or moments.observation_variance)
         noise = APART * own.observation_variance / mean_gram(collapsed)
@@ -518,7 +518,7 @@ def pose(
         parametrisation = parametrise(
             model, observed.domain, n_modes, kind, own, known_variance=held, origin=observed.origin
         )
-        return Problem(
+        return FilterObjective(
             design=design,
             collapsed=collapsed,
             parametrisation=parametrisation,
@@ -544,11 +544,13 @@ def pose(
     return dataclasses.replace(problem, has_mean=has_mean)
 
 
-def _with_noise(candidate: Candidate, states: float, spare: float, is_open: bool) -> Problem:
+def _with_noise(
+    candidate: Candidate, states: float, spare: float, is_open: bool
+) -> FilterObjective:
     """The problem with as much observation noise as the data show."""
     outside = candidate(None).collapsed.misfit / spare
 
-    def inside(known: float | None) -> Problem:
+    def inside(known: float | None) -> FilterObjective:
         return dataclasses.replace(candidate(known), outside=outside, count=OWN_SHARE * states)
 
     noise = noise_of(inside, outside, is_open)
@@ -581,7 +583,7 @@ def _first_moments(
     found, gram = from_coefficients(collapsed, guess), mean_gram(collapsed)
     energy = float(np.median(found.energy * gram))
     if not design.rows_determine:  # moments are noise, and a working variance rests on this
-        energy = max(energy, sum(collapsed.over(energy_of)) / max(collapsed.n_values, 1.0))
+        energy = max(energy, sum(collapsed.map(energy_of)) / max(collapsed.n_values, 1.0))
     if design.first is not None:
         lam, q = design.first
         found = found._replace(drift=lam, noise=q, error=np.zeros(len(q)), energy=q / (2.0 * lam))

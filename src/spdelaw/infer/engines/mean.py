@@ -12,7 +12,7 @@ import scipy
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.model import Decision, Model
-from spdelaw.infer.objective import Posed, estimate
+from spdelaw.infer.objective import Objective, estimate
 from spdelaw.infer.optimise import SLOW, Estimate
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.processes import operators
@@ -242,7 +242,7 @@ NEARLY = 0.6
 #: Mean of the data, in deviations, from which on they lie far from zero, and from which on nothing
 #: ties them to zero: a path without a mean that is slow enough to get there (decay over the record
 #: 0.05) stays there once in 6,000 cases.
-FAR, BEYOND = 3.0, 30.0
+FAR_FROM_ZERO, NOT_TIED_TO_ZERO = 3.0, 30.0
 #: Mean and variance per mode of what steps lose by chance where their start is stationary, and how
 #: many deviations more they may lose.
 LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
@@ -250,42 +250,47 @@ LOSS, LOSS_VARIANCE, DEVIATIONS = 3.0, 6.0, 3.0
 #: What a search may end with that is only one of several.
 FAILURES = (ConvergenceError, np.linalg.LinAlgError)
 #: A maximisation with all decisions taken.
-P = TypeVar("P", bound=Posed)
+P = TypeVar("P", bound=Objective)
 #: Makes the one of a model whose mean is zero or constant.
-Pose = Callable[[Model], P]
+BuildObjective = Callable[[Model], P]
 
 
-def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
+def estimate_with_mean(
+    build_objective: BuildObjective[P], model: Model, mean_over_std: float
+) -> tuple[P, Estimate]:
     """The problem and its estimate, with or without a mean, as the model or the data say.
 
     Args:
-        pose: makes the problem.
+        build_objective: makes the objective of a model.
         model: what is assumed.
-        away: mean of the data, relative to their deviations from it.
+        mean_over_std: mean of the data, relative to their deviations from it.
     """
-    if model.mean == "zero" or (model.mean == "auto" and _knows_start(model)):
-        problem = pose(dataclasses.replace(model, mean="zero"))
+    if model.mean == "zero" or (model.mean == "auto" and _has_fixed_start(model)):
+        problem = build_objective(dataclasses.replace(model, mean="zero"))
         return problem.decided(mean=Decision("zero", {})), problem.run()
     around = dataclasses.replace(model, mean="constant")
     if model.mean == "constant":
-        return _around_mean(pose, around, Decision("constant", {}))
-    if away > BEYOND:
-        compared = {"mean_over_deviation": away, "mean_beyond": BEYOND}
-        return _around_mean(pose, around, Decision("constant", compared))
+        return _around_mean(build_objective, around, Decision("constant", {}))
+    if mean_over_std > NOT_TIED_TO_ZERO:
+        compared = {"mean_over_deviation": mean_over_std, "mean_beyond": NOT_TIED_TO_ZERO}
+        return _around_mean(build_objective, around, Decision("constant", compared))
     # A law without a mean is hard to find far from zero, and often not needed.
-    if away > FAR and (decision := _from_mean(pose(around))).answer == "constant":
-        return _around_mean(pose, around, decision)
+    if (
+        mean_over_std > FAR_FROM_ZERO
+        and (decision := _from_mean(build_objective(around))).answer == "constant"
+    ):
+        return _around_mean(build_objective, around, decision)
     try:
-        problem = pose(dataclasses.replace(model, mean="zero"))
+        problem = build_objective(dataclasses.replace(model, mean="zero"))
         found = problem.run()
     except ConvergenceError as wrong:
         try:
-            return _around_mean(pose, around, Decision("constant", {}))
+            return _around_mean(build_objective, around, Decision("constant", {}))
         except ConvergenceError:
             raise wrong from None
     decision = _from_zero(problem, found)
     if decision.answer == "constant":
-        other, better = _around_mean(pose, around, decision)
+        other, better = _around_mean(build_objective, around, decision)
         if better.optimum.converged or not found.optimum.converged:
             return other, better
         # Modes that the points cannot tell apart have no mean each, and no maximum with one.
@@ -293,13 +298,13 @@ def solve(pose: Pose[P], model: Model, away: float) -> tuple[P, Estimate]:
     return problem.decided(mean=decision), found
 
 
-def _knows_start(model: Model) -> bool:
-    """Whether something is said about the first state; a mean would explain away what it says."""
+def _has_fixed_start(model: Model) -> bool:
+    """Whether the user fixed the first state or gave it a prior, which a mean would contradict."""
     said = [*(model.fixed or {}), *(model.priors or {})]
     return any(name.startswith("initial_mean") for name in said)
 
 
-def _from_zero(problem: Posed, found: Estimate) -> Decision:
+def _from_zero(problem: Objective, found: Estimate) -> Decision:
     """Whether a mean gains enough over the law without one, all other decisions the same.
 
     A mean within the deviations of its mode is close to none, and one Newton step tells about what
@@ -311,29 +316,29 @@ def _from_zero(problem: Posed, found: Estimate) -> Decision:
     around, near = problem.shifted(rough, has_mean=True), found._replace(full=_moved(found, rough))
     is_far = bool((np.abs(rough) > deviation).any())
     if not is_far and problem.polish:
-        height = _height_by_a_step(around, near)
-        if 2.0 * (height - found.log_likelihood) < NEARLY * _least(found):
-            return _decision(height, found, problem.size)
+        log_likelihood = _one_step_log_likelihood(around, near)
+        if 2.0 * (log_likelihood - found.log_likelihood) < NEARLY * _least(found):
+            return _decision(log_likelihood, found, problem.size)
     for full in (near.full, around.start) if around.seconds >= SLOW else ():
-        height = _height_around(around, near._replace(full=full), search=False)
-        decision = _decision(height, found, problem.size)
+        log_likelihood = _max_log_likelihood_around(around, near._replace(full=full), search=False)
+        decision = _decision(log_likelihood, found, problem.size)
         if decision.answer == "constant":
             return decision
-    height = _height_around(around, near)
-    decision = _decision(height, found, problem.size)
+    log_likelihood = _max_log_likelihood_around(around, near)
+    decision = _decision(log_likelihood, found, problem.size)
     if is_far and not (decision.answer == "constant" and around.seconds >= SLOW):
-        height = max(height, _height_around(around))
-        decision = _decision(height, found, problem.size)
+        log_likelihood = max(log_likelihood, _max_log_likelihood_around(around))
+        decision = _decision(log_likelihood, found, problem.size)
     return decision
 
 
-def _height_by_a_step(problem: Posed, near: Estimate) -> float:
+def _one_step_log_likelihood(problem: Objective, near: Estimate) -> float:
     """Likelihood around a mean at an estimate without one, and what a Newton step would add."""
     try:
         with np.errstate(all="ignore"):
             posterior = problem.posterior(near.full).from_estimate(near, 1.0)
             slope = posterior.at(np.zeros(len(posterior.scale)))[1]
-            at = _height_around(problem, near, search=False) + 0.5 * slope @ slope
+            at = _max_log_likelihood_around(problem, near, search=False) + 0.5 * slope @ slope
             return float(np.nan_to_num(at, nan=np.inf))
     except FAILURES:
         return np.inf
@@ -344,20 +349,20 @@ def _least(found: Estimate) -> float:
     return float(scipy.special.chdtri(found.state_space.n_modes, LEVEL))
 
 
-def _from_mean(problem: Posed) -> Decision:
+def _from_mean(problem: Objective) -> Decision:
     """The same, from a problem with a mean."""
-    height = _height_around(dataclasses.replace(problem, polish=False))
+    log_likelihood = _max_log_likelihood_around(dataclasses.replace(problem, polish=False))
     try:
         with np.errstate(all="ignore"):
             zero = problem.shifted(-problem.centre, has_mean=False).run()
     except FAILURES:
         return Decision("zero", {})
-    return _decision(height, zero, problem.size)
+    return _decision(log_likelihood, zero, problem.size)
 
 
-def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> Decision:
+def _decision(log_likelihood: float, zero: Estimate, size: tuple[float, int, int]) -> Decision:
     """Whether the likelihood with a mean is higher than without by more than chance."""
-    gain, space, least = height - zero.log_likelihood, zero.state_space, _least(zero)
+    gain, space, least = log_likelihood - zero.log_likelihood, zero.state_space, _least(zero)
     compared = {"gain_of_mean": gain, "gain_needed": 0.5 * least, "level": LEVEL}
     if 2.0 * gain <= least:
         return Decision("zero", compared)
@@ -366,7 +371,9 @@ def _decision(height: float, zero: Estimate, size: tuple[float, int, int]) -> De
     return Decision("constant" if 2.0 * gain > needed else "zero", compared)
 
 
-def _height_around(problem: Posed, near: Estimate | None = None, *, search: bool = True) -> float:
+def _max_log_likelihood_around(
+    problem: Objective, near: Estimate | None = None, *, search: bool = True
+) -> float:
     """Likelihood around a mean, from the data, from an estimate, or right there; none if it fails.
 
     A search ends where there is a likelihood; a full vector may have none.
@@ -381,10 +388,10 @@ def _height_around(problem: Posed, near: Estimate | None = None, *, search: bool
             else:
                 space = problem.parametrisation.state_space(near.full)
                 found = near._replace(state_space=space)
-            height = float(problem.finished(found).log_likelihood)
+            log_likelihood = float(problem.finished(found).log_likelihood)
     except FAILURES:
         return -np.inf
-    return height if search or height < np.inf else -np.inf
+    return log_likelihood if search or log_likelihood < np.inf else -np.inf
 
 
 def _moved(found: Estimate, by: Array) -> Array:
@@ -396,18 +403,20 @@ def _moved(found: Estimate, by: Array) -> Array:
     return full
 
 
-def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Estimate]:
-    problem = pose(model)
+def _around_mean(
+    build_objective: BuildObjective[P], model: Model, decision: Decision
+) -> tuple[P, Estimate]:
+    problem = build_objective(model)
     kind = problem.decisions["initial_state"]
     few = kind.answer == "deterministic" and problem.size[2] == 1
     if model.initial != "auto" or model.season is not None or not few:
         return problem.decided(mean=decision), problem.finished(problem.run())
     given = dataclasses.replace(problem, polish=False).run()
-    stationary = pose(dataclasses.replace(model, initial="stationary"))
+    stationary = build_objective(dataclasses.replace(model, initial="stationary"))
     try:
         with np.errstate(all="ignore"):
             found = _beside(stationary, given)
-            lost = 2.0 * (given.log_likelihood - _height(problem, given, found))
+            lost = 2.0 * (given.log_likelihood - _max_log_likelihood(problem, given, found))
     except FAILURES:
         lost = np.inf
     n = problem.parametrisation.n_modes
@@ -420,7 +429,7 @@ def _around_mean(pose: Pose[P], model: Model, decision: Decision) -> tuple[P, Es
     return problem.decided(mean=decision, initial_state=kind), problem.finished(found)
 
 
-def _beside(problem: Posed, known: Estimate) -> Estimate:
+def _beside(problem: Objective, known: Estimate) -> Estimate:
     """Estimate of a problem that differs in its initial state at most, from there if it is slow."""
     if problem.seconds < SLOW:
         return problem.run()
@@ -437,7 +446,7 @@ def _taken_over(full: Array, own: Parametrisation, found: Estimate) -> Array:
     return full
 
 
-def _height(problem: Posed, given: Estimate, found: Estimate) -> float:
+def _max_log_likelihood(problem: Objective, given: Estimate, found: Estimate) -> float:
     """Height of a problem at the drift, noise and errors of another estimate, its start its own."""
     posterior = problem.posterior(_taken_over(given.full, given.parametrisation, found))
     return float(posterior.start_value() - posterior.log_prior(posterior.base)[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import difflib
 import inspect
+import warnings
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
@@ -27,6 +28,10 @@ RUN = ("level", "seed", "executor", "progress")
 FIT = (*WORDS, *ADAPTER, *RUN, "domain", "n_modes", "model", "engine", "prepare", "bootstrap")
 
 
+#: Attributes of engines under their names before 0.2.0.
+RENAMED = {"honours": "supports", "in_blocks": "accepts_lazy"}
+
+
 class Engine(abc.ABC):
     """A way to learn a law; its options are the arguments of its constructor.
 
@@ -34,18 +39,23 @@ class Engine(abc.ABC):
 
     Attributes:
         name: of the engine.
-        honours: words of `spdelaw.Model` that it acts on; others are refused if they are said.
+        honours: options of `spdelaw.Model` that it uses; `spdelaw.fit` refuses the others.
         in_blocks: whether it takes lazy values piece by piece; else they come in memory.
     """
 
     name: str
-    honours: frozenset[str] = frozenset()
-    in_blocks: bool = False
+    supports: frozenset[str] = frozenset()
+    accepts_lazy: bool = False
     registry: ClassVar[dict[str, type[Engine]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Enter the registry."""
         super().__init_subclass__(**settings)
+        for old, new in RENAMED.items():
+            if old in cls.__dict__:
+                text = f"{cls.__name__}.{old} is deprecated: call the attribute {new}"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                setattr(cls, new, cls.__dict__[old])
         if "name" in cls.__dict__:
             Engine.registry[cls.name] = cls
 
@@ -81,9 +91,9 @@ class Engine(abc.ABC):
 
         A mean that is zero or known is off the data before any engine sees them.
         """
-        for word, value in model.said().items():
+        for word, value in model.non_default().items():
             known = word == "mean" and not (isinstance(value, str) and value == "constant")
-            if word not in self.honours and not known:
+            if word not in self.supports and not known:
                 expected = f"its default: engine={self.name!r} does not use it"
                 fix = f"leave {word} out, or pass engine='exact'"
                 raise InputError(word, expected=expected, got=repr(value), fix=fix)
@@ -92,7 +102,7 @@ class Engine(abc.ABC):
 class FunctionEngine(Engine):
     """An engine that is a function; it answers for every word of the model itself."""
 
-    honours = frozenset(WORDS)
+    supports = frozenset(WORDS)
 
     def __init__(self, name: str, function: Callable[..., Law], options: dict[str, Any]) -> None:
         self.name, self.function, self.options = name, function, options

@@ -21,7 +21,12 @@ from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
 from spdelaw.infer.semilinear.fits import SCHEMES
 from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES, SemilinearFit, field_notes
-from spdelaw.infer.semilinear.observations import Behind, Sight, States, look
+from spdelaw.infer.semilinear.observations import (
+    FullyObserved,
+    Observations,
+    PartlyObserved,
+    classify_observations,
+)
 from spdelaw.infer.semilinear.starts import ALLOWED_SHIFT, FAST, coarse
 from spdelaw.law.law import Law, state_space_law
 from spdelaw.law.likelihood import Numbers, density_entries, log_density, statistics_density
@@ -59,12 +64,12 @@ REACH = 3.0
 LEAST = 1e-8
 
 
-def first_states(fit: SemilinearFit, sight: Sight) -> FirstStates:
+def first_states(fit: SemilinearFit, observations: Observations) -> FirstStates:
     """Law of the states at the first time."""
-    if isinstance(sight, Behind):
-        return _behind(fit, sight)
-    first = sight.c[:, 0]
-    return _of_states(first[np.isfinite(first).all(1)], sight.c)
+    if isinstance(observations, PartlyObserved):
+        return _behind(fit, observations)
+    first = observations.c[:, 0]
+    return _of_states(first[np.isfinite(first).all(1)], observations.c)
 
 
 def _of_states(first: Array, c: Array) -> FirstStates:
@@ -82,11 +87,11 @@ def _of_states(first: Array, c: Array) -> FirstStates:
     return InitialState("gaussian", mean, spread), error
 
 
-def _behind(fit: SemilinearFit, sight: Behind) -> FirstStates:
+def _behind(fit: SemilinearFit, observations: PartlyObserved) -> FirstStates:
     closure, r = fit.layout.closure(fit.x), fit.layout.observation_variance(fit.x)
     prior, n_steps = fit.diagnostics["prior"], fit.diagnostics["n_steps"]
     means, spreads = [], []
-    for block in sight.collapsed.blocks:
+    for block in observations.collapsed.blocks:
         early = _early(block, REACH * fit.diagnostics["burn"])
         found = smooth_semilinear(closure, early, r, prior, n_steps)
         means.append(found.mean[0])
@@ -129,14 +134,18 @@ ENGINE = "semilinear"
 ALIKE = 0.95
 
 
-def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
+def law_of(fit: SemilinearFit, observations: Observations, level: float) -> Law:
     """Law with its parameters, standard errors and everything it should say about itself."""
-    closure, names, observed = fit.layout.closure(fit.x), fit.layout.reaction.names, sight.observed
-    initial, error = first_states(fit, sight)
-    said = [*sight.notes, *notes(fit)]
+    closure, names, observed = (
+        fit.layout.closure(fit.x),
+        fit.layout.reaction.names,
+        observations.observed,
+    )
+    initial, error = first_states(fit, observations)
+    said = [*observations.notes, *notes(fit)]
     if said:
         warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
-    variance = _observation_variance(fit, sight)
+    variance = _observation_variance(fit, observations)
     kind = {"initial_state": initial.kind, "terms": list(names)}
     numbers = (closure.coefficients, closure.rates, closure.noise)
     law = state_space_law(
@@ -144,17 +153,17 @@ def law_of(fit: SemilinearFit, sight: Sight, level: float) -> Law:
         len(closure.rates),
         StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
         parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
-        unresolved_variance=max(float(sight.outside - np.mean(variance)), 0.0),
-        info=_info(fit, sight, initial, said),
+        unresolved_variance=max(float(observations.outside - np.mean(variance)), 0.0),
+        info=_info(fit, observations, initial, said),
     )
-    return _with_density(law, fit, sight)
+    return _with_density(law, fit, observations)
 
 
-def _observation_variance(fit: SemilinearFit, sight: Sight) -> Array:
+def _observation_variance(fit: SemilinearFit, observations: Observations) -> Array:
     """Variance people mean: what only conditions the filter is no noise."""
-    if sight.point_variance is not None:
-        return sight.point_variance
-    return np.asarray(0.0 if sight.is_quiet else fit.layout.observation_variance(fit.x))
+    if observations.point_variance is not None:
+        return observations.point_variance
+    return np.asarray(0.0 if observations.is_quiet else fit.layout.observation_variance(fit.x))
 
 
 def _slopes(fit: SemilinearFit) -> dict[str, Array]:
@@ -234,13 +243,13 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 
 
 def _info(
-    fit: SemilinearFit, sight: Sight, initial: InitialState, said: list[str]
+    fit: SemilinearFit, observations: Observations, initial: InitialState, said: list[str]
 ) -> dict[str, Any]:
-    observed, d, slope = sight.observed, fit.diagnostics, _slopes(fit)["coefficient"]
+    observed, d, slope = observations.observed, fit.diagnostics, _slopes(fit)["coefficient"]
     elsewhere = ("n_evaluations", "remaining_gain", "prior", "n_values")
     return {
         "engine": ENGINE,
-        "route": sight.route,
+        "route": observations.route,
         **observed.sizes,
         "n_observed": float(np.isfinite(np.asarray(observed.values)).sum()),
         "n_parameters": len(fit.x),
@@ -262,32 +271,34 @@ def _info(
     }
 
 
-def _with_density(law: Law, fit: SemilinearFit, sight: Sight) -> Law:
+def _with_density(law: Law, fit: SemilinearFit, observations: Observations) -> Law:
     """The log density of the data, and of which numbers."""
-    if isinstance(sight, States) and sight.one_pass:
+    if isinstance(observations, FullyObserved) and observations.one_pass:
         return law
-    if isinstance(sight, States) and sight.statistics is not None:
-        found = _sum_density(law, fit, sight, sight.statistics)
+    if isinstance(observations, FullyObserved) and observations.statistics is not None:
+        found = _sum_density(law, fit, observations, observations.statistics)
     else:
-        found = _density(law, sight)
-    return law.with_info(**density_entries(*found, sight.observed))
+        found = _density(law, observations)
+    return law.with_info(**density_entries(*found, observations.observed))
 
 
-def _density(law: Law, sight: Sight) -> tuple[Any, Numbers]:
+def _density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
     """By the filter, as `Law.log_likelihood` has it."""
-    observed = sight.observed
+    observed = observations.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
     space, unresolved, weights = law.state_space, law.unresolved_variance, None
-    if sight.point_variance is not None:
-        weights, space = 1.0 / sight.point_variance, space.with_noise(1.0)
+    if observations.point_variance is not None:
+        weights, space = 1.0 / observations.point_variance, space.with_noise(1.0)
     floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
     blocks = batches(values, observed.times, basis, weights)
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(law: Law, fit: SemilinearFit, sight: States, s: Statistics) -> tuple[Any, Numbers]:
+def _sum_density(
+    law: Law, fit: SemilinearFit, observations: FullyObserved, s: Statistics
+) -> tuple[Any, Numbers]:
     """From the transitions, with the steps of the law's own dynamics, or of a scheme."""
-    data, closure = transitions(sight.c, sight.observed.times), law.dynamics.closure  # type: ignore[attr-defined]
+    data, closure = transitions(observations.c, observations.observed.times), law.dynamics.closure  # type: ignore[attr-defined]
     data = data._replace(steps=substeps(closure, data.before, data.dt))
     of_coefficients = fit.log_likelihood
     if fit.diagnostics["scheme"] == "exact":
@@ -340,7 +351,7 @@ class SemilinearEngine(Engine):
     method: str = "auto"
     scheme: str = "exact"
     name = ENGINE
-    honours = frozenset({"drift", "noise", "fixed", "observation_noise"})
+    supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
     def __post_init__(self) -> None:
         """A single name would be taken letter by letter."""
@@ -360,8 +371,8 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
-        sight, found = self.seen(observed, domain, n_modes, model)
-        law = law_of(found, sight, run["level"])
+        observations, found = self.seen(observed, domain, n_modes, model)
+        law = law_of(found, observations, run["level"])
         return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
 
     def words(self, model: Model) -> dict[str, Any]:
@@ -371,10 +382,12 @@ class SemilinearEngine(Engine):
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
-    ) -> tuple[Sight, SemilinearFit]:
+    ) -> tuple[Observations, SemilinearFit]:
         """What is seen of the fields, and the fit of all terms to it."""
         one_pass = takes_one_pass(self.method, domain, n_modes) and self.scheme == "exact"
-        return look(observed, n_modes, model, self.terms, self.words(model), one_pass)
+        return classify_observations(
+            observed, n_modes, model, self.terms, self.words(model), one_pass
+        )
 
 
 def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:

@@ -11,7 +11,7 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.infer.semilinear.layout import OBSERVATION, Layout, SemilinearFit, check_amount, layout
 from spdelaw.infer.semilinear.starts import (
     Maximum,
-    Objective,
+    ScoredFunction,
     filter_start,
     information,
     invert_information,
@@ -130,9 +130,9 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
         best.scores, data.path,
         {
-            **found, "converged": best.promise < FULL_NEAR, "n_evaluations": like.spent,
+            **found, "converged": best.expected_gain < FULL_NEAR, "n_evaluations": like.spent,
             "rate_dt": form.rate(end, data.before[:RATE_TRANSITIONS]) * float(np.median(data.dt)),
-            "n_transitions": len(data.dt), "remaining_gain": 0.5 * abs(best.promise),
+            "n_transitions": len(data.dt), "remaining_gain": 0.5 * abs(best.expected_gain),
             "scheme": scheme,
         },
     )  # fmt: skip
@@ -149,7 +149,9 @@ class _TransitionLikelihood:
     def __init__(self, form: Layout, scheme: str, n: int) -> None:
         self.form, self.scheme, self.n, self.spent = form, scheme, n, 0.0
 
-    def of(self, data: Transitions, n_steps: int = 1, weight: Array | float = 1.0) -> Objective:
+    def of(
+        self, data: Transitions, n_steps: int = 1, weight: Array | float = 1.0
+    ) -> ScoredFunction:
         """Value at a free vector, and scores times weights, of these pairs."""
         form = self.form
         values = None if self.scheme == "exact" else form.reaction.values(data.before)
@@ -282,7 +284,7 @@ class _FilterLikelihood:
         self.form, self.collapsed, self.prior, self.burn = form, collapsed, prior, burn
         self.blocks, self.share, self.spent = *_records(collapsed, burn, most), 0.0
 
-    def of(self, n_steps: int) -> Objective:
+    def of(self, n_steps: int) -> ScoredFunction:
         """Value and scores of each record at a free vector; nothing beyond what can be computed."""
         form = self.form
 
@@ -338,8 +340,8 @@ def _finish(like: _FilterLikelihood, x: Array, metric: Array, spent: float) -> S
             covariance = invert_information(curvature, like.rate_dt(best.x))
         for _ in range(MOST_NEWTON):
             step = covariance @ best.scores.sum(0)
-            best = best._replace(promise=float(best.scores.sum(0) @ step))
-            if best.promise < NEAR_NEWTON:
+            best = best._replace(expected_gain=float(best.scores.sum(0) @ step))
+            if best.expected_gain < NEAR_NEWTON:
                 break
             value, scores = objective(best.x + step)
             if not value >= best.value:
@@ -357,10 +359,10 @@ def _finish(like: _FilterLikelihood, x: Array, metric: Array, spent: float) -> S
         form, end, covariance, _sandwich(best.scores, covariance), best.value,
         int(collapsed.n_values), best.scores, np.arange(len(best.scores)),
         {
-            **found, "converged": best.promise < NEAR, "rate_dt": like.rate_dt(end),
+            **found, "converged": best.expected_gain < NEAR, "rate_dt": like.rate_dt(end),
             "n_evaluations": spent + like.spent + few.spent, "burn": like.burn,
             "n_transitions": _n_transitions(collapsed), "prior": like.prior,
-            "remaining_gain": 0.5 * abs(best.promise),
+            "remaining_gain": 0.5 * abs(best.expected_gain),
         },
     )  # fmt: skip
 

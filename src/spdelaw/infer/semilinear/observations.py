@@ -1,9 +1,10 @@
 """What a semilinear fit observes: the states, or fields that depend on them.
 
 Where every row that observes anything determines all modes, and shows no noise, the rows are the
-states, on whatever clock, and their transitions have the likelihood of the closure (`States`).
-Otherwise the closure is the prediction of a filter (`Behind`). With more modes of several fields
-than the closure can carry, fields have to be complete and free of noise, and fits go by increments.
+states, on whatever clock, and their transitions have the likelihood of the closure
+(`FullyObserved`). Otherwise the closure is the prediction of a filter (`PartlyObserved`). With more
+modes of several fields than the closure can carry, fields have to be complete and free of noise,
+and fits go by increments.
 
 Noise in the rows shows in the errors e of the predictions: what one row has too much, the next one
 lacks. With ``F`` the factor of a step and ``r / G`` the variance of noise in the modes,
@@ -25,7 +26,7 @@ from spdelaw.data.observed import Observed, check_change
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import ConvergenceError, DataError
 from spdelaw.infer.engines.candidates import residual_correlation
-from spdelaw.infer.engines.design import known_noise
+from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import statistics_of
 from spdelaw.infer.model import Model
 from spdelaw.infer.moments import mean_gram
@@ -65,7 +66,7 @@ FINER = (
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class States:
+class FullyObserved:
     """Rows that are states.
 
     Attributes:
@@ -87,7 +88,7 @@ class States:
     share: float
     statistics: Statistics | None
     one_pass: bool
-    #: As `Behind` has them: rows that are states have no noise.
+    #: As `PartlyObserved` has them: rows that are states have no noise.
     point_variance: ClassVar[None] = None
     is_quiet: ClassVar[bool] = True
 
@@ -123,7 +124,7 @@ class States:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Behind:
+class PartlyObserved:
     """States behind gaps or noise.
 
     Attributes:
@@ -150,17 +151,17 @@ class Behind:
         return fit_filtered(self.collapsed, self.observed.domain, terms, **words)
 
 
-Sight = States | Behind
+Observations = FullyObserved | PartlyObserved
 
 
-def look(
+def classify_observations(
     observed: Observed,
     n_modes: int,
     model: Model,
     terms: Any,
     words: Mapping[str, Any],
     one_pass: bool = False,
-) -> tuple[Sight, SemilinearFit]:
+) -> tuple[Observations, SemilinearFit]:
     """How the fields are seen, and the fit of the terms that decided it."""
     observed.check_change()
     if one_pass:
@@ -191,8 +192,8 @@ def look(
 
 
 def _tried(
-    states: States, model: Model, terms: Any, words: Mapping[str, Any]
-) -> tuple[States, SemilinearFit] | None:
+    states: FullyObserved, model: Model, terms: Any, words: Mapping[str, Any]
+) -> tuple[FullyObserved, SemilinearFit] | None:
     """Fit of rows as states; None where noise may be why there is none."""
     try:
         return states, states.fit(terms, words)
@@ -202,7 +203,7 @@ def _tried(
         return None
 
 
-def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> States | None:
+def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> FullyObserved | None:
     """Rows as states, or None where some row leaves modes open."""
     values = np.asarray(observed.values)
     statistics = None if one_pass else statistics_of(observed, n_modes)
@@ -226,7 +227,7 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> State
     is_held = not outside and (spare > 0 or one_pass)
     inside = float(np.nanmean((c**2) @ gram))
     share = misfit / energy if one_pass else outside * len(observed.points) / inside
-    return States(observed, c, gram, outside, is_held, share, statistics, one_pass)
+    return FullyObserved(observed, c, gram, outside, is_held, share, statistics, one_pass)
 
 
 def _by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
@@ -277,8 +278,8 @@ def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array)
     return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
 
 
-def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
-    values, (known, weights) = np.asarray(observed.values), known_noise(model, len(observed.points))
+def _behind(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
+    values, (known, weights) = np.asarray(observed.values), fixed_noise(model, len(observed.points))
     variance = None if weights is None else np.asarray(model.known_variance)
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
@@ -289,17 +290,19 @@ def _behind(observed: Observed, n_modes: int, model: Model) -> Behind:
         raise DataError("n_modes", expected=expected, got=got, fix=fix)
     energy = float(np.nanmean(values**2))
     if known == 0.0:
-        return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
     spare = collapsed.n_values - collapsed.n_states
     if known is not None or spare <= 0:
-        return Behind(observed, collapsed, known, variance)
+        return PartlyObserved(observed, collapsed, known, variance)
     if model.noise_word == "auto" and collapsed.misfit <= ROUNDING * energy * collapsed.n_values:
-        return Behind(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
     correlation, _ = residual_correlation(observed, basis)
     if correlation <= CORRELATED:
-        return Behind(observed, collapsed, None)
+        return PartlyObserved(observed, collapsed, None)
     outside = collapsed.misfit / spare
-    return Behind(observed, _inside(collapsed), None, None, outside, (FINER.format(correlation),))
+    return PartlyObserved(
+        observed, _inside(collapsed), None, None, outside, (FINER.format(correlation),)
+    )
 
 
 def _inside(collapsed: Collapsed) -> Collapsed:

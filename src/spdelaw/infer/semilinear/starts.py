@@ -34,7 +34,7 @@ from spdelaw.statespace.semilinear import (
 Array = np.ndarray
 
 #: Value (a number) and scores (n, n_free) at a free vector.
-Objective = Callable[[Array], tuple[float, Array]]
+ScoredFunction = Callable[[Array], tuple[float, Array]]
 
 #: Squared distance to the maximum, in standard errors, that is near enough.
 NEAR = 1e-3
@@ -67,12 +67,12 @@ class Maximum(NamedTuple):
     x: Array
     value: float
     scores: Array
-    promise: float
+    expected_gain: float
     metric: Array
 
 
 def maximise(
-    objective: Objective,
+    objective: ScoredFunction,
     x: Array,
     near: float = NEAR,
     most: int = 200,
@@ -96,14 +96,14 @@ def maximise(
         expected, fix = "a finite likelihood at the start", "observe more often, or use fewer modes"
         got = "a covariance that is not positive, or states that run away"
         raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
-    count, promise = 1, np.inf
+    count, expected_gain = 1, np.inf
     while count < most:
         slope = scores.sum(0)
         step = solve(scores.T @ scores, slope) if inverse is None else inverse @ slope
-        promise = float(slope @ step)
-        if promise < near or not np.isfinite(promise):
+        expected_gain = float(slope @ step)
+        if expected_gain < near or not np.isfinite(expected_gain):
             break
-        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(promise))
+        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(expected_gain))
         for k in range(HALVINGS):
             trial = x + 0.5**k * step
             height, found = objective(trial)
@@ -116,7 +116,7 @@ def maximise(
             inverse = learned(inverse, trial - x, slope - found.sum(0))
         x, value, scores = trial, height, found
     known = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
-    return Maximum(x, value, scores, promise, known)
+    return Maximum(x, value, scores, expected_gain, known)
 
 
 def refine(
@@ -164,7 +164,7 @@ def pseudo_inverse(matrix: Array) -> Array:
     return np.linalg.pinv(matrix / scale, rcond=1e-14, hermitian=True) / scale
 
 
-def information(objective: Objective, at: Maximum) -> Array:
+def information(objective: ScoredFunction, at: Maximum) -> Array:
     """Observed information: minus the slope of the score, by differences; (n_free, n_free).
 
     Steps are small parts of a standard error by the metric of the search.

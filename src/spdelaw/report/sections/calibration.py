@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from spdelaw.evaluation.tasks import predict_tier
-from spdelaw.report.data import TIERS, Material
+from spdelaw.report.data import TIERS, ReportData
 from spdelaw.report.figures.predictions import correlations, pit_histogram
 from spdelaw.report.plots import Figure, Section, Table, axis, band, layout, packed, panel_title
 
@@ -18,7 +18,7 @@ LEVELS = np.round(np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]]), 2)
 FEWEST = 20
 
 
-def calibration_section(material: Material) -> Section:
+def calibration_section(material: ReportData) -> Section:
     """PIT, correlation in time and coverage, with the tests in a table."""
     check = material.card.check
     z = check.innovations
@@ -84,7 +84,7 @@ def _correlations(z: Array, unit: str) -> list[dict]:
     return traces
 
 
-def _coverage(material: Material) -> Figure:
+def _coverage(material: ReportData) -> Figure:
     colours = {"forecast": "@law", "gaps": "@data"}
     dashes = {"forecast": "solid", "gaps": "dot"}
     levels = (100 * LEVELS).tolist()
@@ -119,7 +119,7 @@ def _shares(mean: Array, std: Array, truth: Array) -> Array:
     return np.array([(distance <= scipy.special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
 
 
-def _tests(material: Material) -> Table:
+def _tests(material: ReportData) -> Table:
     check = material.card.check
     table = check.p_values
     tests = [str(name) for name in table.data_vars]
@@ -142,7 +142,7 @@ def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _scores(material: Material) -> Table:
+def _scores(material: ReportData) -> Table:
     card = material.card
     rows = [
         [tier, *(f"{v:.4g}" for v in score[:3]), f"{100 * score.coverage:.1f} %"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.report.data import Material, Reconstructed, curve, reconstructed, spots
+from spdelaw.report.data import Reconstructed, ReportData, curve, point_slider, reconstructed
 from spdelaw.report.maps import Canvas
 from spdelaw.report.plots import (
     Bind,
@@ -45,9 +45,9 @@ RIGHT = [0.0, 0.94]
 MARK = {"symbol": "circle", "size": 9, "color": "#ffffff", "line": {"color": "#000000", "width": 2}}
 
 
-def map_figure(material: Material, canvas: Canvas, paths: Reconstructed) -> Figure:
+def map_figure(material: ReportData, canvas: Canvas, paths: Reconstructed) -> Figure:
     """A map with controls for what it shows and when, and a line with one for the place."""
-    at, place = spots(material, paths.observed[0], PLACES)
+    at, place = point_slider(material, paths.observed[0], PLACES)
     most = min(MAPS, max(ALL_MAPS // len(paths.labels), 12))
     maps, line = thinned(len(paths.times), most), thinned(len(paths.times), TIMES)
     when, along = material.clock(paths.times[maps]), material.clock(paths.times[line])
@@ -83,7 +83,7 @@ def map_figure(material: Material, canvas: Canvas, paths: Reconstructed) -> Figu
     )  # fmt: skip
 
 
-def _fields(material: Material, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
+def _fields(material: ReportData, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
     """What can be shown, (what, path, time, ...), empty at points that were never seen."""
     seen, mean, reach = (part[:, maps] for part in paths[:3])
     parts = (seen, mean, seen - mean, np.broadcast_to(reach, seen.shape))
@@ -159,7 +159,7 @@ def _layout(
 IMAGE_TIMES, POINTS = 160, 100
 
 
-def field_section(material: Material) -> Section:
+def field_section(material: ReportData) -> Section:
     """Images of all times with the profile at one, or maps with a place over time."""
     missing = 100 * material.missing
     gaps = f"{missing:.3g} % of the values are missing (grey). " if missing else ""
@@ -175,7 +175,7 @@ def field_section(material: Material) -> Section:
     return Section("fields", "Fields: observed, reconstructed, difference", lead, tuple(figures))
 
 
-def _figure(material: Material, paths: Reconstructed) -> Figure:
+def _figure(material: ReportData, paths: Reconstructed) -> Figure:
     some = thinned(len(material.points), POINTS)
     observed, mean, reach, times, labels = paths.at(thinned(len(paths.times), IMAGE_TIMES), some)
     when, points = material.clock(times), material.points[some]
@@ -226,7 +226,7 @@ def _limits(observed: Array, mean: Array, reach: Array) -> list[float]:
     return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
 
 
-def _image_layout(material: Material, when: Clock, limits: list[float]) -> dict:
+def _image_layout(material: ReportData, when: Clock, limits: list[float]) -> dict:
     columns = ((0.0, 0.29), (0.325, 0.615), (0.70, 0.99))
     titles = ("observed", "reconstructed", "observed minus reconstructed")
     top = [0.46, 0.97]

@@ -12,7 +12,7 @@ import numpy as np
 
 from spdelaw.errors import InputError
 from spdelaw.evaluation.forecast_skill import Skill
-from spdelaw.report.data import Material, spots
+from spdelaw.report.data import ReportData, point_slider
 from spdelaw.report.figures.predictions import BANDS
 from spdelaw.report.plots import (
     Bind,
@@ -38,7 +38,7 @@ SEEN, TIMES, POINTS = 0.6, 200, 60
 REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
 
 
-def forecast_section(material: Material) -> Section | None:
+def forecast_section(material: ReportData) -> Section | None:
     """Fan of the first path shown; None where it is too short to cut, or was seen too late."""
     path = material.path(material.shown[0])
     n = max(2, int(SEEN * path.sizes["time"]))
@@ -53,12 +53,12 @@ def forecast_section(material: Material) -> Section | None:
     return Section("forecast", "Forecast against what happened", lead, figures)
 
 
-def _fan_figure(material: Material, n: int) -> Figure:
+def _fan_figure(material: ReportData, n: int) -> Figure:
     path = material.path(material.shown[0])
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
     mean, std = material.forecast(material.shown[0], n, when)
-    x, place = spots(material, path.values, POINTS)
+    x, place = point_slider(material, path.values, POINTS)
     then, scale = material.raw(when, np.asarray(x))
     now, _ = material.raw(path["time"].values, np.asarray(x))
     std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
@@ -145,7 +145,7 @@ def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | Non
     return dict(found)
 
 
-def skill_section(material: Material) -> Section | None:
+def skill_section(material: ReportData) -> Section | None:
     """RMSE and CRPS by lead with intervals; None where no skill was given."""
     found = material.skill
     if found is None:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.law.law import Law
-from spdelaw.report.data import TIERS, Material, OneField
+from spdelaw.report.data import TIERS, OneField, ReportData
 from spdelaw.report.maps import Canvas
 from spdelaw.report.plots import (
     LAW_COLOURS,
@@ -41,7 +41,7 @@ RIGHT, BELOW = [0.0, 0.94], 10
 CAPTION = "The first modes over space, scaled so that the square of each has the integral 1."
 
 
-def shapes_section(material: Material) -> Section:
+def shapes_section(material: ReportData) -> Section:
     """One map with a list of modes, or a few lines."""
     lead = (
         "The field is a sum of these shapes, each times a number that changes in time; decay and "
@@ -58,7 +58,7 @@ def shapes_section(material: Material) -> Section:
     return Section("modes", "Shapes of the leading modes", lead, (figure,))
 
 
-def names(material: Material, n: int) -> list[str]:
+def names(material: ReportData, n: int) -> list[str]:
     """Modes by number, with the time after which each has forgotten its past."""
     table = material.law.parameters.get("eigenvalue")
     if table is None or table.dims != ("mode", "statistic") or isinstance(material, OneField):
@@ -69,7 +69,7 @@ def names(material: Material, n: int) -> list[str]:
     return [f"mode {i + 1}{told}" for i, told in enumerate(memory)]
 
 
-def _map(material: Material, canvas: Canvas, modes: Array) -> Figure:
+def _map(material: ReportData, canvas: Canvas, modes: Array) -> Figure:
     maps, high = canvas.shown(modes.T), canvas.height()
     inner = high + BELOW
     up = [BELOW / inner, 1.0]
@@ -85,7 +85,7 @@ def _map(material: Material, canvas: Canvas, modes: Array) -> Figure:
     )  # fmt: skip
 
 
-def _lines(material: Material, modes: Array) -> Figure:
+def _lines(material: ReportData, modes: Array) -> Figure:
     at = thinned(len(material.points), POINTS)
     order = at[np.argsort(material.points[at])]
     dashes = ("solid", "dash", "dot", "dashdot")
@@ -113,7 +113,7 @@ PANELS = {
 DOMAINS = ((0.0, 0.45), (0.55, 1.0))
 
 
-def spectra_section(material: Material) -> Section:
+def spectra_section(material: ReportData) -> Section:
     """Both spectra of all laws, against the truth where it is known.
 
     A law that is not linear has no spectra: its numbers stand in the tables alone.
@@ -138,7 +138,7 @@ def spectra_section(material: Material) -> Section:
     return Section("spectra", "What was learned", lead, (*parts, tables[1]))
 
 
-def _figure(material: Material) -> Figure:
+def _figure(material: ReportData) -> Figure:
     found = {name: rates(law) for name, law in material.laws.items()}
     known = {name: own for name, own in found.items() if own is not None}
     unit, n_modes = next(iter(known.values())).unit, material.law.n_modes
@@ -197,7 +197,7 @@ def _estimates(
     }  # fmt: skip
 
 
-def _truth(material: Material, name: str, axes: dict[str, str], legend: bool) -> dict[str, Any]:
+def _truth(material: ReportData, name: str, axes: dict[str, str], legend: bool) -> dict[str, Any]:
     truth: Any = material.truth
     values = true_rates(truth, material.law)[0 if name == "decay" else 1]
     n = len(values)
@@ -214,7 +214,7 @@ def _tick(n_modes: int) -> int:
     return max(1, round(n_modes / 8))
 
 
-def _modes(material: Material) -> Table:
+def _modes(material: ReportData) -> Table:
     law = material.law
     names = [n for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
     shown = {"eigenvalue": "λ", "noise_variance": "q"}
@@ -226,7 +226,7 @@ def _modes(material: Material) -> Table:
     return Table("Every mode in numbers", header, rows, folded=True)
 
 
-def _eigenmodes(material: Material) -> Table:
+def _eigenmodes(material: ReportData) -> Table:
     found = material.law.eigenmodes()
     names = {"e_folding_time": "e-folding time", "period": "period"}
     header = ["eigenmode", *(h for title in names.values() for h in (title, "interval"))]
@@ -240,7 +240,7 @@ def _eigenmodes(material: Material) -> Table:
     return Table("Eigenmodes of the drift", header, rows)
 
 
-def _rest(material: Material) -> Table:
+def _rest(material: ReportData) -> Table:
     law = material.law
     rows, names = [], law.parameters.data_vars
     for name, values in names.items():
@@ -283,7 +283,7 @@ HEADER = (
 )
 
 
-def laws_section(material: Material) -> Section | None:
+def laws_section(material: ReportData) -> Section | None:
     """Table of the laws; None for one."""
     if len(material.laws) < 2:
         return None
@@ -308,7 +308,7 @@ def laws_section(material: Material) -> Section | None:
 
 
 def _row(
-    material: Material, name: str, law: Law, likelihood: xr.DataArray, with_kind: bool
+    material: ReportData, name: str, law: Law, likelihood: xr.DataArray, with_kind: bool
 ) -> list[str]:
     card = material.cards[name]
     seconds = law.info.get("seconds", {})

@@ -10,11 +10,11 @@ import numpy as np
 from spdelaw._version import __version__
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
-from spdelaw.report.data import Material
+from spdelaw.report.data import ReportData
 from spdelaw.report.plots import Section, Table
 
 
-def provenance_section(material: Material) -> Section:
+def provenance_section(material: ReportData) -> Section:
     """Data, laws and software."""
     lead = (
         "All numbers and figures of this page were computed from the data and the laws named here."
@@ -30,7 +30,7 @@ def provenance_section(material: Material) -> Section:
     return Section("provenance", "Provenance", lead, parts)
 
 
-def _data(material: Material) -> list[list[str]]:
+def _data(material: ReportData) -> list[list[str]]:
     d = material.description
     rows = [
         ["file", material.source.get("data", "passed in memory")],
@@ -52,7 +52,7 @@ def _range(values: dict[str, float | None]) -> str:
     return ", ".join(f"{name} {v:.4g}" for name, v in values.items() if v is not None)
 
 
-def _law(material: Material, name: str) -> list[list[str]]:
+def _law(material: ReportData, name: str) -> list[list[str]]:
     law = material.laws[name]
     info = law.info
     model = f"dynamics {law.dynamics.name}"

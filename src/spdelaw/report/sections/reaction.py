@@ -17,7 +17,7 @@ from spdelaw.domains.fields import Fields
 from spdelaw.law.law import Law
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import term_values
-from spdelaw.report.data import Material
+from spdelaw.report.data import ReportData
 from spdelaw.report.plots import LAW_COLOURS, Figure, Section, Table, axis, band, layout, packed
 
 Array = np.ndarray
@@ -30,7 +30,7 @@ SHARES = [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]]
 ENDS = (0.002, 0.998)
 
 
-def reaction_section(material: Material) -> Section | None:
+def reaction_section(material: ReportData) -> Section | None:
     """Curve and terms of a semilinear law; None for others."""
     law = material.law
     if not isinstance(law.dynamics, Reacting):
@@ -59,7 +59,7 @@ def reaction_curve(law: Law, table: Array, u: Array) -> tuple[Array, Array]:
     return values, np.sqrt(np.maximum(variance, 0.0))
 
 
-def _curves(material: Material, dynamics: Reacting) -> list[Figure | Table]:
+def _curves(material: ReportData, dynamics: Reacting) -> list[Figure | Table]:
     """A curve for each field, and the plane of two."""
     fields = material.each
     if len(fields) == 1:
@@ -78,7 +78,7 @@ def _curves(material: Material, dynamics: Reacting) -> list[Figure | Table]:
     return [*out, _plane(material, dynamics, names)] if len(names) == 2 else out
 
 
-def _curve(material: Material, terms: Callable[[Array], Array]) -> Figure:
+def _curve(material: ReportData, terms: Callable[[Array], Array]) -> Figure:
     law, values = material.law, material.fields.values
     seen = values[np.isfinite(values)]
     low, high = np.quantile(seen, ENDS)
@@ -116,7 +116,7 @@ def _curve(material: Material, terms: Callable[[Array], Array]) -> Figure:
     )
 
 
-def _plane(material: Material, dynamics: Reacting, names: tuple[str, ...]) -> Figure:
+def _plane(material: ReportData, dynamics: Reacting, names: tuple[str, ...]) -> Figure:
     """Where the pairs of values are, and the lines on which one or the other field rests."""
     values = [own.fields.values.ravel() for own in material.each]
     there = np.isfinite(values[0]) & np.isfinite(values[1])

@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.law.observations import modes_at, noisy_state_space, seen_by, smooth_fields, weights_of
+from spdelaw.law.observations import (
+    modes_at,
+    noisy_state_space,
+    observed_for_law,
+    smooth_fields,
+    weights_of,
+)
 from spdelaw.processes.linear import Linear
-from spdelaw.report.data import Material
+from spdelaw.report.data import ReportData
 from spdelaw.report.figures.moments import spatial_weights
 from spdelaw.report.maps import PAGE, Canvas
 from spdelaw.report.plots import (
@@ -65,7 +71,7 @@ class Compared(NamedTuple):
     high: Array
 
 
-def compare(material: Material) -> list[tuple[Compared | None, Compared]]:
+def compare(material: ReportData) -> list[tuple[Compared | None, Compared]]:
     """Spread of each field over time (None without a common clock), and energy of its modes."""
     fields, law = material.fields, material.law
     n_paths = min(PATHS, fields.sizes["path"])
@@ -94,7 +100,7 @@ def compare(material: Material) -> list[tuple[Compared | None, Compared]]:
 class _Spread:
     """``1/|D| int Var X dx`` at each time; the mean square about the law's mean for one path."""
 
-    def __init__(self, material: Material, times: Array) -> None:
+    def __init__(self, material: ReportData, times: Array) -> None:
         self._own = getattr(material, "own", slice(None))
         self._weights = spatial_weights(material.domain, material.points)
         single = material.fields.sizes["path"] < 2
@@ -136,7 +142,7 @@ class _Spread:
 class _Energy:
     """``E c_n^2`` given the observations, over paths and some times: ``m_n^2 + P_nn``."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, material: ReportData) -> None:
         self._material = material
         self._total = np.zeros((1 + DRAWS, material.law.n_modes))
         self._count = 0
@@ -152,7 +158,7 @@ class _Energy:
             return
         fields = path.expand_dims(path=np.arange(len(values))).copy(data=values)
         law = self._material.law
-        own = seen_by(law, self._material.alone(fields)).at_seen_points()
+        own = observed_for_law(law, self._material.alone(fields)).at_observed_points()
         basis, space = modes_at(law, own.places), noisy_state_space(law, own)
         states = np.eye(basis.shape[1])[: law.n_modes]
         found = smooth_fields(own.values, own.times, basis, space, states, weights_of(law, own))
@@ -174,7 +180,7 @@ def _quantiles(at: Array, values: Array) -> Compared:
 # ---------- Section: variance over time and energy of the modes, data against draws of the law
 
 
-def moments_section(material: Material) -> Section:
+def moments_section(material: ReportData) -> Section:
     """Both statistics of each field, or the energy alone where paths have their own times."""
     lead = (
         f"The same two statistics of the data and of {DRAWS} data sets drawn from the law with the "
@@ -187,7 +193,7 @@ def moments_section(material: Material) -> Section:
     return Section("moments", "Variance and energy", lead, figures)
 
 
-def _moments_figure(material: Material, over_time: Compared | None, energy: Compared) -> Figure:
+def _moments_figure(material: ReportData, over_time: Compared | None, energy: Compared) -> Figure:
     single = material.fields.sizes["path"] < 2
     title = "mean square about the law's mean" if single else "spatially averaged variance"
     right = (0.57, 1.0) if over_time is not None else (0.0, 1.0)
@@ -243,7 +249,7 @@ ROOM, RIGHT = 70, 0.94
 
 
 def sample_maps(
-    material: Material, canvas: Canvas, seen: list[xr.DataArray], drawn: list[Array]
+    material: ReportData, canvas: Canvas, seen: list[xr.DataArray], drawn: list[Array]
 ) -> Figure:
     """Maps of paths (time, point) that share their times; land is empty in draws, too."""
     times = seen[0]["time"].values
@@ -302,7 +308,7 @@ def _panels(
 IMAGE_TIMES, POINTS = 200, 100
 
 
-def samples_section(material: Material) -> Section:
+def samples_section(material: ReportData) -> Section:
     """Data above, draws below, on one colour scale."""
     lead = (
         "New paths drawn from the learned law, observation noise included, at the times and "
@@ -312,7 +318,7 @@ def samples_section(material: Material) -> Section:
     return Section("samples", "Sample paths beside data", lead, figures)
 
 
-def _samples_figure(material: Material) -> Figure:
+def _samples_figure(material: ReportData) -> Figure:
     """Images over time and space, or maps."""
     at = material.shown if material.canvas is None else material.together
     paths = [material.path(i) for i in at]
@@ -325,7 +331,7 @@ def _samples_figure(material: Material) -> Figure:
     return sample_maps(material, material.canvas, paths, drawn)
 
 
-def _images(material: Material, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
+def _images(material: ReportData, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
     n = len(seen)
     colours = scale(np.concatenate([p.values.ravel() for p in seen]))
     traces, axes, titles = [], {}, []

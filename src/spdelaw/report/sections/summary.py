@@ -15,7 +15,7 @@ from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.terms import field_of
-from spdelaw.report.data import Material
+from spdelaw.report.data import ReportData
 
 # ---------- Decay rates and noise strengths of a law with intervals, modes coupled or not
 
@@ -95,12 +95,12 @@ class Answer(NamedTuple):
     mood: str
 
 
-def answers(material: Material) -> tuple[Answer, Answer, Answer]:
+def answers(material: ReportData) -> tuple[Answer, Answer, Answer]:
     """What was learned, how sure, does it fit."""
     return _learned(material), _sure(material), _fits(material)
 
 
-def _learned(material: Material) -> Answer:
+def _learned(material: ReportData) -> Answer:
     law, sizes = material.law, material.description["sizes"]
     sentences = [
         f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
@@ -121,7 +121,7 @@ def _learned(material: Material) -> Answer:
     return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
 
 
-def _dynamics(material: Material) -> list[str]:
+def _dynamics(material: ReportData) -> list[str]:
     """How fast the modes forget and which is kicked most, or the name of other dynamics."""
     found = rates(material.law)
     if isinstance(material.law.dynamics, Reacting):
@@ -163,7 +163,7 @@ def _summand(value: float, name: str) -> str:
     return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
 
 
-def _noise(material: Material) -> str:
+def _noise(material: ReportData) -> str:
     law = material.law
     std = np.sqrt(np.mean(law.observation_variance))
     if std == 0:
@@ -176,7 +176,7 @@ def _noise(material: Material) -> str:
     return f"{told}, beside {size:.3g} for the field's own fluctuation."
 
 
-def _sure(material: Material) -> Answer:
+def _sure(material: ReportData) -> Answer:
     law = material.law
     parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _tables(law).values()]
     widths = np.concatenate([*parts, np.zeros(0)])
@@ -231,7 +231,7 @@ def _notes(notes: list[str]) -> list[str]:
     return [str(note).rstrip(".") for note in notes]
 
 
-def _fits(material: Material) -> Answer:
+def _fits(material: ReportData) -> Answer:
     card = material.card
     check = card.check
     verdict = check.verdict
@@ -267,7 +267,7 @@ def _against_truth(distance: dict[str, Any]) -> str:
     )
 
 
-def _where(material: Material) -> str:
+def _where(material: ReportData) -> str:
     domain = material.law.domain
     if isinstance(domain, Fields):
         return f"of the fields {' and '.join(domain.names)}, on {_place(domain.domain)}"
@@ -293,7 +293,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
-def _unit(material: Material) -> str:
+def _unit(material: ReportData) -> str:
     name = "path_time" if material.own_times else "time"
     units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
     return f" {units}" if units else ""
