@@ -180,12 +180,12 @@ def test_refusals_name_the_fix(learned):
 
 def test_torch_is_imported_only_when_needed():
     code = """
-import sys, numpy as np, spdelaw as sl, spdelaw.model, spdelaw.infer
+import sys, numpy as np, spdelaw as sl, spdelaw.statespace, spdelaw.infer
 assert "torch" not in sys.modules
 sys.modules["torch"] = None  # as where it is not installed
 data = sl.simulate(sl.catalogue.heat(n_modes=2), n_paths=20, seed=0)
 law = sl.fit(data, sl.Interval(0, np.pi), 2, engine="amortized", preset="structured", epochs=3)
-assert sl.infer.amortized.amortized_reconstruct(law, data).sizes["path"] == 20
+assert sl.amortized.amortized_reconstruct(law, data).sizes["path"] == 20
 try:
     sl.fit(data, sl.Interval(0, np.pi), 2, engine="amortized")
 except ImportError as error:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from tests.chaos import _chaos_oracle as oracle
+from tests.chaos.test_chaos_likelihood import FACTOR, model_of
 from tests.parameters import cross
 from tests.statespace.cases import KINDS, PATTERNS, make
 from tests.statespace.numbers import chaos_latents
-from tests.statespace.test_chaos_likelihood import FACTOR, model_of
 
 from spdelaw.chaos.posterior import TAILS, project_on_decoder
 

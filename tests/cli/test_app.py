@@ -61,7 +61,7 @@ def test_interrupt_leaves_nothing_behind(folder, name):
 
 INTERRUPTS = """
 import os, signal, time
-from spdelaw.cli._interrupt import deferred_interrupts, kept_interrupts
+from spdelaw.cli.entry import deferred_interrupts, kept_interrupts
 
 def press():
     os.kill(os.getpid(), signal.SIGINT)

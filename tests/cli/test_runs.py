@@ -9,7 +9,7 @@ import xarray as xr
 from tests.cli.law_files import CALM, EQUATION, KINDS, complete, raw_map
 
 import spdelaw as sl
-from spdelaw.data.io.files import read, write
+from spdelaw.data.io.files import read, read_dataset, write
 
 FEW = "--modes 2 --nuisance 0 --initial stationary"
 SMALL = "--paths 5 --modes 4 --steps 10 --points 9"
@@ -317,9 +317,7 @@ def test_table_to_forecast_and_scores(run, run_json, stocked):
     np.testing.assert_allclose(mean.values, law.forecast(raw, steps=3)["mean"].values)
     assert 10 < float(mean.mean()) < 30
     run("reconstruct x.law stations.csv.gz --out r.nc")
-    assert sl.data.read_dataset("r.nc")["station"].values.tolist() == [
-        str(7000 + k) for k in range(9)
-    ]
+    assert read_dataset("r.nc")["station"].values.tolist() == [str(7000 + k) for k in range(9)]
     run("evaluate x.law stations.csv.gz")
 
 
@@ -350,7 +348,7 @@ def test_skill(run, run_json, stocked):
     expected = sl.skill(fields, CALM.domain, 2, leads=(1, 3), first=60, refits=1)
     assert document["scores"] == expected.to_dict()["scores"]
     assert document["n_origins"] == 18
-    got = sl.data.read_dataset("f.nc")
+    got = read_dataset("f.nc")
     np.testing.assert_array_equal(got["mean"], expected.forecasts["mean"])
     assert got["predictor"].values.tolist() == expected.forecasts.predictor.values.tolist()
     text = run(f"{line} --domain eof --figure skill.png").stdout
@@ -390,7 +388,7 @@ def test_two_fields(run, run_json):
     assert "nu v" not in document["law"]["info"]["standard_errors"]
     assert sum(document["law"]["info"]["seconds"].values()) > 0
     run("forecast two.law two.nc --steps 2 --out ahead.nc")
-    assert sl.data.read_dataset("ahead.nc")["variable"].values.tolist() == ["u", "v"]
+    assert read_dataset("ahead.nc")["variable"].values.tolist() == ["u", "v"]
 
 
 def test_compare_and_report(run, run_json, fails, stocked):

@@ -136,11 +136,11 @@ def test_last_rename_fails_and_the_one_before_is_undone(tmp_path, monkeypatch):
 # A child that saves "new" over "old" and dies at its k-th step towards the disk.
 CHILD = """
 import os, signal, sys, types
-for name, folder in (("spdelaw", ""), ("spdelaw.data", "data")):  # without the cost of xarray
-    package = types.ModuleType(name)
+for name, folder in (("spdelaw", ""), ("spdelaw.data", "data"), ("spdelaw.data.io", "data/io")):
+    package = types.ModuleType(name)  # without the cost of xarray
     package.__path__ = [os.path.join({source!r}, folder)]
     sys.modules[name] = package
-from spdelaw.data import atomic
+from spdelaw.data.io import safe_files
 target, kind, exchange, k = sys.argv[1], sys.argv[2], sys.argv[3] == "True", int(sys.argv[4])
 steps = 0
 def deadly(function):
@@ -153,12 +153,12 @@ def deadly(function):
     return step
 for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir", "open"):
     setattr(os, name, deadly(getattr(os, name)))
-atomic._exchange = deadly(atomic._exchange if exchange else (lambda one, other: False))
+safe_files._exchange = deadly(safe_files._exchange if exchange else (lambda one, other: False))
 if kind == "file":
-    with atomic.replace_file(target) as new:
+    with safe_files.replace_file(target) as new:
         new.write_text("new" * 1000)
 else:
-    with atomic.replace_directory(target, lambda _: {parts!r}) as new:
+    with safe_files.replace_directory(target, lambda _: {parts!r}) as new:
         for part in {parts!r}:
             (new / part).parent.mkdir(exist_ok=True)
             (new / part).write_text("new")

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import executors as executors_module
-from spdelaw.data import fields as fields_module
-from spdelaw.data import observed as observed_module
 from spdelaw.data.executors import LocalExecutor, as_executor, over_blocks, pieces_of
-from spdelaw.data.observed import Observed, in_time, look, observe, observed_fields, of_both
-from spdelaw.data.prepare import Prepared
+from spdelaw.data.observed import Observed, observe, observed_fields
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError, DomainError, InputError
 
@@ -63,12 +60,12 @@ def test_what_is_never_seen_is_dropped_once_and_comes_back_as_nan():
     law = sl.fit(fields, BOX, 2, nuisance=0, mean="zero")
     sea = observe(fields, BOX).at_observed_points()
     assert len(law.points) == len(sea.points) == 11
-    found = law.reconstruct(fields)["mean"]
-    assert np.isnan(found.values[:, :, 1, 2]).all()
-    assert int(found.isnull().sum()) == 3 * 6
+    result = law.reconstruct(fields)["mean"]
+    assert np.isnan(result.values[:, :, 1, 2]).all()
+    assert int(result.isnull().sum()) == 3 * 6
     everywhere = law.reconstruct(fields, grid=(fields.x.values, fields.y.values))["mean"]
     assert not everywhere.isnull().any()
-    np.testing.assert_allclose(everywhere.where(found.notnull()), found, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(everywhere.where(result.notnull()), result, rtol=1e-12, atol=1e-14)
 
 
 def test_scores_of_a_grid_with_land_are_those_of_its_sea():
@@ -118,39 +115,6 @@ def test_lazy_data_are_not_read_at_the_door():
     assert len(list(observed.blocks())) == 3
     xr.testing.assert_identical(observed.labelled.compute(), on_a_grid())
     np.testing.assert_array_equal(observed.in_memory().values, observe(on_a_grid(), BOX).values)
-
-
-def test_one_call_looks_at_the_values_and_prepares_them_once(monkeypatch):
-    """None of it where the data were observed before."""
-    calls = {"check_values": 0, "apply": 0}
-
-    def counted(name, function):
-        def call(*args, **words):
-            calls[name] += 1
-            return function(*args, **words)
-
-        return call
-
-    monkeypatch.setattr(
-        fields_module, "check_values", counted("check_values", fields_module.check_values)
-    )
-    monkeypatch.setattr(
-        observed_module, "check_values", counted("check_values", observed_module.check_values)
-    )
-    monkeypatch.setattr(Prepared, "apply", counted("apply", Prepared.apply))
-    raw = sl.datasets.equatorial_pacific().isel(longitude=slice(None, None, 16))
-    how = sl.Preparation(average="latitude", rename={"longitude": "x"}, anomalies="month")
-    domain = sl.Interval(float(raw.longitude[0]), float(raw.longitude[-1]), boundary="neumann")
-    law = sl.fit(raw, domain, 2, prepare=how)
-    assert calls == {"check_values": 1, "apply": 0}  # it is learned and applied at once
-    for ask in (law.reconstruct, lambda data: sl.evaluate(law, data)):
-        calls.update(check_values=0, apply=0)
-        ask(raw)
-        assert calls == {"check_values": 1, "apply": 1}
-        observed = law.observe(raw)
-        calls.update(check_values=0, apply=0)
-        ask(observed)
-        assert calls == {"check_values": 0, "apply": 0}
 
 
 def test_prepared_once_and_known_again():
@@ -247,24 +211,3 @@ def test_pieces_of_any_chunks_are_the_whole(path, time, seed):
     np.testing.assert_array_equal(np.concatenate(rebuilt), values)
     together = pieces_of(lazy)  # small chunks of paths are taken together, times are left alone
     assert (len(together.blocks), together.times) == (1, pieces.times)
-
-
-@given(st.integers(0, 2**31), st.floats(0.0, 0.9))
-def test_the_survey_of_pieces_is_that_of_the_whole(seed, missing):
-    generator = np.random.default_rng(seed)
-    values = generator.standard_normal((4, 6, 5))
-    values[generator.random(values.shape) < missing] = np.nan
-    values[:, :, 2] = np.nan
-    values[0, 0, 0] = 1.0
-    cut = [in_time([look(values[p : p + 2, :1]), look(values[p : p + 2, 1:])]) for p in (0, 2)]
-    both, finite = of_both(*cut), ~np.isnan(values)
-    np.testing.assert_array_equal(both.seen, finite.any((0, 1)))
-    assert (both.size, both.missing, both.infinite) == (values.size, (~finite).sum(), 0)
-    rows = finite.sum(-1)
-    assert both.least == rows[rows > 0].min()
-    assert both.largest == np.nanmax(np.abs(values))
-    span = np.fmax.reduce(values, axis=1) - np.fmin.reduce(values, axis=1)
-    assert both.change == np.nanmax(span)
-    inner = both.where_observed
-    assert inner.missing == np.isnan(values[..., both.seen]).sum()
-    assert inner.has_partial_rows == bool(((rows > 0) & (rows < both.seen.sum())).any())

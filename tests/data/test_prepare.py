@@ -73,10 +73,10 @@ def test_groups_and_line_are_least_squares(word):
     trend = np.linspace(0.0, 1.0, len(groups))
     design = np.column_stack([groups[:, None] == np.unique(groups), trend]).astype(float)
     for i in range(3):
-        known = raw.notnull().values[:, i]
-        fit = np.linalg.lstsq(design[known], raw.values[known, i], rcond=None)[0]
-        expected = raw.values[known, i] - design[known] @ fit
-        np.testing.assert_allclose(got[known, i], expected, atol=1e-8)
+        finite = raw.notnull().values[:, i]
+        fit = np.linalg.lstsq(design[finite], raw.values[finite, i], rcond=None)[0]
+        expected = raw.values[finite, i] - design[finite] @ fit
+        np.testing.assert_allclose(got[finite, i], expected, atol=1e-8)
 
 
 def test_day_of_year_fits_harmonics_of_the_year():
@@ -103,24 +103,6 @@ def test_any_combination_is_undone(word, detrend, area, standardise, seed, missi
         offset, scale = prepared.affine(fields["time"].values, X)
         fields = fields * scale + offset
     np.testing.assert_allclose(fields.values[0], raw.values, rtol=1e-11)
-
-
-@pytest.mark.parametrize("words", [{"standardise": "whole"}, ALL])
-def test_gaps_and_land_of_a_grid_are_undone(words):
-    raw = globe()
-    # Some gaps of each kind: a few values, and a point that is seen half of the time.
-    raw = raw.where(np.random.default_rng(0).uniform(size=raw.shape) > 0.1)
-    raw[:30, 0, 0] = np.nan
-    prepared = Preparation(rename=NAMES, **words).learn(raw, SPHERE.dims)
-    fields = prepared.apply(raw, SPHERE.dims)
-    assert np.array_equal(fields.isnull().values[0], raw.isnull().values)
-    offset, scale = prepared.affine(fields["time"].values, prepared.points)
-    back = fields.values.reshape(60, -1) * scale + offset
-    np.testing.assert_allclose(back, raw.values.reshape(60, -1), rtol=1e-12)
-    never = raw.isnull().all("time").values.ravel()
-    assert never.any()
-    np.testing.assert_array_equal(np.isnan(scale), never)
-    np.testing.assert_array_equal(np.isnan(offset).all(0), never)
 
 
 def test_leads_have_a_mean_of_their_own():
@@ -285,7 +267,7 @@ HOW = [
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.sampled_from(HOW), st.integers(1, 2), st.integers(5, 70), st.integers(2, 5))
+@given(st.sampled_from(HOW), st.integers(1, 2), st.integers(5, 70), st.integers(1, 5))
 def test_any_chunks_are_prepared_as_the_whole(how, path, time, x):
     data = daily(2)
     lazy = data.chunk(path=path, time=time, x=x)

@@ -8,7 +8,7 @@ import xarray as xr
 import spdelaw as sl
 from spdelaw.data.fields import as_fields
 from spdelaw.data.io.files import read, read_dataset, read_raw, write
-from spdelaw.data.quality import hints
+from spdelaw.data.quality import check_plausible, hints
 from spdelaw.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def test_undeclared_fills_are_named(tmp_path, fill):
 def test_large_numbers_that_are_data_are_no_fills():
     for values in (RNG.standard_normal((20, 5)) * 1e20, np.linspace(-9999, 9999, 100)):
         fields = as_fields(dataset(values.reshape(20, 5))["u"])
-        sl.data.check_plausible(fields)
+        check_plausible(fields)
 
 
 def smooth(mean=0.0, seed=0):

@@ -1,7 +1,7 @@
 """The stochastic heat equation by finite differences and finite elements: no eigenfunctions.
 
 ``dX = -S X dt + f(S)^(1/2) dW`` for a symmetric stiffness matrix S, with exact transitions by
-matrix exponentials. It knows nothing of the bases of `spdelaw.domain`.
+matrix exponentials. It knows nothing of the bases of `spdelaw.domains`.
 """
 
 import numpy as np

@@ -4,9 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw import model
+from spdelaw.chaos import posterior as chaos_module
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.specification import InitialState
+from spdelaw.statespace import filter as filter_module
+from spdelaw.statespace import likelihood as likelihood_module
+from spdelaw.statespace import statistics as statistics_module
 from spdelaw.statespace.chain import StateSpace
 
 
@@ -33,36 +36,36 @@ class Numbers(NamedTuple):
 
 
 def evaluate_likelihood(collapsed, p, **options):
-    return model.evaluate_likelihood(collapsed, p.state_space, **options)
+    return likelihood_module.evaluate_likelihood(collapsed, p.state_space, **options)
 
 
 def evaluate_statistics(statistics, p):
-    return model.evaluate_statistics(statistics, p.state_space)
+    return statistics_module.evaluate_statistics(statistics, p.state_space)
 
 
 def white_noise_z(statistics, p, gram):
-    return model.white_noise_z(statistics, p.state_space, gram)
+    return statistics_module.white_noise_z(statistics, p.state_space, gram)
 
 
 def smooth_states(block, p):
-    return model.smooth_states(block, p.state_space)
+    return filter_module.smooth_states(block, p.state_space)
 
 
 def sample_states(block, p, n, generator):
-    return model.sample_states(block, p.state_space, n, generator)
+    return filter_module.sample_states(block, p.state_space, n, generator)
 
 
 def innovations(block, p):
-    return model.innovations(block, p.state_space).error
+    return filter_module.innovations(block, p.state_space).error
 
 
 def component_innovations(block, p, values, basis):
-    return model.component_innovations(block, p.state_space, values, basis)[0]
+    return filter_module.component_innovations(block, p.state_space, values, basis)[0]
 
 
 def evaluate_chaos(collapsed, p, chaos, **options):
-    return model.evaluate_chaos(collapsed, p.state_space, chaos, **options)
+    return chaos_module.evaluate_chaos(collapsed, p.state_space, chaos, **options)
 
 
 def chaos_latents(collapsed, p, chaos):
-    return model.chaos_latents(collapsed, p.state_space, chaos)
+    return chaos_module.chaos_latents(collapsed, p.state_space, chaos)

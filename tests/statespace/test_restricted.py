@@ -18,10 +18,17 @@ from tests.statespace.cases import (
     make,
     parameters,
 )
-from tests.statespace.numbers import evaluate_likelihood
 
-from spdelaw import model
-from spdelaw.statespace.statistics import collect
+from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.likelihood import evaluate_likelihood
+from spdelaw.statespace.mean import (
+    evaluate_restricted,
+    evaluate_restricted_statistics,
+    mean_given,
+    mean_given_statistics,
+    with_mean,
+)
+from spdelaw.statespace.statistics import collect, evaluate_statistics
 
 
 def restricted(design, y, mean, covariance):
@@ -64,9 +71,9 @@ def test_likelihood_mean_and_score_of_the_joint_gaussian(structure, kind, patter
     value, mean, covariance = restricted(*joint_of_all(case))
 
     def evaluate(p):
-        return model.evaluate_restricted(data, p.state_space)
+        return evaluate_restricted(data, p.state_space)
 
-    got, given = evaluate(case.parameters).log_likelihood.sum(), model.mean_given(data, space)
+    got, given = evaluate(case.parameters).log_likelihood.sum(), mean_given(data, space)
     tolerance = 1e-7 if extra else 1e-9
     assert got == pytest.approx(value, rel=tolerance)
     np.testing.assert_allclose(given[0], mean, atol=tolerance * np.abs(mean).max() * 10)
@@ -87,14 +94,14 @@ def test_an_anchored_start_stays_where_it_is(structure, kind, pattern, extra):
     data, p = case.collapsed, case.parameters
 
     def evaluate(q):
-        return model.evaluate_restricted(data, q.state_space, anchored=True)
+        return evaluate_restricted(data, q.state_space, anchored=True)
 
     if not extra:
         value, mean, covariance = restricted(*joint_of_all(case, anchored=True))
         information = np.linalg.inv(covariance)
         flat = 0.5 * (3 * np.log(2 * np.pi) - np.linalg.slogdet(information)[1])
         volume = 0.5 * np.linalg.slogdet(np.eye(3) + stationary(p) @ information)[1]
-        given = model.mean_given(data, p.state_space, anchored=True)
+        given = mean_given(data, p.state_space, anchored=True)
         assert evaluate(p).log_likelihood.sum() == pytest.approx(value - flat - volume, rel=1e-9)
         np.testing.assert_allclose(given[0], mean, atol=1e-8 * np.abs(mean).max())
         np.testing.assert_allclose(given[1], covariance, atol=1e-8 * np.abs(covariance).max())
@@ -127,10 +134,10 @@ def test_complete_paths(kind, structure):
     value, best, expected = restricted(np.tile(design[at], (4, 1)), y, mean, covariance)
 
     def evaluate(q):
-        return model.evaluate_restricted_statistics(s, q.state_space)
+        return evaluate_restricted_statistics(s, q.state_space)
 
     assert evaluate(p).log_likelihood.sum() == pytest.approx(value, rel=1e-8)
-    given = model.mean_given_statistics(s, p.state_space)
+    given = mean_given_statistics(s, p.state_space)
     np.testing.assert_allclose(given[0], best, rtol=1e-7)
     np.testing.assert_allclose(given[1], expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
     check_score(evaluate, p)
@@ -142,12 +149,12 @@ def test_complete_paths_with_an_anchored_start(kind, structure):
     p, _, s = complete(kind, structure)
 
     def evaluate(q):
-        return model.evaluate_restricted_statistics(s, q.state_space, anchored=True)
+        return evaluate_restricted_statistics(s, q.state_space, anchored=True)
 
-    mean, covariance = model.mean_given_statistics(s, p.state_space, anchored=True)
-    at = model.with_mean(p.state_space, mean, True)
+    mean, covariance = mean_given_statistics(s, p.state_space, anchored=True)
+    at = with_mean(p.state_space, mean, True)
     volume = np.linalg.slogdet(np.eye(3) + stationary(p) @ np.linalg.inv(covariance))[1]
-    value = model.evaluate_statistics(s, at).log_likelihood.sum() - 0.5 * volume
+    value = evaluate_statistics(s, at).log_likelihood.sum() - 0.5 * volume
     assert evaluate(p).log_likelihood.sum() == pytest.approx(value, rel=1e-10)
     check_score(evaluate, p)
 
@@ -155,9 +162,9 @@ def test_complete_paths_with_an_anchored_start(kind, structure):
 def test_a_mean_shifts_the_data():
     case = make("stationary", "random")
     m = np.array([3.0, -1.0, 2.0])
-    shifted = model.collapse(case.values + case.phi @ m, case.times, case.phi)
+    shifted = collapse(case.values + case.phi @ m, case.times, case.phi)
     space = case.parameters.state_space
     moved = space._replace(dynamics=space.linear.with_mean(m))
-    got = model.evaluate_likelihood(shifted, moved).log_likelihood
-    expected = evaluate_likelihood(case.collapsed, case.parameters).log_likelihood
+    got = evaluate_likelihood(shifted, moved).log_likelihood
+    expected = evaluate_likelihood(case.collapsed, case.parameters.state_space).log_likelihood
     np.testing.assert_allclose(got, expected, rtol=1e-9)

@@ -98,12 +98,12 @@ def test_badly_scaled_blocks_keep_their_digits(monkeypatch, way):
 def test_short_chains_and_a_switched_off_compiler_stay_with_numpy(monkeypatch):
     numba = pytest.importorskip("numba", reason="there is no compiler to switch off")
     calls = []
-    monkeypatch.setattr(posterior_module, "kernels", lambda name: calls.append(name))
+    monkeypatch.setattr(posterior_module, "kernels", lambda: calls.append(1))
     solve_tridiagonal(*system(6, 2, 1, "full"))
     assert not calls
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     kernels.cache_clear()
     try:
-        assert kernels("_compiled_chain") is None
+        assert kernels() is None
     finally:
         kernels.cache_clear()
