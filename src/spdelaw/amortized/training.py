@@ -418,7 +418,7 @@ def rate_factor(epoch: int, config: Any) -> float:
         config: ``epochs`` in all, ``warmup_epochs``, and a ``schedule`` of cycles if it has one.
 
     Example:
-        >>> from spdelaw.infer.amortized import AmortizedConfig
+        >>> from spdelaw.amortized.structured import AmortizedConfig
         >>> config = AmortizedConfig(epochs=170, warmup_epochs=10, schedule=(110, 60))
         >>> [round(rate_factor(e, config), 3) for e in (0, 9, 10, 60, 109, 110, 120, 145)]
         [0.1, 1.0, 1.0, 0.5, 0.0, 0.1, 1.0, 0.5]

@@ -92,7 +92,8 @@ def fingerprint(fields: xr.DataArray) -> str:
 
     Example:
         >>> import numpy as np
-        >>> from spdelaw.data import as_fields, fingerprint
+        >>> from spdelaw.data import as_fields
+        >>> from spdelaw.data.summary import fingerprint
         >>> fields = as_fields(np.zeros((1, 2, 3)), times=[0, 1], points=[0, 1, 2])
         >>> fingerprint(fields)[:12]
         '63dc4fcc8da9'

@@ -35,7 +35,7 @@ def coordinate_root(covariance: Array) -> Array:
 
     Example:
         >>> import numpy as np
-        >>> from spdelaw.law import coordinate_root
+        >>> from spdelaw.law.parameters import coordinate_root
         >>> covariance = np.diag([1e24, 0.01]) + np.array([[0.0, 1e10], [1e10, 0.0]])
         >>> r = coordinate_root(covariance)
         >>> bool(np.allclose(r @ r.T, covariance, rtol=1e-12, atol=0.0))

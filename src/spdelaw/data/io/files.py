@@ -224,7 +224,8 @@ def read_dataset(
 
     Example:
         >>> import numpy as np
-        >>> from spdelaw.data import as_fields, read_dataset, write
+        >>> from spdelaw.data import as_fields, write
+        >>> from spdelaw.data.io.files import read_dataset
         >>> fields = as_fields(np.ones((4, 2, 3)), times=[0, 1], points=[0, 1, 2])
         >>> list(read_dataset(write(fields, "fields.nc")).data_vars)
         ['field']
