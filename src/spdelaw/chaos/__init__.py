@@ -13,7 +13,17 @@ from spdelaw.chaos.propagators import (
 )
 
 __all__ = [
-    *("CosineBasis", "HaarBasis", "MultiIndex", "TruncationSet", "chaos_coordinates", "expand"),
-    *("first_order", "first_order_set", "hermite_chaos", "latent_dimension", "propagate"),
-    *("tail_covariance", "zero_order"),
+    "CosineBasis",
+    "HaarBasis",
+    "MultiIndex",
+    "TruncationSet",
+    "chaos_coordinates",
+    "expand",
+    "first_order",
+    "first_order_set",
+    "hermite_chaos",
+    "latent_dimension",
+    "propagate",
+    "tail_covariance",
+    "zero_order",
 ]
