@@ -2,7 +2,7 @@
 
     python -m benchmarks.size                 # tables in Markdown
     python -m benchmarks.size --json FILE     # and as JSON
-    python -m benchmarks.size --write         # and into benchmarks/results/size.json
+    python -m benchmarks.size --write         # and into results/size.json and the docs
 
 Folders are discovered, so that the tables stay valid where code moves. Code lines are lines that
 are neither empty, comment nor docstring. ``results/size.json`` holds the last run under "now" and
@@ -25,6 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks._size_page import write_page
 from benchmarks._walks import FITS, SOURCE, WALKS, trace_apart
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +54,7 @@ def main() -> int:
     """Print the tables, and write them where that is asked for."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help="write the results and the page")
     options = parser.parse_args()
     report = measure()
     print(as_markdown(report))
@@ -62,6 +63,7 @@ def main() -> int:
     if options.write:
         before = json.loads(RESULTS.read_text())["before"] if RESULTS.exists() else report
         RESULTS.write_text(as_json({"before": before, "now": report}), encoding="utf-8")
+        write_page(before, report)
     return 0
 
 

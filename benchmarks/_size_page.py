@@ -1,0 +1,94 @@
+"""The table and the picture of sizes in ``docs/architecture.md``, from the records of `size`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.test_architecture import ORDER
+
+DOCS = Path(__file__).parents[1] / "docs"
+START, END = "<!-- table of size -->", "<!-- end of the table -->"
+#: Size of the picture, and of one row of it.
+WIDTH, ROW, LEFT = 760, 30, 120
+
+
+def write_page(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Put the table into the page and the picture beside it."""
+    page = DOCS / "architecture.md"
+    text = page.read_text(encoding="utf-8")
+    table = f"{START}\n\n{comparison(before, now)}\n\n{END}"
+    page.write_text(re.sub(f"{START}.*{END}", lambda _: table, text, flags=re.S), encoding="utf-8")
+    picture = DOCS / "assets" / "folders.svg"
+    picture.write_text(draw(folder_sizes(now)), encoding="utf-8")
+
+
+def comparison(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Markdown table of both records."""
+    columns = [summary(before), summary(now)]
+    rows = [f"| {key} | {columns[0][key]} | {columns[1][key]} |" for key in columns[1]]
+    return "\n".join(["| | before | now |", "| --- | ---: | ---: |", *rows])
+
+
+def summary(record: dict[str, Any]) -> dict[str, str]:
+    """One cell per row of the table."""
+    package, walks = record["package"], {row["walk"]: row for row in record["walks"]}
+    tests = next(row for row in record["other code"] if row["folder"] == "tests")
+    return {
+        "files of `src/spdelaw`": f"{package['files']}",
+        "most files in one folder": package["most files in one folder"],
+        "code lines": f"{package['code lines']:,}",
+        "code lines per file, median / largest": f"{package['median']} / {package['largest']}",
+        "share of import and `__all__` lines": f"{package['import %']} %",
+        "names in sub-packages' `__all__`": str(package["names in sub-packages' __all__"]),
+        "local variables named found, own, known, seen, told, wanted, asked": str(
+            sum(row["bindings"] for row in record["names"])
+        ),
+        "test code lines": f"{tests['code lines']:,}",
+        **{
+            f"{name}: files / functions / types": f"{row['files']} / {row['functions']} / "
+            f"{row['types']}"
+            for name, row in walks.items()
+        },
+        **{
+            f"maximisations, {row['gappy fit']}": str(row["maximisations"])
+            for row in record["maximisations"]
+        },
+    }
+
+
+def folder_sizes(record: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Files and code lines of each folder of the first level, in import order."""
+    sizes = {}
+    for name in ORDER:
+        inside = [
+            row for row in record["folders"] if f"{row['folder']}/".startswith(f"spdelaw/{name}/")
+        ]
+        if inside:
+            sizes[name] = tuple(sum(row[key] for row in inside) for key in ("files", "code lines"))
+    return sizes
+
+
+def draw(sizes: dict[str, tuple[int, int]]) -> str:
+    """Bars of code lines from the first folder to the last, as SVG."""
+    most = max(lines for _, lines in sizes.values())
+    height = ROW * len(sizes) + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif" font-size="14" role="img">',
+        "<title>Folders of spdelaw in import order</title>",
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for i, (name, (files, lines)) in enumerate(sizes.items()):
+        y, width = 10 + ROW * i, 400 * lines / most
+        parts += [
+            f'<text x="{LEFT - 10}" y="{y + 18}" text-anchor="end" fill="#222">{name}/</text>',
+            f'<rect x="{LEFT}" y="{y + 4}" width="{width:.0f}" height="{ROW - 10}" rx="3" '
+            'fill="#3b6ea5"/>',
+            f'<text x="{LEFT + width + 8:.0f}" y="{y + 18}" fill="#555">{lines:,} code lines in '
+            f"{files} files</text>",
+        ]
+    note = "each folder imports only from those above it"
+    parts.append(f'<text x="{LEFT}" y="{height - 10}" fill="#777" font-size="12">{note}</text>')
+    return "\n".join([*parts, "</svg>", ""])
