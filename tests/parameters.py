@@ -52,3 +52,24 @@ def _pairwise(rows: list[tuple[int, ...]]) -> set[tuple[int, ...]]:
         selected.add(row)
         uncovered -= pairs[row]
     return selected
+
+
+def each(**axes: Any) -> pytest.MarkDecorator:
+    """Parametrise a test over the product of ``axes``; each value occurs in a fast row.
+
+    For axes that do not interact, or fits that take their time: all other rows are ``slow``.
+
+    >>> mark = each(kind=["a", "b", "c"], gaps=[False, True])
+    >>> [row.values for row in mark.args[1] if not row.marks]
+    [('a', False), ('b', True), ('c', False)]
+    """
+    mark = cross(**axes)
+    lists = [_labelled(axis)[1] for axis in axes.values()]
+    longest = max(map(len, lists))
+    fast = {tuple(i % len(axis) for axis in lists) for i in range(longest)}
+    rows = itertools.product(*(range(len(axis)) for axis in lists))
+    parameters = [
+        pytest.param(*one.values, id=one.id, marks=[] if row in fast else [pytest.mark.slow])
+        for one, row in zip(mark.args[1], rows, strict=True)
+    ]
+    return pytest.mark.parametrize(tuple(axes), parameters)

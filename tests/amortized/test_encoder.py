@@ -71,7 +71,7 @@ def test_complete_fields_need_no_mask_and_an_unobserved_time_may_be_left_out(exa
     close(encoder(values, observed, TIMES), part)
 
 
-@pytest.mark.parametrize("own_clock", [False, True])
+@pytest.mark.parametrize("clock_per_path", [False, True])
 def test_attention_is_a_softmax_over_the_observed_times_of_each_channel(clock_per_path):
     with torch.random.fork_rng():
         torch.manual_seed(3)

@@ -40,16 +40,17 @@ def close(one, two, tolerance):
     np.testing.assert_allclose(two.history, one.history, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_and_a_run_goes_on_with_another_number(tmp_path):
     tests = Path(__file__).parents[3]
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     script = "tests.amortized.test_processes"
-    found = subprocess.run(
+    done = subprocess.run(
         [*words, "-m", script, str(tmp_path / "two")],
         cwd=tests, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr[-3000:]
-    assert sorted(found.stdout.split()) == ["rank-0-of-2-first-True", "rank-1-of-2-first-False"]
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(done.stdout.split()) == ["rank-0-of-2-first-True", "rank-1-of-2-first-False"]
     with pytest.raises(TrainingInterrupted):
         run(tmp_path / "one", progress=stop)
     (one, _), (two, _) = (read_checkpoint(tmp_path / name) for name in ("one", "two"))

@@ -40,16 +40,16 @@ def drift(structure: str) -> np.ndarray:
 
 
 def noise(structure: str) -> np.ndarray:
-    own = np.diag(VARIANCES)
+    single = np.diag(VARIANCES)
     if structure == "low_rank":
         pattern = np.array([0.6, -0.5, 0.4, 0.3, -0.2])
-        return own + np.outer(pattern, pattern)
+        return single + np.outer(pattern, pattern)
     if structure == "dense":
         factor = np.random.default_rng(4).normal(size=(N, N))
-        return own + 0.2 * factor @ factor.T
+        return single + 0.2 * factor @ factor.T
     if structure == "parametric":
         return np.diag(0.8 * np.arange(1, N + 1) ** -1.5)
-    return own
+    return single
 
 
 @cache

@@ -1,12 +1,11 @@
-"""The stochastic heat equation by finite differences and finite elements: no eigenfunctions.
+"""The stochastic heat equation by finite differences: no eigenfunctions.
 
 ``dX = -S X dt + f(S)^(1/2) dW`` for a symmetric stiffness matrix S, with exact transitions by
-matrix exponentials. It knows nothing of the bases of `spdelaw.domains`.
+matrix exponentials. It knows nothing of the bases of `spdelaw.domain`.
 """
 
 import numpy as np
 from scipy import linalg
-from scipy.spatial import Delaunay
 
 
 def square_stiffness(n: int, side: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -17,27 +16,6 @@ def square_stiffness(n: int, side: float) -> tuple[np.ndarray, np.ndarray, np.nd
     points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     stiffness = np.kron(one, np.eye(n)) + np.kron(np.eye(n), one)
     return stiffness, points, np.full(n * n, h**2)
-
-
-def disk_stiffness(n_rings: int, radius: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Linear elements with a lumped mass inside a disk with a cold rim."""
-    rings = [np.zeros((1, 2))]
-    for k in range(1, n_rings + 1):
-        angle = 2 * np.pi * (np.arange(6 * k) + 0.5 * (k % 2)) / (6 * k)
-        rings.append(radius * k / n_rings * np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    nodes = np.concatenate(rings)
-    stiffness, mass = np.zeros((len(nodes), len(nodes))), np.zeros(len(nodes))
-    for corners in Delaunay(nodes).simplices:
-        a, b, c = nodes[corners]
-        area = 0.5 * abs((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
-        if area < 1e-9 * radius**2:  # slivers along the rim
-            continue
-        opposite = np.stack([c - b, a - c, b - a])
-        stiffness[np.ix_(corners, corners)] += opposite @ opposite.T / (4.0 * area)
-        mass[corners] += area / 3.0
-    inside = np.arange(len(nodes)) < len(nodes) - 6 * n_rings
-    root = np.sqrt(mass[inside])
-    return stiffness[np.ix_(inside, inside)] / np.outer(root, root), nodes[inside], mass[inside]
 
 
 def heat_paths(

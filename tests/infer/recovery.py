@@ -1,45 +1,25 @@
-"""Fields to fit, and how far an estimate is from the truth."""
-
-from functools import cache
+"""How far an estimate is from the truth."""
 
 import numpy as np
-import xarray as xr
 
 import spdelaw as sl
 
-INTERVAL = sl.Interval(0.0, np.pi)
-TIMES = np.linspace(0.0, 1.0, 41)
-POINTS = INTERVAL.grid(16)
 #: Each estimate within this many standard errors; a true null fails once in 16 000 numbers.
 WITHIN = 4.0
 
 
-@cache
-def heat(n_modes: int = 3, initial: str = "bump") -> sl.SpectralSPDE:
-    if initial == "stationary":
-        return sl.catalogue.heat(n_modes, initial="stationary")
-    if initial == "gaussian":
-        state = sl.Gaussian([1.5, 0.6, -0.8][:n_modes], [0.5, 0.3, 0.1][:n_modes])
-        return sl.catalogue.heat(n_modes, initial=state)
-    return sl.catalogue.heat(n_modes)
-
-
-def small(n_paths: int = 40, *, initial: str = "bump", noise: float = 0.0, seed: int = 0,
-          times: np.ndarray = TIMES, scheme: str = "exact") -> xr.DataArray:  # fmt: skip
-    """Three modes, 41 times, 16 points."""
-    return sl.simulate(
-        heat(3, initial), n_paths, times, POINTS, seed=seed, observation_std=noise, scheme=scheme
-    )
+def estimates(law: sl.Law, name: str, statistic: str = "estimate") -> np.ndarray:
+    return law.parameters[name].sel(statistic=statistic).values
 
 
 def z_scores(law: sl.Law, **truth: np.ndarray) -> np.ndarray:
     """(estimate - truth) / standard error of all named parameters."""
-    out = []
-    for name, values in truth.items():
-        table = law.parameters[name]
-        estimate, error = (table.sel(statistic=s).values for s in ("estimate", "stderr"))
-        out.append(np.ravel((estimate - np.asarray(values)) / error))
-    return np.concatenate(out)
+    return np.concatenate(
+        [
+            np.ravel((estimates(law, name) - np.asarray(x)) / estimates(law, name, "stderr"))
+            for name, x in truth.items()
+        ]
+    )
 
 
 def assert_recovers(law: sl.Law, equation: sl.SpectralSPDE, **more: np.ndarray) -> None:
@@ -51,3 +31,13 @@ def assert_recovers(law: sl.Law, equation: sl.SpectralSPDE, **more: np.ndarray) 
     assert np.abs(z).max() < WITHIN, np.round(z, 2)
     # Standard errors that are too large would make this easy: together they must be lively.
     assert np.sqrt((z**2).mean()) > 0.3, np.round(z, 2)
+
+
+def same_law(one: sl.Law, two: sl.Law, tolerance: float = 1e-9) -> None:
+    """Estimates to rounding, relative to their size or standard error."""
+    assert one.info["route"] == two.info["route"]
+    assert set(one.parameters) == set(two.parameters)
+    for name in one.parameters:
+        size = np.abs(estimates(one, name)).max() + estimates(one, name, "stderr")
+        gap = np.abs(estimates(one, name) - estimates(two, name))
+        assert (gap <= tolerance * size).all(), name

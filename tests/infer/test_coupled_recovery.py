@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.fitted import fitted
 from tests.infer.coupled import (
     POINTS,
     RING,
@@ -15,33 +16,58 @@ from tests.infer.coupled import (
     fields,
     z_scores,
 )
+from tests.infer.recovery import estimates
 
 import spdelaw as sl
-from spdelaw.errors import InputError
 
-DRIFTS = ("diagonal", "parametric", "normal", "dense")
-NOISES = ("diagonal", "parametric", "low_rank", "dense")
-PAIRS = [(d, n) for d in DRIFTS for n in NOISES if d in ("normal", "dense") or n in NOISES[2:]]
+PAIRS = [("diagonal", "low_rank"), ("parametric", "dense"), ("normal", "parametric")]
+MORE = [("dense", "diagonal"), ("diagonal", "dense"), ("parametric", "low_rank"),
+        ("normal", "low_rank"), ("normal", "dense"), ("dense", "parametric")]  # fmt: skip
+PUSH = sl.Forcing([0.0, 1.0, 2.5, 4.0], 4.0 * np.random.default_rng(3).standard_normal((4, N)))
+WEIGHTS = np.array([1.6, 0.4])
+
+
+def with_gaps(data, std=0.05, share=0.2):
+    rng = np.random.default_rng(5)
+    noisy = data + std * rng.standard_normal(data.shape)
+    return noisy.where(rng.random(data.shape) > share)
+
+
+def start_of(e):
+    return dataclasses.replace(e, initial=np.array([1.0, -0.5, 0.3, 0.0, 0.2]))
+
+
+def assert_near(law, e):
+    assert law.kl_divergence(e) < 4 * law.info["n_parameters"] / (2 * 60)
+    assert_recovers(law, e)
 
 
 # Two decay rates of the dense truth nearly coincide: its entries are determined, the modes are not.
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
-@pytest.mark.parametrize(("drift", "noise"), PAIRS)
+@pytest.mark.parametrize(
+    ("drift", "noise"), [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in MORE)]
+)
 def test_every_structure_on_complete_fields(drift, noise):
     e = equation(drift, noise)
     fixed = {"s": 1.0} if drift == "parametric" else None
     law = sl.fit(fields(e), RING, N, drift=drift, noise=noise, initial="stationary", fixed=fixed)
     assert law.info["route"] == "statistics"
     assert (law.info["drift"], law.info["noise"]) == (drift, noise)
-    assert_recovers(law, e)
-    assert law.kl_divergence(e) < 4 * law.info["n_parameters"] / (2 * 60)
+    assert_near(law, e)
+
+
+def test_dense_drift_and_noise():
+    assert_near(fitted("dense").law, fitted("dense").equation)
 
 
 @pytest.mark.parametrize(
     ("drift", "noise"),
-    [("normal", "diagonal"), ("diagonal", "low_rank"),
-     pytest.param("dense", "dense", marks=pytest.mark.slow)],
-)  # fmt: skip
+    [
+        ("normal", "diagonal"),
+        pytest.param("diagonal", "low_rank", marks=pytest.mark.slow),
+        pytest.param("dense", "dense", marks=pytest.mark.slow),
+    ],
+)
 def test_noise_and_gaps(drift, noise):
     e = equation(drift, noise)
     gappy = sl.mask(fields(e, 40, std=0.3), "random", 0.3, seed=1)
@@ -60,65 +86,32 @@ def test_other_initial_states(initial):
     law = sl.fit(fields(e), RING, N, drift="normal", noise="low_rank")
     assert law.initial.kind == e.initial_kind
     assert_recovers(law, e)
-    if initial == "gaussian":
-        p = law.parameters
-        for name, truth in (("initial_mean", e.initial_mean),
-                            ("initial_covariance", e.initial_covariance)):  # fmt: skip
-            z = (p[name].sel(statistic="estimate") - truth) / p[name].sel(statistic="stderr")
-            assert np.abs(z).max() < WITHIN
+    for name in ("initial_mean", "initial_covariance") if initial == "gaussian" else ():
+        z = (estimates(law, name) - getattr(e, name)) / estimates(law, name, "stderr")
+        assert np.abs(z).max() < WITHIN
 
 
-def test_times_of_each_path():
-    e = equation("normal", "dense")
-    rng = np.random.default_rng(5)
-    paths = []
+@pytest.mark.parametrize("kind", ["times of each path", "a single long path"])
+def test_other_times(kind):
+    e, rng, paths = equation("normal", "dense"), np.random.default_rng(5), []
     for i in range(25):
         times = np.sort(np.append(0.0, rng.uniform(0.0, 4.0, 30)))
-        one = sl.simulate(e, 1, times, POINTS, seed=100 + i)
-        paths.append(one.isel(path=0, drop=True))
-    law = sl.fit(sl.stack(paths), RING, N, drift="normal", noise="dense", initial="stationary")
+        paths.append(sl.simulate(e, 1, times, POINTS, seed=100 + i).isel(path=0, drop=True))
+    data = sl.stack(paths)
+    if kind == "a single long path":
+        data = sl.simulate(e, 1, np.linspace(0.0, 300.0, 3001), POINTS, seed=2)
+    law = sl.fit(data, RING, N, drift="normal", noise="dense", initial="stationary")
     assert_recovers(law, e)
-
-
-def test_a_single_long_path():
-    e = equation("dense", "dense")
-    long = sl.simulate(e, 1, np.linspace(0.0, 300.0, 3001), POINTS, seed=2)
-    law = sl.fit(long, RING, N, drift="dense", noise="dense")
-    assert_recovers(law, e)
-
-
-def test_modes_beyond_the_reported_ones():
-    """Three coupled modes reported, two more modelled on a grid with gaps."""
-    e = equation("normal", "diagonal")
-    gappy = sl.mask(fields(e, 40, std=0.1), "random", 0.2, seed=3)
-    law = sl.fit(gappy, RING, 3, drift="normal", nuisance=2, initial="stationary")
-    assert law.info["n_nuisance"] == 2
-    assert law.parameters["drift"].shape == (3, 3, 4)
-    first = sl.SpectralSPDE(
-        RING, 3, e.drift_matrix[:3, :3], noise=e.noise_variance[:3], initial="stationary"
-    )
-    z = z_scores(law, first)
-    assert np.abs(z).max() < WITHIN, np.round(z, 2)
-
-
-def test_update_adds_paths():
-    data = fields(equation("normal", "low_rank"), 40)
-    settings = {"drift": "normal", "noise": "low_rank", "initial": "stationary"}
-    first = sl.fit(data[:20], RING, N, **settings)
-    both = sl.update(first, data[20:])
-    whole = sl.fit(data, RING, N, **settings)
-    np.testing.assert_allclose(
-        both.parameters["drift"].values, whole.parameters["drift"].values, atol=2e-4
-    )
 
 
 def test_coupled_structures_contain_the_diagonal_law():
     """More freedom: a higher likelihood, by about half the additional parameters."""
-    e = sl.SpectralSPDE(RING, N, [0.4, 0.9, 1.1, 1.7, 2.0], noise=1.0 + np.arange(N),
-                        initial="stationary")  # fmt: skip
-    data = fields(e)
-    small = sl.fit(data, RING, N, initial="stationary")
-    large = sl.fit(data, RING, N, initial="stationary", drift="dense", noise="dense")
+    rates, noise = [0.4, 0.9, 1.1, 1.7, 2.0], 1.0 + np.arange(N)
+    e = sl.SpectralSPDE(RING, N, rates, noise=noise, initial="stationary")
+    small, large = (
+        sl.fit(fields(e), RING, N, initial="stationary", **words)
+        for words in ({}, {"drift": "dense", "noise": "dense"})
+    )
     extra = large.info["n_parameters"] - small.info["n_parameters"]
     assert extra == N * (N - 1) + N * (N - 1) // 2
     gain = 2 * (large.info["log_likelihood"] - small.info["log_likelihood"])
@@ -126,28 +119,44 @@ def test_coupled_structures_contain_the_diagonal_law():
     assert_recovers(large, e)
 
 
-def test_bootstrap_agrees_with_the_information_matrix():
-    e = equation("normal", "diagonal")
-    law = sl.fit(fields(e, 30), RING, N, drift="normal", initial="stationary", bootstrap=40)
-    plain = sl.fit(fields(e, 30), RING, N, drift="normal", initial="stationary")
-    a, b = (x.parameters["drift"].sel(statistic="stderr").values for x in (law, plain))
-    free = b > 0
-    assert np.abs(np.log(a[free] / b[free])).max() < 0.6
+# -- forcing, seasons and nuisance modes beside matrices -----------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"drift": "normal", "domain": sl.Interval(0, 2)}, "periodic"),
-        ({"noise": "low_rank", "noise_rank": 3}, "noise_rank"),
-        ({"noise": "low_rank", "noise_rank": 9}, "noise_rank"),
-        ({"drift": "dense", "engine": "chaos"}, "drift"),
-        ({"noise": "dense", "engine": "chaos", "tail": "dropped"}, "noise"),
-        ({"drift": "dense", "fixed": {"eigenvalue": 1.0}}, "fixed"),
-    ],
-)
-def test_what_cannot_be_is_refused(settings, word):
-    chosen = {"domain": RING, **settings}
-    data = sl.simulate(equation("diagonal", "diagonal"), 8, TIMES[:6], RING.grid(9)[:-1], seed=0)
-    with pytest.raises(InputError, match=word):
-        sl.fit(data, n_modes=N, **chosen)
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")  # of the blind fit
+@pytest.mark.parametrize("is_gappy", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_forcing_beside_a_drift_matrix(is_gappy):
+    truth = dataclasses.replace(start_of(equation("normal", "diagonal")), forcing=PUSH)
+    data = sl.simulate(truth, 20 if is_gappy else 40, TIMES, POINTS, seed=2)
+    words = {"drift": "normal", "initial": "deterministic"}
+    law = sl.fit(with_gaps(data) if is_gappy else data, RING, N, forcing=PUSH, **words)
+    assert law.info["route"] == ("filter" if is_gappy else "statistics")
+    assert_recovers(law, truth)
+    blind = sl.fit(data, RING, N, mean="zero", **words)
+    assert np.abs(z_scores(blind, truth)).max() > 2 * WITHIN
+
+
+@pytest.mark.parametrize("is_gappy", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_season_of_noise_that_couples_modes(is_gappy):
+    e = start_of(equation("diagonal", "dense"))
+    truth = dataclasses.replace(e, season=sl.Season(1.0, WEIGHTS))
+    data = sl.simulate(truth, 30, TIMES, POINTS, seed=3)
+    words = {"noise": "dense", "season": sl.Season(1.0, 2), "initial": "deterministic"}
+    law = sl.fit(with_gaps(data) if is_gappy else data, RING, N, **words)
+    assert_recovers(law, truth)
+    z = (estimates(law, "season") - WEIGHTS) / estimates(law, "season", "stderr")
+    assert np.abs(z).max() < WITHIN
+
+
+def test_nuisance_modes_beside_matrices():
+    """Points that mix five modes: three are reported with a matrix, two are modelled beside it."""
+    e = equation("normal", "parametric")
+    points = np.sort(np.random.default_rng(0).uniform(0.0, 2.0, 8))
+    data = sl.simulate(start_of(e), 60, TIMES, points, seed=4, observation_std=0.05)
+    words = {"initial": "deterministic", "observation_noise": "estimate", "drift": "normal"}
+    law, alone = (sl.fit(data, RING, 3, nuisance=n, **words) for n in (2, 0))
+    assert (law.info["n_nuisance"], law.dynamics.n_modes) == (2, 5)
+    np.testing.assert_array_equal(law.linear.drift[:3, 3:], 0.0)
+    estimate, error = estimates(law, "drift"), estimates(law, "drift", "stderr")
+    z = (estimate - e.drift_matrix[:3, :3])[error > 0] / error[error > 0]
+    assert np.abs(z).max() < WITHIN
+    assert alone.info["log_likelihood"] < law.info["log_likelihood"] - 100

@@ -2,71 +2,62 @@
 
 import numpy as np
 import pytest
+from tests.fitted import INTERVAL
+from tests.infer.recovery import same_law
 
 import spdelaw as sl
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
-INTERVAL = sl.Interval(0, np.pi)
-#: Of numbers that go through the same arithmetic in another order.
-SAME = 1e-8
+QUICK = {"mean": "zero", "nuisance": 0}
 
 
-def same_law(one, two):
-    assert one.info["route"] == two.info["route"]
+def at_points(grid, sea, domain, n_modes, **words):
+    """Law of the points of the sea, as a plain array."""
+    names = grid.dims[2:]
+    axes = np.meshgrid(*(grid[name].values for name in names), indexing="ij")
+    points = np.stack(axes, -1)[sea]
+    times = grid["time"].values
+    return sl.fit(grid.values[:, :, sea], domain, n_modes, times=times, points=points, **words)
+
+
+@pytest.mark.parametrize(("drift", "noise"), [("diagonal", 0.1), ("dense", 0.0)])
+def test_land_changes_nothing(drift, noise):
+    """A grid with points that are never seen has the law of the points that are, by one route."""
+    box = sl.Box((0.0, 2.0), (0.0, 1.0), boundary="neumann")
+    axes, times = (np.linspace(0, 2, 8), np.linspace(0, 1, 5)), np.linspace(0, 1, 31)
+    equation = sl.catalogue.heat_on(box, 4)
+    grid = sl.simulate(equation, 8, times, axes, seed=0, observation_std=noise)
+    sea = np.ones((8, 5), bool)
+    sea[5:, :2] = sea[0, 4] = False
+    one = sl.fit(grid.where(sea), box, 4, drift=drift)
+    other = at_points(grid.where(sea), sea, box, 4, drift=drift)
+    same_law(one, other, 1e-8)
     for name, table in one.parameters.data_vars.items():
-        expected = two.parameters[name].values
-        size = SAME * np.nanmax(np.abs(expected))
-        np.testing.assert_allclose(table.values, expected, rtol=0, atol=size, err_msg=str(name))
+        size = 1e-8 * np.nanmax(np.abs(other.parameters[name].values))
+        np.testing.assert_allclose(table.values, other.parameters[name].values, atol=size)
+    assert one.sample(1).sizes == grid[:1].sizes
 
 
-def test_the_pacific_as_a_grid_with_land_and_as_points_of_the_sea():
-    """ERSST from 27 S to 29 N, monthly anomalies: one law, by one route, from both."""
-    raw = sl.datasets.pacific_sst().isel(time=slice(72))
-    clean = raw.groupby("time.month") - raw.groupby("time.month").mean()
-    grid = sl.as_fields(clean.rename(lat="y", lon="x"), dims=("x", "y"), time_unit="days")
-    sea = ~np.isnan(grid.values).all((0, 1))
-    assert 0 < (~sea).sum() < sea.size
-    domain = sl.Box((120.0, 290.0), (-28.0, 30.0), boundary="neumann")
-    points = np.stack(np.meshgrid(grid.x.values, grid.y.values, indexing="ij"), -1)[sea]
-    values = grid.values[:, :, sea]
-    words = {"mean": "zero", "nuisance": 0}
-    one = sl.fit(grid, domain, 2, **words)
-    two = sl.fit(values, domain, 2, times=grid.time.values, points=points, **words)
-    same_law(one, two)
+DENSE = pytest.param({**QUICK, "drift": "dense"}, marks=pytest.mark.slow)
 
 
-def gappy(n_paths=20):
-    times = np.linspace(0.0, 2.0, 31)
-    equation = sl.catalogue.heat(n_modes=2)
-    fields = sl.simulate(equation, n_paths, times, seed=0, observation_std=0.05)
+@pytest.mark.parametrize("words", [QUICK, DENSE, {"engine": "chaos"}, {**QUICK, "chunk": 1}])
+def test_times_without_any_value_are_no_part_of_a_fit(words):
+    heat, times = sl.catalogue.heat(n_modes=2), np.linspace(0.0, 2.0, 31)
+    fields = sl.simulate(heat, 20, times, seed=0, observation_std=0.05)
     hidden = sl.mask(fields, "random", 0.2, seed=1).copy(deep=True)
     hidden[:, 5:9] = hidden[:, -2:] = np.nan
-    return hidden, np.r_[0:5, 9:29]
-
-
-@pytest.mark.parametrize("words", [{}, {"drift": "dense"}, {"engine": "chaos"}], ids=str)
-def test_times_without_any_value_are_no_part_of_a_fit(words):
-    hidden, keep = gappy()
-    words = {"nuisance": 0, "mean": "zero"} | words if "engine" not in words else words
-    one, two = (sl.fit(data, INTERVAL, 2, **words) for data in (hidden, hidden.isel(time=keep)))
-    same_law(one, two)
+    words = dict(words)
+    data = hidden.chunk(path=7, time=6) if words.pop("chunk", 0) else hidden
+    rows = hidden.isel(time=np.r_[0:5, 9:29])
+    one, two = sl.fit(data, INTERVAL, 2, **words), sl.fit(rows, INTERVAL, 2, **words)
+    same_law(one, two, 1e-8)
     np.testing.assert_array_equal(one.times, hidden.time)
-    assert one.info["log_likelihood_of"] == two.info["log_likelihood_of"]
-    assert one.log_likelihood(hidden).sum() == pytest.approx(
-        float(two.log_likelihood(hidden.isel(time=keep)).sum()), rel=1e-10
-    )
-
-
-def test_the_same_for_lazy_data():
-    hidden, keep = gappy()
-    words = {"nuisance": 0, "mean": "zero"}
-    one = sl.fit(hidden.chunk(path=7, time=6), INTERVAL, 2, **words)
-    same_law(one, sl.fit(hidden.isel(time=keep), INTERVAL, 2, **words))
-    np.testing.assert_array_equal(one.times, hidden.time)
-
-
-def test_the_first_time_stays_because_paths_start_there():
-    hidden, _ = gappy()
-    hidden[:, 0] = np.nan
-    law = sl.fit(hidden, INTERVAL, 2, nuisance=0, mean="zero")
-    assert law.times[0] == hidden.time[0]
+    if data is hidden:
+        assert one.info["log_likelihood_of"] == two.info["log_likelihood_of"]
+    log_likelihoods = [
+        float(law.log_likelihood(x).sum()) for law, x in ((one, hidden), (two, rows))
+    ]
+    assert log_likelihoods[0] == pytest.approx(log_likelihoods[1], rel=1e-10)
+    late = sl.fit(hidden.where(hidden.time > 0), INTERVAL, 2, **words)
+    assert late.times[0] == hidden.time[0]  # where paths start

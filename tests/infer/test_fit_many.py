@@ -9,75 +9,56 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, FileError, InputError, SpdeLawWarning
+from spdelaw.infer import many as many_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 INTERVAL = sl.Interval(0, np.pi)
 WORDS = {"initial": "deterministic", "observation_noise": "none", "mean": "zero"}
+HEAT = sl.catalogue.heat(n_modes=2)
+MEMBERS = {seed: sl.simulate(HEAT, 10, seed=seed).isel(time=slice(0, 40, 4)) for seed in (3, 1, 2)}
 
 
-def member(seed):
-    return sl.simulate(sl.catalogue.heat(n_modes=2), 10, seed=seed).isel(time=slice(0, 40, 4))
-
-
-MEMBERS = {seed: member(seed) for seed in (3, 1, 2)}
-
-
-def many(data, *args, **words):
-    return sl.fit_many(data, INTERVAL, 2, *args, **WORDS, **words)
+def many(data, n_modes=2, **words):
+    return sl.fit_many(data, INTERVAL, n_modes, **WORDS, **words)
 
 
 def test_laws_are_those_of_single_fits_in_the_order_of_the_data():
+    whole = xr.concat(list(MEMBERS.values()), "member").assign_coords(member=list("abc"))
     laws = many(MEMBERS)
-    assert list(laws) == [3, 1, 2]
-    for seed, law in laws.items():
+    with ThreadPoolExecutor(2) as executor:
+        along = many(whole, over="member", executor=executor)
+    assert (list(laws), list(along)) == ([3, 1, 2], ["a", "b", "c"])
+    for (seed, law), other in zip(laws.items(), along.values(), strict=True):
         one = sl.fit(MEMBERS[seed], INTERVAL, 2, **WORDS)
         xr.testing.assert_identical(law.parameters, one.parameters)
-
-
-def test_along_a_dim_and_in_threads():
-    whole = xr.concat([MEMBERS[seed] for seed in MEMBERS], "member").assign_coords(
-        member=list("abc")
-    )
-    with ThreadPoolExecutor(2) as executor:
-        laws = many(whole, over="member", executor=executor)
-    assert list(laws) == ["a", "b", "c"]
-    np.testing.assert_array_equal(laws["b"].linear.drift, many({1: MEMBERS[1]})[1].linear.drift)
+        np.testing.assert_array_equal(other.linear.drift, one.linear.drift)
 
 
 def test_an_interrupted_call_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    folder, told = tmp_path / "laws", []
+    folder, states, made, fit = tmp_path / "laws", [], [], many_module.fit
 
     def stop(done, total):
-        told.append((done, total))
+        states.append((done, total))
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         many(MEMBERS, directory=folder, batch=1, progress=stop)
-    assert told == [(0, 3), (1, 3), (2, 3)]
-    made = []
-    fit = sl.infer._fit_many.fit
+    assert states == [(0, 3), (1, 3), (2, 3)]
     monkeypatch.setattr(
-        sl.infer._fit_many, "fit", lambda data, **words: made.append(1) or fit(data, **words)
+        many_module, "fit", lambda data, **words: made.append(1) or fit(data, **words)
     )
-    laws = many(MEMBERS, directory=folder, batch=1)
-    assert len(made) == 1
-    again = many(MEMBERS, directory=folder)
+    laws, again = many(MEMBERS, directory=folder, batch=1), many(MEMBERS, directory=folder)
     assert len(made) == 1
     for seed in MEMBERS:
         xr.testing.assert_equal(laws[seed].parameters, again[seed].parameters)
 
 
-def test_other_data_under_a_known_label_are_fitted_again(tmp_path):
-    one = many({"a": MEMBERS[1]}, directory=tmp_path)["a"]
-    two = many({"a": MEMBERS[2]}, directory=tmp_path)["a"]
-    assert not np.array_equal(one.linear.drift, two.linear.drift)
-
-
-def test_a_directory_of_another_question_is_refused(tmp_path):
-    many({"a": MEMBERS[1]}, directory=tmp_path)
+def test_a_directory_knows_its_data_and_its_question(tmp_path):
+    one, two = (many({"a": MEMBERS[seed]}, directory=tmp_path)["a"] for seed in (1, 2))
+    assert not np.array_equal(one.linear.drift, two.linear.drift)  # other data are fitted again
     with pytest.raises(InputError, match="another question"):
-        sl.fit_many({"a": MEMBERS[1]}, INTERVAL, 1, directory=tmp_path, **WORDS)
+        many({"a": MEMBERS[1]}, 1, directory=tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match="manifest"):
         many({"a": MEMBERS[1]}, directory=tmp_path)

@@ -7,14 +7,15 @@ without any of the package's recursions.
 import numpy as np
 import pytest
 from tests.infer.test_coordinates import differences
+from tests.parameters import each
 from tests.statespace import _brute_force as oracle
 from tests.statespace.cases import KINDS, basis, hide
 from tests.statespace.numbers import Numbers
 
 import spdelaw as sl
-from spdelaw.infer.model import Decision
 from spdelaw.infer.moments import MomentEstimates
-from spdelaw.infer.parameters import OperatorTied, PowerTied, WithNuisance, parametrise
+from spdelaw.infer.optimise import Decision
+from spdelaw.infer.parameters import OperatorTied, PowerTied, parametrise
 from spdelaw.statespace.collapse import collapse
 from spdelaw.statespace.likelihood import evaluate_likelihood
 
@@ -40,8 +41,8 @@ WORDS = {
 def numbers(state_space):
     """The same model in the words of the oracle."""
     d, start = state_space.linear, state_space.initial
-    r, known = state_space.observation_variance, (d.season, d.forcing, d.origin)
-    return Numbers(d.drift, d.noise, start.mean, start.covariance, r, start.kind, *known)
+    more = (state_space.observation_variance, start.kind, d.season, d.forcing, d.origin)
+    return Numbers(d.drift, d.noise, start.mean, start.covariance, *more)
 
 
 def observations(n_modes, times, pattern, seed=0):
@@ -63,10 +64,10 @@ def check(parametrisation, pattern="random"):
         return sum(oracle.log_likelihood(p, path, times, phi) for path in values)
 
     state_space = parametrisation.state_space(full)
-    found = evaluate_likelihood(collapsed, state_space)
-    np.testing.assert_allclose(found.log_likelihood.sum(), density(full), rtol=VALUE_TOLERANCE)
+    value = evaluate_likelihood(collapsed, state_space)
+    np.testing.assert_allclose(value.log_likelihood.sum(), density(full), rtol=VALUE_TOLERANCE)
     expected = differences(density, full)
-    score = parametrisation.score(full, state_space, found)
+    score = parametrisation.score(full, state_space, value)
     atol = SCORE_TOLERANCE * np.abs(expected).max()
     np.testing.assert_allclose(score, expected, rtol=SCORE_TOLERANCE, atol=atol)
 
@@ -80,28 +81,27 @@ def of(words, kind="gaussian", n_nuisance=0, n_paths=20, **more):
     return parametrise(model, RING, N, Decision(kind, {}), moments, **settings)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", WORDS)
+@each(name=list(WORDS), kind=KINDS)
 def test_every_drift_and_noise(name, kind):
     check(of(WORDS[name], kind))
 
 
-@pytest.mark.parametrize("name", ["diagonal", "dense_drift", "dense_noise"])
-def test_forcing_with_every_drift(name):
-    check(of({**WORDS[name], "forcing": FORCING}))
-
-
-@pytest.mark.parametrize("name", ["diagonal", "dense_drift", "dense_noise"])
-def test_season_with_every_noise(name):
-    check(of({**WORDS[name], "season": sl.Season(0.7, 3)}))
+@each(
+    name=["diagonal", "dense_drift", "dense_noise", "dense"],
+    more=[{"season": sl.Season(0.7, 3)}, {"forcing": FORCING}],
+)
+def test_forcing_and_season_with_every_structure(name, more):
+    check(of({**WORDS[name], **more}))
 
 
 @pytest.mark.parametrize("name", ["diagonal", "dense", "turning"])
 def test_nuisance_modes_beside_every_drift(name):
-    found = of(WORDS[name], n_nuisance=2)
-    assert isinstance(found.parts["drift"], WithNuisance)
-    assert {"nuisance_nu", "nuisance_exponent"} <= set(found.names)
-    check(found)
+    layout = of(WORDS[name], n_nuisance=2)
+    assert layout.parts["drift"].nuisance == OperatorTied(
+        tuple(RING.eigenvalues(5)[3:]), "nuisance_"
+    )
+    assert layout.parts["noise"].nuisance == PowerTied(2, 4, "nuisance_")
+    check(layout)
 
 
 def test_everything_at_once():
@@ -110,28 +110,24 @@ def test_everything_at_once():
 
 
 def test_what_is_known_is_no_coordinate():
-    found = of({}, "deterministic", known_variance=0.3, known_mean=np.array([1.0, 2.0, 3.0]))
-    assert set(found.parts) == {"drift", "noise"}
-    model = found.state_space(np.zeros(len(found.names)))
+    layout = of({}, "deterministic", known_variance=0.3, known_mean=np.array([1.0, 2.0, 3.0]))
+    assert set(layout.parts) == {"drift", "noise"}
+    model = layout.state_space(np.zeros(len(layout.names)))
     np.testing.assert_array_equal(model.initial.mean, [1.0, 2.0, 3.0])
     assert model.observation_variance == 0.3
-    assert len(found.names) == len(found.is_log) == found.slices["noise"].stop
+    assert len(layout.names) == len(layout.is_log) == layout.slices["noise"].stop
 
 
-@pytest.mark.parametrize(("n_paths", "shape"), [(20, (3, 3)), (5, (3,))])
-def test_few_paths_know_no_covariance_of_their_start(n_paths, shape):
-    found = of(WORDS["dense"], n_paths=n_paths)
-    assert found.state_space(np.zeros(len(found.names))).initial.covariance.shape == shape
-
-
-def test_spectra_stay_diagonal_beside_matrices():
-    found = of(WORDS["dense_noise"])
-    linear = found.state_space(np.zeros(len(found.names))).linear
-    assert (linear.drift.shape, linear.noise.shape) == ((N,), (N, N))
-
-
-def test_tied_nuisance_modes_follow_the_domain():
-    found = of({}, n_nuisance=2)
-    drift, noise = found.parts["drift"].nuisance, found.parts["noise"].nuisance
-    assert drift == OperatorTied(tuple(RING.eigenvalues(5)[3:]), "nuisance_")
-    assert noise == PowerTied(2, 4, "nuisance_")
+@pytest.mark.parametrize(
+    ("name", "n_paths", "shapes"),
+    [
+        ("dense", 20, [(3, 3), (3, 3), (3, 3)]),
+        ("dense", 5, [(3, 3), (3, 3), (3,)]),  # few paths know no covariance of their start
+        ("dense_noise", 20, [(3,), (3, 3), (3, 3)]),  # spectra stay diagonal beside matrices
+    ],
+)
+def test_shapes(name, n_paths, shapes):
+    layout = of(WORDS[name], n_paths=n_paths)
+    space = layout.state_space(np.zeros(len(layout.names)))
+    arrays = (space.linear.drift, space.linear.noise, space.initial.covariance)
+    assert [a.shape for a in arrays] == shapes

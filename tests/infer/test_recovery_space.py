@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.infer.discrete_heat import disk_stiffness, heat_paths, square_stiffness
+from tests.infer.discrete_heat import heat_paths, square_stiffness
 from tests.infer.recovery import WITHIN, assert_recovers, z_scores
+from tests.parameters import each
 
 import spdelaw as sl
 from spdelaw.statespace import collapse as collapse_module
@@ -37,38 +38,18 @@ def test_square_by_finite_differences():
     assert_heat(law, 0.3)
 
 
-@pytest.mark.slow
-def test_square_with_gaps_and_noise():
-    """Eight modes hold all but 6e-4 of the noise: what is beyond them counts as noise, rightly."""
-    fields = square_fields(14, 40, 0.6)
-    noise = 0.01 * np.random.default_rng(1).standard_normal(fields.shape)
-    gappy = sl.mask(fields + noise, "random", 0.3, seed=0)
-    law = sl.fit(gappy, sl.Box((0, np.pi), (0, np.pi)), 8)
-    assert_heat(law, 0.6)
-    assert np.abs(z_scores(law, observation_std=0.01)).max() < WITHIN
+CUBOID = sl.Box((0, 1), (0, 2), (0, 1), boundary=("neumann", "periodic", "dirichlet"))
+DOMAINS = {
+    "cuboid": (CUBOID, 6),
+    "plane": (sl.Plane(), 12),
+    "disk": (sl.Disk(1.5, (1.0, 0.0), "neumann"), 15),
+    "sphere": (sl.Sphere(), 8),
+}
 
 
-@pytest.mark.slow
-def test_disk_by_finite_elements():
-    stiffness, points, cells = disk_stiffness(10, 1.0)
-    values = heat_paths(
-        stiffness, cells, TIMES, 20, kappa=KAPPA, amplitude=AMPLITUDE, smoothing=0.2, seed=0
-    )
-    fields = sl.as_fields(values, times=TIMES, points=points, dims=("x", "y"))
-    assert fields.dims == ("path", "time", "point")
-    assert_heat(sl.fit(fields, sl.Disk(), 4), 0.2)
-
-
-@pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize(
-    ("domain", "n_points"),
-    [
-        (sl.Box((0, 1), (0, 2), (0, 1), boundary=("neumann", "periodic", "dirichlet")), 6),
-        (sl.Plane(), 12), (sl.Disk(1.5, (1.0, 0.0), "neumann"), 15), (sl.Sphere(), 8),
-    ],
-    ids=["cuboid", "plane", "disk", "sphere"],
-)  # fmt: skip
-def test_every_domain(domain, n_points, gaps):
+@each(case=DOMAINS, gaps=[False, True])
+def test_every_domain(case, gaps):
+    domain, n_points = case
     equation = sl.catalogue.heat_on(domain, 5)
     fields = sl.simulate(
         equation, 40, TIMES, domain.grid(n_points), seed=3, observation_std=0.1 * gaps
@@ -89,6 +70,7 @@ def test_decoupled_modes_recover_too(monkeypatch):
     assert_recovers(law, equation, observation_std=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2])
 def test_few_sensors_do_not_lose_a_tied_drift(seed):
     """The larger model is likelier: eighteen gappy sensors barely tell twelve modes apart.

@@ -2,32 +2,20 @@
 
 import numpy as np
 import pytest
+from tests.fitted import TERMS, case, fitted
 
 import spdelaw as sl
-from spdelaw.errors import DataError, EquationError, InputError
+from spdelaw.errors import DataError
 from spdelaw.infer.semilinear.fits import fit_transitions
 from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass
 from spdelaw.statespace.semilinear import closure_log_likelihood, closure_scores, transitions
 
-TERMS = {"u": ("u", "u^3", "v"), "v": ("1", "u", "v")}
 #: Standard errors that an estimate may be off; one in 16,000 is, by chance.
 ALLOWED = 4.0
-
-
-@pytest.fixture(scope="module")
-def equation():
-    return sl.catalogue.fitzhugh_nagumo(3, times=0.1 * np.arange(81))
-
-
-@pytest.fixture(scope="module")
-def fields(equation):
-    return sl.simulate(equation, 8, seed=5)
-
-
-@pytest.fixture(scope="module")
-def law(equation, fields):
-    return sl.fit(fields, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+GRAY_SCOTT = {"nu u": 0.16, "nu v": 0.08, "scale u": 1e-4, "scale v": 1e-4}
+GRAY_SCOTT |= {"exponent u": 0.0, "exponent v": 0.0}
+REACTION = {"u": ("1", "u", "u v^2"), "v": ("v", "u v^2")}
 
 
 def truth(equation):
@@ -35,24 +23,22 @@ def truth(equation):
     return out | dict(equation.terms)
 
 
-def assert_recovered(law, known):
+def assert_recovered(law, numbers):
     for name, error in law.info["standard_errors"].items():
-        assert abs(law.info["estimates"][name] - known[name]) < ALLOWED * error, name
+        assert abs(law.info["estimates"][name] - numbers[name]) < ALLOWED * error, name
 
 
-def test_recovery(law, equation):
+def test_recovery_and_a_dataset_is_the_same():
+    data, equation, law = fitted("two_fields")
     assert_recovered(law, truth(equation))
     row = law.parameters.coefficient.sel(term="u: u^3")
     assert row.sel(statistic="lower") < -1.0 < row.sel(statistic="upper")
-
-
-def test_a_dataset_is_the_same(law, equation, fields):
-    data = fields.to_dataset("variable")
-    again = sl.fit(data, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+    again = sl.fit(data.to_dataset("variable"), **case("two_fields").words)
     assert again.info["estimates"] == law.info["estimates"]
 
 
-def test_gradients_are_differences(equation, fields):
+def test_gradients_are_differences():
+    fields, equation, _ = case("two_fields")
     domain, n = equation.domain, equation.n_modes
     form = layout(domain, n, list(equation.terms))
     data = transitions(domain.analyse(fields, n).values, equation.times).draw(40)
@@ -61,10 +47,9 @@ def test_gradients_are_differences(equation, fields):
     def value(at):
         return closure_scores(form.closure(at), data, 1).value.sum()
 
-    found = closure_scores(form.closure(x), data, 1)
-    score, h = form.pull(x, *found[1:]).sum(0), 1e-5
-    for k, own in enumerate(np.eye(len(x))):
-        slope = (value(x + h * own) - value(x - h * own)) / (2 * h)
+    score, h = form.pull(x, *closure_scores(form.closure(x), data, 1)[1:]).sum(0), 1e-5
+    for k, step in enumerate(h * np.eye(len(x))):
+        slope = (value(x + step) - value(x - step)) / (2 * h)
         np.testing.assert_allclose(score[k], slope, rtol=1e-5, atol=1e-3)
 
 
@@ -101,96 +86,62 @@ def test_a_recovery_without_noise_of_its_own():
     assert law.info["standard_errors"]["v: u"] < 0.002
 
 
-def test_gaps_and_noise_go_through_the_filter(equation):
-    grid = equation.domain.grid(8)
-    seen = sl.simulate(equation, 4, grid=grid, seed=3, observation_std=0.05)
-    seen = sl.mask(seen.isel(time=slice(0, 41)), fraction=0.3, seed=1)
-    law = sl.fit(seen, equation.domain.domain, 3, terms=TERMS, fixed={"nu v": 0.0})
+@pytest.mark.slow
+def test_gaps_and_noise_go_through_the_filter():
+    equation, words = case("two_fields")[1:]
+    data = sl.simulate(equation, 4, grid=equation.domain.grid(8), seed=3, observation_std=0.05)
+    law = sl.fit(sl.mask(data.isel(time=slice(0, 41)), fraction=0.3, seed=1), **words)
     assert law.info["route"] == "closure filter"
     assert_recovered(law, truth(equation) | {"observation_variance": 0.0025})
 
 
-def test_verbs_of_the_law(law, fields, tmp_path):
-    law.save(tmp_path / "law")
-    again = sl.load(tmp_path / "law")
-    drawn = law.sample(2, seed=1)
-    assert drawn.dims == ("path", "time", "variable", "x")
-    np.testing.assert_array_equal(again.sample(2, seed=1).values, drawn.values)
-    ahead = again.forecast(fields.isel(path=[0], time=slice(0, 60)), steps=2)
+def test_forecasts_have_both_fields():
+    fields, _, law = fitted("two_fields")
+    assert law.sample(2, seed=1).dims == ("path", "time", "variable", "x")
+    ahead = law.forecast(fields.isel(path=[0], time=slice(0, 60)), steps=2)
     assert ahead["variable"].values.tolist() == ["u", "v"]
     error = (fields.isel(path=[0], time=slice(60, 62)).values - ahead["mean"]) / ahead["std"]
     assert float(np.abs(error).max()) < 5.0
-    own = law.log_likelihood(fields)
-    assert float(own.sum()) == pytest.approx(law.info["log_likelihood"], rel=1e-10)
 
 
-def test_discovery_keeps_the_terms_of_each_equation(equation, fields):
+def test_discovery_keeps_the_terms_of_each_equation():
+    fields, equation, _ = case("two_fields")
     library = {"u": ("u", "v", "u^2", "u^3"), "v": ("1", "u", "v", "u v")}
-    found = sl.discover(fields, equation.domain.domain, 3, library, bootstrap=20)
-    assert set(found.terms) == set(equation.terms)
-    assert found.table["linear"].values.any()
+    chosen = sl.discover(fields, equation.domain.domain, 3, library, bootstrap=20)
+    assert set(chosen.terms) == set(equation.terms)
+    assert chosen.table["linear"].values.any()
 
 
 def test_one_pass_discovery_of_gray_scott():
+    """Many modes need complete fields without noise."""
     e = sl.catalogue.gray_scott(81, times=np.arange(0.0, 60.5, 0.5))
-    fields = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1)
+    fields, domain = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1), e.domain.domain
     library = ("1", "u", "v", "u v", "u v^2")
-    found = sl.discover(fields, e.domain.domain, 81, {"u": library, "v": library}, bootstrap=0)
-    assert set(found.terms) == set(e.terms)
-    assert found.law.info["route"] == "one pass over the increments"
-    assert_recovered(
-        found.law,
-        {"nu u": 0.16, "nu v": 0.08, "scale u": 1e-4, "scale v": 1e-4, "exponent u": 0.0,
-         "exponent v": 0.0, **e.terms},
-    )  # fmt: skip
-    assert found.law.sample(1, times=[0.0, 1.0]).sizes["variable"] == 2
+    chosen = sl.discover(fields, domain, 81, {"u": library, "v": library}, bootstrap=0)
+    assert set(chosen.terms) == set(e.terms)
+    assert chosen.law.info["route"] == "one pass over the increments"
+    assert_recovered(chosen.law, GRAY_SCOTT | dict(e.terms))
+    assert chosen.law.sample(1, times=[0.0, 1.0]).sizes["variable"] == 2
+    with pytest.raises(DataError, match="complete fields"):
+        sl.fit(sl.mask(fields, fraction=0.1, seed=0), domain, 81, terms=REACTION)
+    noisy = fields + 0.05 * np.random.default_rng(0).standard_normal(fields.shape)
+    with pytest.raises(DataError, match="noise of observations"):
+        sl.fit(noisy, domain, 81, terms=REACTION)
 
 
 def test_two_fields_over_a_plane_by_the_closure():
     """Points of two fields share their places; a fit, its likelihood and a report know which."""
     e = sl.catalogue.gray_scott(9, times=np.arange(0.0, 30.5, 0.5))
     fields = sl.simulate(e, 2, grid=e.domain.grid(6), seed=1)
-    terms = {"u": ("1", "u", "u v^2"), "v": ("v", "u v^2")}
-    law = sl.fit(fields, e.domain.domain, 9, terms=terms)
+    law = sl.fit(fields, e.domain.domain, 9, terms=REACTION)
     assert law.info["route"] == "closure of transitions"
-    known = {"nu u": 0.16, "nu v": 0.08, "scale u": 1e-4, "scale v": 1e-4}
-    assert_recovered(law, known | {"exponent u": 0.0, "exponent v": 0.0, **e.terms})
-    own = float(law.log_likelihood(fields).sum())
-    assert own == pytest.approx(law.info["log_likelihood"], rel=1e-10)
+    assert_recovered(law, GRAY_SCOTT | dict(e.terms))
+    total = float(law.log_likelihood(fields).sum())
+    assert total == pytest.approx(law.info["log_likelihood"], rel=1e-10)
     assert law.forecast(fields.isel(time=slice(0, 20)), steps=1)["mean"].dims == fields.dims
 
 
-def test_many_modes_need_complete_fields_without_noise():
-    e = sl.catalogue.gray_scott(81, times=np.arange(0.0, 15.5, 0.5))
-    fields = sl.simulate(e, 1, grid=e.domain.grid(16), seed=1)
-    terms = {"u": ("1", "u", "u v^2"), "v": ("v", "u v^2")}
-    with pytest.raises(DataError, match="complete fields"):
-        sl.fit(sl.mask(fields, fraction=0.1, seed=0), e.domain.domain, 81, terms=terms)
-    noisy = fields + 0.05 * np.random.default_rng(0).standard_normal(fields.shape)
-    with pytest.raises(DataError, match="noise of observations"):
-        sl.fit(noisy, e.domain.domain, 81, terms=terms)
-
-
-@pytest.mark.parametrize(
-    ("words", "error", "message"),
-    [
-        ({"terms": {"u": ("u",)}}, InputError, "two fields or more"),
-        ({"terms": {"u": ("u",), "v": ("u u_x",)}}, EquationError, "polynomial"),
-        ({"terms": {"u": ("u",), "v": "u"}}, EquationError, "names in a tuple"),
-        ({"terms": TERMS, "n_modes": "auto"}, InputError, "a number beside terms by field"),
-        ({"terms": TERMS, "fixed": {"kappa": 1.0}}, InputError, "names among"),
-        ({"terms": {"u": ("u",), "v": ("v",)}, "fixed": {"scale v": 0.0}}, InputError, "a term of"),
-        ({"terms": TERMS, "method": "best"}, InputError, "method"),
-    ],
-)
-def test_wrong_use_gets_one_sentence(equation, fields, words, error, message):
-    words = {"n_modes": 3, **words}
-    with pytest.raises(error, match=message):
-        sl.fit(fields, equation.domain.domain, **words)
-
-
-def test_data_of_one_field_are_told_so(equation, fields):
+def test_data_of_one_field_are_refused():
+    data, _, words = case("two_fields")
     with pytest.raises(DataError, match="one variable per field"):
-        sl.fit(fields.sel(variable="u", drop=True), equation.domain.domain, 3, terms=TERMS)
-    with pytest.raises(DataError, match="terms by field"):
-        sl.fit(fields, equation.domain.domain, 3, terms=("u",))
+        sl.fit(data.sel(variable="u", drop=True), **words)
