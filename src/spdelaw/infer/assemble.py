@@ -24,35 +24,36 @@ from spdelaw.law.provenance import Provenance, software
 from spdelaw.processes import operators
 from spdelaw.statespace.chain import StateSpace
 
-# ---------- What the data cannot tell: parameters without information, and pairs that trade off
+# ---------- Identifiability: parameters without information, and pairs that trade off
 
 
 Array = np.ndarray
 
-#: Standard error of a logarithm from which on the number counts as unknown (a factor of 20).
-UNKNOWN = 1.5
+#: Standard error of a logarithm above which its number is undetermined (a factor of 20).
+UNDETERMINED_ERROR = 1.5
 #: Coordinates of matrices: their correlations say nothing about the matrices themselves.
-ENTRIES = ("drift_", "noise_root", "noise_factor", "initial_root")
+MATRIX_COORDINATES = ("drift_", "noise_root", "noise_factor", "initial_root")
 #: Noise variance, relative to the largest, that is rounding of the other modes.
-ROUNDING = 1e-22
-#: Decay within a step from which on all modes count as too fast, and where something is unknown.
-FAST, FAST_AND_UNKNOWN = 5.0, 2.0
-#: Correlation from which on two estimates count as one.
-INSEPARABLE = 0.98
+ROUNDING_VARIANCE = 1e-22
+#: Decay per step above which all modes are too fast; the second where a number is undetermined.
+FAST_DECAY, FAST_DECAY_UNDETERMINED = 5.0, 2.0
+#: Correlation above which two estimates are inseparable.
+INSEPARABLE_CORRELATION = 0.98
 
 
-def in_words(found: dict[str, list]) -> list[str]:
-    """What `identifiability` found, in plain words."""
+def identifiability_messages(report: dict[str, list]) -> list[str]:
+    """Messages for the report of `identifiability`."""
     out = []
-    if found["undetermined"]:
+    if report["undetermined"]:
+        labels = _join_with_and(_group_labels(report["undetermined"]))
         out.append(
-            f"the data do not determine {_join(_by_name(found['undetermined']))}: their intervals "
-            "span a factor of 20 or more"
+            f"the data do not determine {labels}: their intervals span a factor of 20 or more"
         )
-    out += [f"the data cannot separate {a} from {b}" for a, b in found["inseparable"][:5]]
-    if found["silent"]:
+    out += [f"the data cannot separate {a} from {b}" for a, b in report["inseparable"][:5]]
+    if report["silent"]:
+        modes = _join_with_and([str(n) for n in report["silent"]])
         out.append(
-            f"no energy beyond rounding in modes {_join([str(n) for n in found['silent']])}: their "
+            f"no energy beyond rounding in modes {modes}: their "
             "numbers mean nothing; fit fewer modes"
         )
     return out
@@ -66,15 +67,19 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     columns = estimate.columns
     stderr = np.sqrt((columns**2).sum(-1))
     names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
-    hidden = ("nuisance", "initial_mean", *ENTRIES)
+    hidden = ("nuisance", "initial_mean", *MATRIX_COORDINATES)
     shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
-    undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNKNOWN]
-    known = [i for i in shown if names[i] not in undetermined]
-    own, size = columns[known], stderr[known]
-    close = np.abs(own @ own.T) > INSEPARABLE * np.outer(size, size)
-    pairs = [[names[known[i]], names[known[j]]] for i, j in np.argwhere(np.triu(close, 1))]
+    undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNDETERMINED_ERROR]
+    determined = [i for i in shown if names[i] not in undetermined]
+    determined_columns, size = columns[determined], stderr[determined]
+    close = np.abs(determined_columns @ determined_columns.T) > INSEPARABLE_CORRELATION * np.outer(
+        size, size
+    )
+    pairs = [
+        [names[determined[i]], names[determined[j]]] for i, j in np.argwhere(np.triu(close, 1))
+    ]
     q = operators.diagonal(estimate.state_space.linear.noise)
-    silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING * q.max())]
+    silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING_VARIANCE * q.max())]
     more = undetermined_eigenmodes(estimate, n_modes)
     return {"undetermined": undetermined + more, "inseparable": pairs, "silent": silent}
 
@@ -85,7 +90,7 @@ def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
     if operators.is_diagonal(drift):
         return []
     rates, error = _rates_with_errors(estimate, drift)
-    open_ones = (error > UNKNOWN * np.abs(rates.real)) & (rates.imag >= 0)
+    open_ones = (error > UNDETERMINED_ERROR * np.abs(rates.real)) & (rates.imag >= 0)
     return [f"the eigenmode of decay rate {r:.3g}" for r in np.sort(rates.real[open_ones])]
 
 
@@ -95,17 +100,17 @@ def _rates_with_errors(estimate: Estimate, drift: Array) -> tuple[Array, Array]:
     ``d rate = left' dLambda right``, its slope by the coordinates times their columns.
     """
     rates, right = np.linalg.eig(drift)
-    left, own, n = np.linalg.inv(right), estimate.parametrisation, len(rates)
-    where, by = own.slices["drift"], np.zeros(estimate.state_space.linear.drift.shape)
+    left, parametrisation, n = np.linalg.inv(right), estimate.parametrisation, len(rates)
+    where, by = parametrisation.slices["drift"], np.zeros(estimate.state_space.linear.drift.shape)
     slopes = np.empty((n, where.stop - where.start))
     for k in range(n):
         by[:n, :n] = np.outer(left[k], right[:, k]).real
-        slopes[k] = own.parts["drift"].pull_back(estimate.full[where], by)
+        slopes[k] = parametrisation.parts["drift"].pull_back(estimate.full[where], by)
     change = np.nan_to_num(slopes) @ estimate.columns[where]
     return rates, np.sqrt((change**2).sum(-1))
 
 
-def _by_name(labels: list[str]) -> list[str]:
+def _group_labels(labels: list[str]) -> list[str]:
     """Labels such as ``eigenvalue[3]``, those of one name together: ``eigenvalue[1-3, 7]``."""
     modes: dict[str, list[int]] = {}
     out: list[str] = []
@@ -115,7 +120,7 @@ def _by_name(labels: list[str]) -> list[str]:
             modes.setdefault(name, []).append(int(number))
         else:
             out.append(label)
-    return [f"{name}[{', '.join(_ranges(own))}]" for name, own in modes.items()] + out
+    return [f"{name}[{', '.join(_ranges(numbers))}]" for name, numbers in modes.items()] + out
 
 
 def _ranges(numbers: list[int]) -> list[str]:
@@ -125,7 +130,7 @@ def _ranges(numbers: list[int]) -> list[str]:
     return [str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True)]
 
 
-def _join(names: list[str]) -> str:
+def _join_with_and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
@@ -133,7 +138,7 @@ def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> 
     """A hint where every mode is much faster than a step or much slower than the record."""
     # White noise has a lag-one correlation of 1 / sqrt(n) by chance, which looks like a decay
     # of log(n) / 2 per step: where intervals are wide open, less is enough.
-    if (rates * dt > (FAST_AND_UNKNOWN if some_unknown else FAST)).all():
+    if (rates * dt > (FAST_DECAY_UNDETERMINED if some_unknown else FAST_DECAY)).all():
         return (
             f"all modes decay within one time step ({dt:g}): the eigenvalues are lower bounds; "
             "check the unit of time, or observe more often"
@@ -146,13 +151,13 @@ def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> 
     return None
 
 
-# ---------- Parameters people know, with delta-method standard errors
+# ---------- Reported parameters with delta-method standard errors
 #
 # A number ``f(phi)`` of coordinates with covariance ``C C'`` has the variance ``|J C|^2``.
 
 
 #: Names of the operators: of spectra, and of matrices.
-NAMES = {
+OPERATOR_NAMES = {
     "drift": ("eigenvalue", "drift"),
     "noise": ("noise_variance", "noise_covariance"),
     "initial_variance": ("initial_variance", "initial_covariance"),
@@ -165,31 +170,36 @@ def quantities(
     """Every reported parameter by name.
 
     Variances and eigenvalues have intervals on the log scale, everything else symmetric ones,
-    unless ``ends`` by name say otherwise. Where drift or noise couple the modes, all operators
+    unless ``ends`` gives others by name. Where drift or noise couple the modes, all operators
     are matrices.
     """
-    found, n = fit.estimate, fit.n_modes
-    coupled = not found.state_space.linear.is_diagonal
-    values = found.parametrisation.values(found.full)
-    parts = [part for part in NAMES if part in values]
-    out = {NAMES[part][coupled]: _operator(found, part, n, coupled) for part in parts}
+    estimate, n = fit.estimate, fit.n_modes
+    coupled = not estimate.state_space.linear.is_diagonal
+    values = estimate.parametrisation.values(estimate.full)
+    parts = [part for part in OPERATOR_NAMES if part in values]
+    out = {
+        OPERATOR_NAMES[part][coupled]: _operator_quantity(estimate, part, n, coupled)
+        for part in parts
+    }
     if "season" in values:
-        out["season"] = Quantity(values["season"], _norm(found.roots("season")), True)
-    out["initial_mean"] = Quantity(found.state_space.initial.mean[:n], _start(found, n), False)
-    if found.mean is not None:
-        out["mean"] = Quantity(found.mean.value[:n], found.mean.errors[:n], False)
+        out["season"] = Quantity(values["season"], _row_norms(estimate.roots("season")), True)
+    out["initial_mean"] = Quantity(
+        estimate.state_space.initial.mean[:n], _initial_mean_errors(estimate, n), False
+    )
+    if estimate.mean is not None:
+        out["mean"] = Quantity(estimate.mean.value[:n], estimate.mean.errors[:n], False)
     std = np.sqrt(observation_variance)
     error = fit.point_error
     if error is None:
-        error = std * _errors(found, "observation", 1)[0]
+        error = std * _coordinate_errors(estimate, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
-    out |= _tied(found)
-    return {name: own._replace(ends=ends.get(name)) for name, own in out.items()}
+    out |= _tied_quantities(estimate)
+    return {name: quantity._replace(ends=ends.get(name)) for name, quantity in out.items()}
 
 
-def _operator(found: Estimate, part: str, n: int, coupled: bool) -> Quantity:
+def _operator_quantity(estimate: Estimate, part: str, n: int, coupled: bool) -> Quantity:
     """Operator of n modes; of matrices only variances are positive, no entries of a drift."""
-    both = found.parametrisation.values(found.full)[part], _norm(found.roots(part))
+    both = estimate.parametrisation.values(estimate.full)[part], _row_norms(estimate.roots(part))
     value, error = (operators.leading(x, n) for x in both)
     if not coupled:
         return Quantity(value, error, True)
@@ -197,52 +207,54 @@ def _operator(found: Estimate, part: str, n: int, coupled: bool) -> Quantity:
     return Quantity(operators.as_matrix(value), operators.as_matrix(error), is_positive)
 
 
-def _norm(roots: Array) -> Array:
+def _row_norms(roots: Array) -> Array:
     return np.sqrt((roots**2).sum(-1))
 
 
-def _errors(found: Estimate, part: str, n: int) -> Array:
+def _coordinate_errors(estimate: Estimate, part: str, n: int) -> Array:
     """Standard errors of a part's coordinates; zero where it has none."""
-    if part not in found.parametrisation.parts:
+    if part not in estimate.parametrisation.parts:
         return np.zeros(n)
-    return found.errors(part)[:n]
+    return estimate.errors(part)[:n]
 
 
-def _start(found: Estimate, n: int) -> Array:
+def _initial_mean_errors(estimate: Estimate, n: int) -> Array:
     """Standard errors of the initial mean, which is that of the deviation from the mean."""
-    if found.mean is None or not found.mean.anchored:
-        return _errors(found, "initial_mean", n)
-    own, slopes = found.parametrisation.slices.get("initial_mean"), found.mean.slopes
-    roots = -slopes if own is None else found.columns[own] - slopes
-    return np.sqrt((roots**2).sum(-1) + np.diag(found.mean.given))[:n]
+    if estimate.mean is None or not estimate.mean.anchored:
+        return _coordinate_errors(estimate, "initial_mean", n)
+    where, slopes = estimate.parametrisation.slices.get("initial_mean"), estimate.mean.slopes
+    roots = -slopes if where is None else estimate.columns[where] - slopes
+    return np.sqrt((roots**2).sum(-1) + np.diag(estimate.mean.given))[:n]
 
 
-def _tied(found: Estimate) -> dict[str, Quantity]:
+def _tied_quantities(estimate: Estimate) -> dict[str, Quantity]:
     """The few numbers of a parametric law, nuisance modes included."""
-    names, is_log = found.parametrisation.names, found.parametrisation.is_log
-    errors, out = _norm(found.columns), {}
+    names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
+    errors, out = _row_norms(estimate.columns), {}
     for i, name in enumerate(names):
         if "[" in name or name == "observation_std":
             continue
-        value = np.exp(found.full[i]) if is_log[i] else found.full[i]
+        value = np.exp(estimate.full[i]) if is_log[i] else estimate.full[i]
         error = errors[i] * (value if is_log[i] else 1.0)
         out[name] = Quantity(np.asarray(value), np.asarray(error), bool(is_log[i]))
     return out
 
 
-def operators_jacobian(found: Estimate) -> Array:
+def operators_jacobian(estimate: Estimate) -> Array:
     """Derivative of drift and noise, each flattened, by the coordinates; (K, p)."""
-    parts = [found.parametrisation.jacobian(part, found.full) for part in ("drift", "noise")]
-    sizes = [int(np.prod(part.shape[:-1])) for part in parts]
-    out, first = np.zeros((sum(sizes), len(found.full))), 0
-    for name, part, size in zip(("drift", "noise"), parts, sizes, strict=True):
-        own = out[first : first + size, found.parametrisation.slices[name]]
-        own[:] = part.reshape(size, -1)
+    jacobians = [
+        estimate.parametrisation.jacobian(name, estimate.full) for name in ("drift", "noise")
+    ]
+    sizes = [int(np.prod(jacobian.shape[:-1])) for jacobian in jacobians]
+    out, first = np.zeros((sum(sizes), len(estimate.full))), 0
+    for name, jacobian, size in zip(("drift", "noise"), jacobians, sizes, strict=True):
+        block = out[first : first + size, estimate.parametrisation.slices[name]]
+        block[:] = jacobian.reshape(size, -1)
         first += size
     return np.nan_to_num(out, copy=False)
 
 
-# ---------- From an estimate to a `Law`: intervals, notes, provenance
+# ---------- Assembly of the `Law`: intervals, notes, provenance
 
 
 #: Least decay rate of coupled modes, relative to the largest eigenvalue: far above rounding.
@@ -250,39 +262,39 @@ LEAST_DECAY = 1e-9
 
 
 def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: bool = True) -> Law:
-    """Law with its parameters, standard errors and everything it should say about itself."""
-    found, state_space = fit.estimate, fit.estimate.state_space
-    report = identifiability(found, fit.n_modes)
+    """Law with its parameters, standard errors, warnings and provenance."""
+    estimate, state_space = fit.estimate, fit.estimate.state_space
+    report = identifiability(estimate, fit.n_modes)
     variance = _observation_variance(fit, model)
     rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
     dt = float(np.median(np.diff(np.unique(observed.times))))
     hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
-    said = list(filter(None, [*in_words(report), hint]))
-    if said:
-        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
-    notes = list(filter(None, [*fit.notes, *said, found.optimum.note]))
+    messages = list(filter(None, [*identifiability_messages(report), hint]))
+    if messages:
+        warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
+    notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
     kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
-    known = likelihood_ends(found, fit.n_modes, level) if profile else ({}, [], 0)
-    ends, profiled, n_for_ends = known
+    profile_ends = likelihood_ends(estimate, fit.n_modes, level) if profile else ({}, [], 0)
+    ends, profiled, n_for_ends = profile_ends
     seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
-    said_of = {"warnings": notes, "identifiability": report, "profiled": profiled}
-    said_of |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
-    said_of |= _likelihood(fit, observed)
-    tables = found.full, found.covariance, operators_jacobian(found), ends.get(STATIONARY)
+    entries = {"warnings": notes, "identifiability": report, "profiled": profiled}
+    entries |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
+    entries |= _density_info(fit, observed)
+    tables = estimate.full, estimate.covariance, operators_jacobian(estimate), ends.get(STATIONARY)
     return state_space_law(
         observed,
         fit.n_modes,
         _decaying(state_space).with_noise(variance),
         parameters_dataset(quantities(fit, variance, ends), level, kind),
         unresolved_variance=float(fit.outside_variance),
-        info=Provenance.of(_info(fit, observed, model, n_for_ends) | said_of),
-        coordinates=coordinates_dataset(found.parametrisation.names, *tables),
+        info=Provenance.of(_info(fit, observed, model, n_for_ends) | entries),
+        coordinates=coordinates_dataset(estimate.parametrisation.names, *tables),
         statistics=fit.statistics,
     )
 
 
 def _decaying(space: StateSpace) -> StateSpace:
-    """The law, every mode of which decays in spite of rounding.
+    """The state space with a drift whose modes all decay in spite of rounding.
 
     A cycle that nothing disturbs has no decay in a fit of coupled modes; an eigenvalue of zero,
     less its rounding, would be no stable law.
@@ -298,55 +310,58 @@ def _decaying(space: StateSpace) -> StateSpace:
     return space._replace(dynamics=dynamics, initial=initial)
 
 
-def _likelihood(fit: Fit, observed: Observed) -> dict[str, Any]:
-    """Log density of the data, and of which numbers."""
-    found, density = fit.estimate, fit.density
+def _density_info(fit: Fit, observed: Observed) -> dict[str, Any]:
+    """Entries on the log density of the data, and on the numbers it is a density of."""
+    estimate, density = fit.estimate, fit.density
     if density is None and fit.statistics is not None:
-        start, phi = found.state_space.initial, observed.basis(fit.n_modes)
-        if found.mean is not None:
-            start = start._replace(mean=start.mean + found.mean.value)
+        start, phi = estimate.state_space.initial, observed.basis(fit.n_modes)
+        if estimate.mean is not None:
+            start = start._replace(mean=start.mean + estimate.mean.value)
         density = statistics_density(
-            fit.statistics, found.log_likelihood, start, phi.T @ phi, fit.outside_variance
+            fit.statistics, estimate.log_likelihood, start, phi.T @ phi, fit.outside_variance
         )
-    value, of = density or (found.log_likelihood, Numbers("values", int(fit.n_observed)))
-    restricted = {} if found.mean is None else {"restricted_log_likelihood": found.mean.restricted}
+    value, of = density or (estimate.log_likelihood, Numbers("values", int(fit.n_observed)))
+    restricted = (
+        {} if estimate.mean is None else {"restricted_log_likelihood": estimate.mean.restricted}
+    )
     return density_entries(value, of, observed) | restricted
 
 
 def _observation_variance(fit: Fit, model: Model) -> Array:
-    """Variance people mean: a working variance that only conditions the filter is no noise."""
+    """Reported noise variance; a working variance that only conditions the filter is none."""
     if fit.point_variance is not None:
         return fit.point_variance
     if "observation" in fit.estimate.parametrisation.parts:
         return fit.estimate.state_space.observation_variance
-    known = model.known_variance
-    if known is not None and np.ndim(known) > 1:  # their mean stands for that of a new value
-        return np.asarray(np.nanmean(known))
-    return np.asarray(0.0 if known is None else known)
+    fixed_variance = model.known_variance
+    if fixed_variance is not None and np.ndim(fixed_variance) > 1:
+        # The mean of the variances of single values stands for that of a new value.
+        return np.asarray(np.nanmean(fixed_variance))
+    return np.asarray(0.0 if fixed_variance is None else fixed_variance)
 
 
 def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[str, Any]:
-    found = fit.estimate
+    estimate = fit.estimate
     return {
         "engine": "exact",
         "route": fit.route,
         **observed.sizes,
         "n_observed": float(fit.n_observed),
-        "n_parameters": found.n_free,
-        "n_nuisance": found.state_space.n_modes - fit.n_modes,
-        "initial_state": found.state_space.initial.kind,
+        "n_parameters": estimate.n_free,
+        "n_nuisance": estimate.state_space.n_modes - fit.n_modes,
+        "initial_state": estimate.state_space.initial.kind,
         "drift": model.drift,
         "noise": model.noise,
-        "mean": "zero" if found.mean is None else "constant",
+        "mean": "zero" if estimate.mean is None else "constant",
         **({"noise_rank": model.noise_rank} if model.noise == "low_rank" else {}),
         "decisions": _decisions(fit),
-        "converged": found.optimum.converged,
-        "standard_errors": found.optimum.curvature,
+        "converged": estimate.optimum.converged,
+        "standard_errors": estimate.optimum.curvature,
         "convergence": {
-            "evaluations": found.optimum.n_evaluations,
+            "evaluations": estimate.optimum.n_evaluations,
             "evaluations_for_intervals": n_for_ends,
-            "remaining_gain": float(found.optimum.decrement),
-            "slope_without_end": float(found.optimum.uphill),
+            "remaining_gain": float(estimate.optimum.decrement),
+            "slope_without_end": float(estimate.optimum.uphill),
         },
         **software(scipy),
     }

@@ -27,7 +27,7 @@ from spdelaw.infer.semilinear.observations import Observations
 from spdelaw.law.law import Law
 from spdelaw.processes.terms import field_of
 
-# ---------- Which terms a field obeys
+# ---------- Selection of terms by BIC
 #
 # The whole library is fitted once by the closure likelihood. Leaving out the terms E costs, by the
 # curvature at the maximum, ``theta_E' (Cov_EE)^-1 theta_E`` in twice the log-likelihood, so
@@ -46,18 +46,18 @@ Subset = tuple[int, ...]
 Fits = Mapping[Subset, SemilinearFit]
 #: Makes the fit of some terms.
 Fitter = Callable[[Terms], SemilinearFit]
-#: Terms without which a law is linear.
-LINEAR = ("1", "u")
-#: Subsets within this many units of the best are fitted themselves, at most `FITTED` of them.
-CLOSE, FITTED = 6.0, 3
+#: Terms of a linear law.
+LINEAR_TERMS = ("1", "u")
+#: Subsets within this many units of the best are fitted themselves, at most `MOST_FITTED` of them.
+CLOSE_BIC, MOST_FITTED = 6.0, 3
 #: Largest library of which all subsets are ranked.
 MOST_TERMS = 12
-#: Best subsets of each equation that are tried together with those of the others.
-SHORT = 6
+#: Best subsets of each equation that are combined with those of the others.
+SHORTLIST = 6
 #: Candidates that the table shows, the best linear one apart.
-SHOWN = 8
+SHOWN_CANDIDATES = 8
 #: Transitions of one path that are drawn together, and blocks without which nothing is drawn.
-BLOCK, FEWEST_BLOCKS = 10, 6
+BLOCK_LENGTH, FEWEST_BLOCKS = 10, 6
 
 
 def default_library(domain: AbstractDomain) -> Terms:
@@ -91,7 +91,7 @@ def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Term
     names = default_library(domain) if library is None else tuple(library)
     if isinstance(domain, Fields) and not any(":" in name for name in names):
         names = tuple(f"{field}: {term}" for field in domain.names for term in names)
-    largest = max(map(len, _groups(names)), default=0)
+    largest = max(map(len, _equation_positions(names)), default=0)
     if not 1 <= largest <= MOST_TERMS:
         expected = f"1 to {MOST_TERMS} terms in an equation"
         fix = "pass library=('u', 'u^2', 'u^3')"
@@ -99,7 +99,7 @@ def check_library(library: Sequence[str] | None, domain: AbstractDomain) -> Term
     return names
 
 
-def _groups(names: Terms) -> list[list[int]]:
+def _equation_positions(names: Terms) -> list[list[int]]:
     """Positions of the terms of each equation."""
     fields = dict.fromkeys(field_of(name) for name in names)
     return [[k for k, name in enumerate(names) if field_of(name) == field] for field in fields]
@@ -112,7 +112,7 @@ def _best_linear(names: Terms, ranked: Mapping[Subset, float]) -> Subset:
 def _are_linear(names: Terms, subset: Subset) -> bool:
     """Whether a law with these terms is linear."""
     texts = [names[k].rpartition(":") for k in subset]
-    return all(t.strip() in LINEAR or (f and t.strip().isidentifier()) for f, _, t in texts)
+    return all(t.strip() in LINEAR_TERMS or (f and t.strip().isidentifier()) for f, _, t in texts)
 
 
 def select(
@@ -138,12 +138,12 @@ def select(
     covariance, penalty = whole.covariance[np.ix_(at, at)], float(np.log(n))
 
     def rank(x: Array) -> dict[Subset, float]:
-        return _rank(x[at], covariance, penalty, names)
+        return _rank_subsets(x[at], covariance, penalty, names)
 
     ranked = rank(whole.x)
     # The best subset, those close to it, and the best linear law are fitted themselves.
     least = next(iter(ranked.values()))
-    close = [s for s, value in ranked.items() if value <= least + CLOSE][:FITTED]
+    close = [s for s, value in ranked.items() if value <= least + CLOSE_BIC][:MOST_FITTED]
     fits = {tuple(range(len(names))): whole}
     for s in (*close, _best_linear(names, ranked)):
         if s not in fits:
@@ -152,15 +152,15 @@ def select(
     best = min(bic, key=bic.__getitem__)
     shift = ranked[best] - bic[best]
     values = {s: (bic[s] if s in bic else v - shift) - bic[best] for s, v in ranked.items()}
-    # What the curvature promises a subset that was not fitted is no reason to stand first.
+    # A fitted subset stands first, whatever the curvature predicts for one that was not fitted.
     order = sorted(values, key=lambda s: (s != best, max(values[s], 0.0)))
-    first = dict.fromkeys([*order[:SHOWN], _best_linear(names, ranked)])
-    counts = Counter(next(iter(rank(x))) for x in _resampled(whole, bootstrap, seed))
+    first = dict.fromkeys([*order[:SHOWN_CANDIDATES], _best_linear(names, ranked)])
+    counts = Counter(next(iter(rank(x))) for x in _resampled_estimates(whole, bootstrap, seed))
     shown = {s: max(values[s], 0.0) for s in first}
-    return fits[best], *_tables(names, shown, fits, counts)
+    return fits[best], *_candidate_tables(names, shown, fits, counts)
 
 
-def _tables(
+def _candidate_tables(
     names: Terms, shown: Mapping[Subset, float], fits: Fits, counts: Counter[Subset]
 ) -> tuple[xr.Dataset, xr.DataArray]:
     """Candidates with their BIC above the best, and how often each term was chosen."""
@@ -169,11 +169,11 @@ def _tables(
     for row, s in enumerate(shown):
         for k in s if s in fits else ():
             coefficient[row, k] = fits[s].values[names[k]]
-    height = [fits[s].log_likelihood if s in fits else np.nan for s in shown]
+    log_likelihoods = [fits[s].log_likelihood if s in fits else np.nan for s in shown]
     table = xr.Dataset(
         {
             "terms": ("candidate", [", ".join(names[k] for k in s) or "none" for s in shown]),
-            "log_likelihood": ("candidate", height),
+            "log_likelihood": ("candidate", log_likelihoods),
             "bic": ("candidate", list(shown.values())),
             "linear": ("candidate", [_are_linear(names, s) for s in shown]),
             "frequency": ("candidate", [counts[s] / total for s in shown]),
@@ -185,46 +185,54 @@ def _tables(
     return table, xr.DataArray(included, {"term": list(names)}, ("term",))
 
 
-def _rank(theta: Array, covariance: Array, penalty: float, names: Terms) -> dict[Subset, float]:
+def _rank_subsets(
+    theta: Array, covariance: Array, penalty: float, names: Terms
+) -> dict[Subset, float]:
     """``BIC(S)``, best first: of all subsets, or of the best ones of several equations together.
 
-    Equations have noise of their own, so what a term costs in one does not depend on the others.
+    The noises of the equations are independent, so the cost of a term in one does not depend on
+    the terms of the others.
     """
-    each = [_rank_group(theta, covariance, penalty, group) for group in _groups(names)]
-    if len(each) == 1:
-        return each[0]
-    short = [dict.fromkeys([*list(own)[:SHORT], _best_linear(names, own)]) for own in each]
+    rankings = [
+        _rank_equation(theta, covariance, penalty, group) for group in _equation_positions(names)
+    ]
+    if len(rankings) == 1:
+        return rankings[0]
+    shortlists = [
+        dict.fromkeys([*list(ranking)[:SHORTLIST], _best_linear(names, ranking)])
+        for ranking in rankings
+    ]
     out = {}
-    for parts in itertools.product(*short):
-        value = sum(own[s] for own, s in zip(each, parts, strict=True))
-        out[tuple(sorted(k for s in parts for k in s))] = value
+    for subsets in itertools.product(*shortlists):
+        value = sum(ranking[s] for ranking, s in zip(rankings, subsets, strict=True))
+        out[tuple(sorted(k for s in subsets for k in s))] = value
     return dict(sorted(out.items(), key=lambda item: item[1]))
 
 
-def _rank_group(
+def _rank_equation(
     theta: Array, covariance: Array, penalty: float, group: list[int]
 ) -> dict[Subset, float]:
     """``BIC(S)`` of all subsets of the terms of one equation, best first."""
     out: dict[Subset, float] = {}
     for size in range(len(group) + 1):
         for subset in itertools.combinations(group, size):
-            left = [k for k in group if k not in subset]
-            part = covariance[np.ix_(left, left)]
-            cost = float(theta[left] @ np.linalg.solve(part, theta[left])) if left else 0.0
+            left_out = [k for k in group if k not in subset]
+            dropped, block = theta[left_out], covariance[np.ix_(left_out, left_out)]
+            cost = float(dropped @ np.linalg.solve(block, dropped)) if left_out else 0.0
             out[subset] = cost + size * penalty
     return dict(sorted(out.items(), key=lambda item: item[1]))
 
 
-def _resampled(whole: SemilinearFit, n: int, seed: int) -> Iterator[Array]:
-    """Estimates when blocks of `BLOCK` successive scores of a path are drawn with replacement.
+def _resampled_estimates(whole: SemilinearFit, n: int, seed: int) -> Iterator[Array]:
+    """Estimates of a bootstrap over blocks of `BLOCK_LENGTH` successive scores of a path.
 
     A sample moves the estimate by ``Cov sum_b (w_b - 1) s_b``, block b having been drawn w_b times.
-    Too few blocks say nothing, and there are none.
+    With fewer than `FEWEST_BLOCKS` blocks there are no estimates.
     """
     rows = []
     for path in np.unique(whole.groups):
-        own = whole.scores[whole.groups == path]
-        rows.append(np.add.reduceat(own, np.arange(0, len(own), BLOCK), axis=0))
+        scores = whole.scores[whole.groups == path]
+        rows.append(np.add.reduceat(scores, np.arange(0, len(scores), BLOCK_LENGTH), axis=0))
     sums = np.concatenate(rows)
     if len(sums) < FEWEST_BLOCKS:
         return
@@ -234,13 +242,13 @@ def _resampled(whole: SemilinearFit, n: int, seed: int) -> Iterator[Array]:
         yield whole.x + whole.covariance @ (drawn @ centred)
 
 
-# ---------- Which terms a field obeys: the door, and what it returns
+# ---------- `discover` and its result
 
 
 #: Transitions that each term of a library needs at least.
-PER_TERM = 10
+TRANSITIONS_PER_TERM = 10
 #: Rows of the printed table, and widths of its columns.
-ROWS, WIDTHS = 6, (28, 14, 9, 7)
+TABLE_ROWS, COLUMN_WIDTHS = 6, (28, 14, 9, 7)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -284,7 +292,9 @@ class Discovery:
         rows = []
         for k in range(self.table.sizes["candidate"]):
             row = self.table.isel(candidate=k)
-            numbers = {key: _number(row[key]) for key in ("log_likelihood", "bic", "frequency")}
+            numbers = {
+                key: _finite_or_none(row[key]) for key in ("log_likelihood", "bic", "frequency")
+            }
             coefficients = row["coefficient"].dropna("term").to_series().to_dict()
             plain = {"terms": row["terms"].item(), "linear": bool(row["linear"])}
             rows.append({**plain, **numbers, "coefficients": coefficients})
@@ -292,12 +302,16 @@ class Discovery:
             "sentence": self.sentence,
             "terms": list(self.terms),
             "candidates": rows,
-            "inclusion": {str(t): _number(v) for t, v in self.inclusion.to_series().items()},
+            "inclusion": {
+                str(t): _finite_or_none(v) for t, v in self.inclusion.to_series().items()
+            },
         }
 
     def __repr__(self) -> str:
         """The sentence and the table."""
-        lines = ["  ".join(c.rjust(w) for c, w in zip(r, WIDTHS, strict=True)) for r in self._rows]
+        lines = [
+            "  ".join(c.rjust(w) for c, w in zip(r, COLUMN_WIDTHS, strict=True)) for r in self._rows
+        ]
         return "\n".join([f"Discovery: {self.sentence}", *(f"  {line}" for line in lines)])
 
     def _repr_html_(self) -> str:
@@ -308,15 +322,15 @@ class Discovery:
     @property
     def _rows(self) -> list[list[str]]:
         out = [["terms", "log-likelihood", "BIC", "chosen"]]
-        for row in self.to_dict()["candidates"][:ROWS]:
-            height, share = row["log_likelihood"], row["frequency"]
-            shown = "" if height is None else f"{height:.1f}"
+        for row in self.to_dict()["candidates"][:TABLE_ROWS]:
+            log_likelihood, share = row["log_likelihood"], row["frequency"]
+            shown = "" if log_likelihood is None else f"{log_likelihood:.1f}"
             chosen = "" if share is None else f"{100 * share:.0f} %"
             out.append([row["terms"], shown, f"+{row['bic']:.1f}", chosen])
         return out
 
 
-def _number(value: Any) -> float | None:
+def _finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
@@ -367,8 +381,8 @@ def discover(
         >>> import numpy as np, spdelaw as sl
         >>> equation = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(61))
         >>> fields = sl.simulate(equation, 10, seed=2)
-        >>> found = sl.discover(fields, equation.domain, 5, library=("u", "u^2", "u^3"))
-        >>> found.terms
+        >>> discovery = sl.discover(fields, equation.domain, 5, library=("u", "u^2", "u^3"))
+        >>> discovery.terms
         ('u', 'u^3')
     """
     whole("bootstrap", bootstrap, 0)
@@ -381,41 +395,46 @@ def discover(
     names = check_library(library, domain)  # type: ignore[arg-type]
     chooser = Chooser(names, method, scheme, bootstrap, whole("seed", seed, 0))
     held = {**({"kappa": 0.0} if "u" in names else {}), **(fixed or {})}
-    asked = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
-    law = fit(data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **asked, **words)
-    (found,) = chooser.found
-    result = Discovery(law.dynamics.terms, law, *found)  # type: ignore[attr-defined]
+    assumptions = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
+    law = fit(
+        data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **assumptions, **words
+    )
+    (tables,) = chooser.tables
+    result = Discovery(law.dynamics.terms, law, *tables)  # type: ignore[attr-defined]
     return dataclasses.replace(result, law=law.with_info(discovery=result.to_dict()))
 
 
 @dataclasses.dataclass(frozen=True)
 class Chooser(SemilinearEngine):
-    """Fit of a whole library; table and inclusion of what is chosen from it go to ``found``."""
+    """Fit of a whole library; ``tables`` collects table and inclusion of each choice from it."""
 
     bootstrap: int = 0
     seed: int = 0
-    found: list[tuple[xr.Dataset, xr.DataArray]] = dataclasses.field(default_factory=list)
+    tables: list[tuple[xr.Dataset, xr.DataArray]] = dataclasses.field(default_factory=list)
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
     ) -> tuple[Observations, SemilinearFit]:
-        """What is seen of the fields, and the fit of the chosen terms to it."""
+        """Observations of the fields, and the fit of the chosen terms to them."""
         _check_enough(observed, self.terms)
         observations, whole_fit = super().seen(observed, domain, n_modes, model)
-        words, known = self.words(model), whole_fit.diagnostics
-        if "burn" in known:  # candidates are judged by the same numbers: those after one burn-in
-            words["burn"] = known["burn"]
+        words, diagnostics = self.words(model), whole_fit.diagnostics
+        if "burn" in diagnostics:  # one burn-in: all candidates are compared on the same values
+            words["burn"] = diagnostics["burn"]
 
-        def again(terms: tuple[str, ...]) -> SemilinearFit:
+        def fit_terms(terms: tuple[str, ...]) -> SemilinearFit:
             return observations.fit(terms, words)
 
-        chosen, table, inclusion = select(whole_fit, again, self.bootstrap, self.seed)
-        self.found.append((table, inclusion))
+        chosen, table, inclusion = select(whole_fit, fit_terms, self.bootstrap, self.seed)
+        self.tables.append((table, inclusion))
         return observations, chosen
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:
-    need, got = PER_TERM * len(library), observed.n_paths * (observed.times.shape[-1] - 1)
+    need, got = (
+        TRANSITIONS_PER_TERM * len(library),
+        observed.n_paths * (observed.times.shape[-1] - 1),
+    )
     if got < need:
         expected = f"at least {need} transitions to choose from {len(library)} terms"
         got = f"{got} of {observed.n_paths} paths"

@@ -32,7 +32,7 @@ from spdelaw.infer.pipeline import fit
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
 
-# ---------- A fit as an object with parameters, for tools that speak scikit-learn's language
+# ---------- A fit as an object with parameters, in scikit-learn's style
 
 
 #: Arguments of `fit` that have a default, with it, and the words of a model; ``domain`` has none.
@@ -75,7 +75,7 @@ class Learner:
     def __init__(
         self, domain: AbstractDomain, n_modes: int | str = "auto", **settings: Any
     ) -> None:
-        """Keep the settings; their values are checked by ``fit``."""
+        """Keep the settings; ``fit`` checks their values."""
         self._settings: dict[str, Any] = {"domain": domain, **DEFAULTS, "n_modes": n_modes}
         self.set_params(**settings)
 
@@ -107,8 +107,8 @@ class Learner:
 
     def _non_default(self) -> dict[str, Any]:
         """Settings that differ from the defaults."""
-        own = self._settings.items()
-        return {k: v for k, v in own if k not in DEFAULTS or v is not DEFAULTS[k]}
+        items = self._settings.items()
+        return {k: v for k, v in items if k not in DEFAULTS or v is not DEFAULTS[k]}
 
     def score(self, data: Any, y: Any = None) -> float:
         """Mean log-likelihood of a path under the learned law, in nats; higher is better.
@@ -153,11 +153,12 @@ def _check_name(name: str, engine: Any) -> None:
         raise InputError(name, expected=expected, got=repr(name), fix="see help(spdelaw.fit)")
 
 
-# ---------- Many fits of one kind: places, members, ensembles, each a law of its own
+# ---------- Many fits of one kind: locations, members, ensembles
 #
 # Every fit is one task, and tasks go out in batches. With a directory each law is saved after its
 # batch, and a manifest says which file belongs to which label and data: a call that was interrupted
-# goes on where it stopped. A directory belongs to one question; another one is refused.
+# goes on where it stopped. A directory holds laws of one domain and one set of settings; a call
+# with others raises an error.
 
 
 MANIFEST = "manifest.json"
@@ -201,25 +202,25 @@ def fit_many(
         >>> [laws[seed].n_modes for seed in members]
         [2, 2]
     """
-    sets = _sets(data, over)
+    sets = _data_sets(data, over)
     settings = {"domain": domain, "n_modes": n_modes, **settings}
     store = None if directory is None else _Store.open(Path(directory), settings)
-    found = {} if store is None else store.known(sets)
-    todo, failed = [label for label in sets if label not in found], dict[Any, SpdeLawError]()
+    laws = {} if store is None else store.saved_laws(sets)
+    todo, failed = [label for label in sets if label not in laws], dict[Any, SpdeLawError]()
     batch = whole("batch", batch, 1)
-    _tell(progress, len(found), len(sets))
+    _report_progress(progress, len(laws), len(sets))
     for first in range(0, len(todo), batch):
         labels = todo[first : first + batch]
-        results = over_blocks(_one, [sets[one] for one in labels], settings, executor=executor)
+        results = over_blocks(_fit_one, [sets[one] for one in labels], settings, executor=executor)
         for label, law in zip(labels, results, strict=True):
-            (found if isinstance(law, Law) else failed)[label] = law
+            (laws if isinstance(law, Law) else failed)[label] = law
         if store is not None:
-            store.add({one: found[one] for one in labels if one in found}, sets)
-        _tell(progress, len(found) + len(failed), len(sets))
-    return _answer(sets, found, failed)
+            store.add({one: laws[one] for one in labels if one in laws}, sets)
+        _report_progress(progress, len(laws) + len(failed), len(sets))
+    return _laws_or_raise(sets, laws, failed)
 
 
-def _one(data: Any, settings: dict[str, Any]) -> Law | SpdeLawError:
+def _fit_one(data: Any, settings: dict[str, Any]) -> Law | SpdeLawError:
     """The law of one data set, or why there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)  # it is in the notes of the law
@@ -229,17 +230,17 @@ def _one(data: Any, settings: dict[str, Any]) -> Law | SpdeLawError:
             return error
 
 
-def _answer(sets: Mapping, found: dict, failed: dict[Any, SpdeLawError]) -> dict[Any, Law]:
-    if failed and not found:
+def _laws_or_raise(sets: Mapping, laws: dict, failed: dict[Any, SpdeLawError]) -> dict[Any, Law]:
+    if failed and not laws:
         raise next(iter(failed.values()))
     if failed:
         label, why = next(iter(failed.items()))
         text = f"{len(failed)} of {len(sets)} data sets have no law, such as {label!r}: {why}"
         warnings.warn(text, SpdeLawWarning, stacklevel=3)
-    return {label: found[label] for label in sets if label in found}
+    return {label: laws[label] for label in sets if label in laws}
 
 
-def _sets(data: Any, over: str | None) -> Mapping[Any, Any]:
+def _data_sets(data: Any, over: str | None) -> Mapping[Any, Any]:
     if over is None and isinstance(data, Mapping) and not isinstance(data, xr.Dataset) and data:
         return data
     if isinstance(data, xr.DataArray | xr.Dataset) and over in data.dims:
@@ -251,14 +252,16 @@ def _sets(data: Any, over: str | None) -> Mapping[Any, Any]:
     raise InputError("data", expected=expected, got=got, fix=fix)
 
 
-def _tell(progress: Any, done: int, total: int) -> None:
+def _report_progress(progress: Any, done: int, total: int) -> None:
     if callable(progress):
         progress(done, total)
     elif progress:
         print(f"{done} of {total} fits", file=sys.stderr)
 
 
-# -- the directory to resume from -----------------------------------------------------------------
+# ---------- The directory that a call resumes from
+
+
 class _Store(NamedTuple):
     """Laws in a directory, by label and digest of their data."""
 
@@ -271,17 +274,17 @@ class _Store(NamedTuple):
         plain = {**settings, "domain": settings["domain"].to_dict()}
         question = _digest(json.dumps(plain, sort_keys=True, default=repr).encode())
         manifest = directory / MANIFEST
-        entries = _read(manifest, question) if manifest.exists() else {}
+        entries = _read_manifest(manifest, question) if manifest.exists() else {}
         directory.mkdir(parents=True, exist_ok=True)
         return cls(directory, question, entries)
 
-    def known(self, sets: Mapping) -> dict[Any, Law]:
-        """Laws that are there already, of the same data."""
+    def saved_laws(self, sets: Mapping) -> dict[Any, Law]:
+        """Laws that the directory holds already, of the same data."""
         entries = {label: self.entries.get(str(label)) for label in sets}
         return {
             label: load(self.directory / entry["file"])
             for label, entry in entries.items()
-            if entry is not None and entry["data"] == _digest_of(sets[label])
+            if entry is not None and entry["data"] == _data_digest(sets[label])
         }
 
     def add(self, laws: dict[Any, Law], sets: Mapping) -> None:
@@ -289,21 +292,21 @@ class _Store(NamedTuple):
         for label, law in laws.items():
             name = f"{_digest(str(label).encode())[:16]}.law"
             law.save(self.directory / name)
-            self.entries[str(label)] = {"file": name, "data": _digest_of(sets[label])}
+            self.entries[str(label)] = {"file": name, "data": _data_digest(sets[label])}
         with replace_file(self.directory / MANIFEST) as new:
             manifest = {"question": self.question, "laws": self.entries}
             new.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
-def _read(manifest: Path, question: str) -> dict[str, dict[str, str]]:
+def _read_manifest(manifest: Path, question: str) -> dict[str, dict[str, str]]:
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
-        asked, laws = content["question"], dict(content["laws"])
+        saved_question, laws = content["question"], dict(content["laws"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected, got = "a manifest of fit_many", f"{type(error).__name__}"
         fix = "choose another directory"
         raise FileError(str(manifest), expected=expected, got=got, fix=fix) from error
-    if asked != question:
+    if saved_question != question:
         expected = "laws of the same domain, modes and settings"
         got = f"those of another question in {manifest.parent}"
         raise InputError("directory", expected=expected, got=got, fix="choose another directory")
@@ -314,8 +317,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _digest_of(data: Any) -> str:
-    """Digest of values in memory; lazy ones are told apart by how they are made, not read."""
+def _data_digest(data: Any) -> str:
+    """Digest of values in memory, or of the graph of lazy ones, which are not read."""
     if getattr(data, "chunks", None):
         arrays = data.data_vars.values() if isinstance(data, xr.Dataset) else [data]
         names = [getattr(array.data, "name", "") for array in arrays]  # of file, time and graph

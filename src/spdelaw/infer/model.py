@@ -1,4 +1,4 @@
-"""What is assumed about a law before data are seen."""
+"""Assumptions about a law."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Model:
             "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %;
             zero where ``fixed`` or ``priors`` say something about the initial mean), or the known
             mean as a field over the points.
-        rest: what the modes leave over: "white", with "memory" (one decay and variance per point,
+        rest: residual outside the modes: "white", with "memory" (one decay and variance per point,
             learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
             neighbours in time are clearly alike).
 
@@ -174,10 +174,10 @@ def _check_fixed_noise(value: Any) -> None:
         std = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         std = np.array(np.nan)
-    known = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
-    is_bad = not known.size or not np.isfinite(known).all() or (known < 0).any()
+    given_std = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
+    is_bad = not given_std.size or not np.isfinite(given_std).all() or (given_std < 0).any()
     is_truth = np.asarray(value).dtype == bool
-    if is_bad or is_truth or (std.ndim and (known == 0).any()):
+    if is_bad or is_truth or (std.ndim and (given_std == 0).any()):
         words = ", ".join(map(repr, OBSERVATION_NOISES))
         expected = f"{words}, a standard deviation, or one per point or value"
         word = {True: "estimate", False: "none"}[value] if isinstance(value, bool) else "auto"
@@ -186,7 +186,7 @@ def _check_fixed_noise(value: Any) -> None:
 
 
 class Decision(NamedTuple):
-    """What was decided about the data, and the numbers it was decided by."""
+    """A decision about the data, and the numbers that it compared."""
 
     answer: str | int
     compared: dict[str, float]

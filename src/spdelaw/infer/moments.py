@@ -13,26 +13,26 @@ from spdelaw.processes.linear import distinct_steps
 from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.statistics import Statistics
 
-# ---------- Starting values from moments, good enough to be near the maximum on any kind of data
+# ---------- Starting values from moments
 #
-# For an Ornstein-Uhlenbeck mode seen with white noise of variance rho,
+# For an Ornstein-Uhlenbeck mode observed with white noise of variance rho,
 #
 #     E (c(t + h) - c(t))^2 ~ q h + 2 rho               for small h,
 #     d/dt E c^2 = -2 lambda E c^2 + q                  for any initial state,
 #
 # so a line through squared increments over a few lags gives q and rho, and the second identity
-# integrated over time gives lambda. The first states say whether paths start together or apart.
+# integrated over time gives lambda. The first states show whether paths start together or apart.
 
 
 Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
-LAGS = (1, 2, 3, 4)
-#: Steps of more than that many times the median are interruptions.
+INCREMENT_LAGS = (1, 2, 3, 4)
+#: Steps longer than this many times the median are interruptions.
 INTERRUPTION = 10.0
 #: Rows per block whose Gram matrices are inverted for their mean.
 INVERTED_ROWS = 200
-#: Spread of first states, in variances of their noise, from which on paths start apart.
+#: Spread of first states, in variances of their noise, above which paths start apart.
 APART = 4.0
 #: Share of the last spread over paths up to which they start alike, where noise is not known.
 ALIKE = 0.4
@@ -51,7 +51,7 @@ class MomentEstimates(NamedTuple):
         mean, spread: of the first states; the spread an operator.
         n_paths, n_steps, span: size of the sample: paths, their steps, their longest duration.
         observation_variance: of the values.
-        n_values: values that speak about it.
+        n_values: values that determine it.
     """
 
     drift: Array
@@ -71,12 +71,12 @@ def from_statistics(s: Statistics, has_mean: bool = False) -> MomentEstimates:
     """Estimates of noise-free paths from their sums, around a mean of any size or none."""
     t, n = s.times, s.n_paths
     increments = s.square[1:] - 2.0 * s.cross + s.square[:-1]
-    q, lam, energy = _decay(t, s.square / n, increments / n)
-    q, lam = _of_even_steps(s, q, lam, has_mean)
+    q, lam, energy = _decay_estimates(t, s.square / n, increments / n)
+    q, lam = _even_step_estimates(s, q, lam, has_mean)
     mean, spread = s.first[0] / n, s.start_spread / n
     size = n, len(t) - 1, float(t[-1] - t[0])
-    found = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
-    return MomentEstimates(*found, *size, 0.0, s.n_values)
+    estimates = (lam, np.maximum(q, 1e-300), np.zeros(s.n_modes), energy, mean, spread)
+    return MomentEstimates(*estimates, *size, 0.0, s.n_values)
 
 
 def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
@@ -85,34 +85,34 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     ``variance`` is a first guess of the observation variance; rows that do not determine all
     modes are left out.
     """
-    parts = collapsed.map(_sums_of)
-    squares, rows, increments = (sum(part[i] for part in parts) for i in range(3))
-    span, n_times = (max(part[i] for part in parts) for i in (3, 4))
+    sums = collapsed.map(_block_sums)
+    squares, rows, increments = (sum(block_sums[i] for block_sums in sums) for i in range(3))
+    span, n_times = (max(block_sums[i] for block_sums in sums) for i in (3, 4))
     rho0 = variance / mean_gram(collapsed)
-    q, rho = _line(increments, rho0)
+    q, rho = _increment_line(increments, rho0)
     mean = squares / max(rows, 1)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
     n_steps = n_times - 1
-    found = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
-    return MomentEstimates(*found, variance, collapsed.n_values)
+    estimates = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
+    return MomentEstimates(*estimates, variance, collapsed.n_values)
 
 
-def _sums_of(block: Block) -> tuple[Array, int, Array, float, int]:
+def _block_sums(block: Block) -> tuple[Array, int, Array, float, int]:
     """Squares of determined rows, their number, increments, longest duration and times."""
     good = determined_rows(block)
     c = np.where(good[:, None], block.estimate, np.nan)
     t = np.broadcast_to(block.times, good.shape)
     squares = np.where(np.isnan(c), 0.0, c**2).sum((0, 2))
     span = float(np.ptp(block.times, axis=0).max())
-    return squares, int(good.sum()), _increments(c, t), span, len(block.times)
+    return squares, int(good.sum()), _increment_sums(c, t), span, len(block.times)
 
 
 def of_components(values: Array, times: Array) -> tuple[float, float]:
     """Slowest decay rate and largest noise variance of principal components (P, T, r)."""
     energy = (values**2).mean(0)
     increments = ((values[:, 1:] - values[:, :-1]) ** 2).mean(0)
-    q, lam, _ = _decay(times, energy, increments)
+    q, lam, _ = _decay_estimates(times, energy, increments)
     return float(np.median(lam)), float(q.max() / values.shape[-1])
 
 
@@ -139,17 +139,17 @@ def determined_rows(block: Block) -> Array:
     shape = block.estimate[:, 0].shape
     if not (gram > 0).any():
         return np.zeros(shape, bool)
-    # Rows and modes of one path alone: what others see must not matter.
-    own = np.sort(np.where(gram > 0, gram, np.inf).reshape(-1, gram.shape[-1]), axis=0)
+    # Rows and modes of one path alone: the gaps of other paths must not matter.
+    ordered = np.sort(np.where(gram > 0, gram, np.inf).reshape(-1, gram.shape[-1]), axis=0)
     count = np.maximum((gram > 0).sum((0, 1)), 1)
     path = np.arange(gram.shape[-1])
-    median = 0.5 * (own[(count - 1) // 2, path] + own[count // 2, path])
+    median = 0.5 * (ordered[(count - 1) // 2, path] + ordered[count // 2, path])
     return np.broadcast_to((gram > 0.2 * median).all(1), shape)
 
 
 def mean_gram(collapsed: Collapsed) -> Array:
     """Mean diagonal of G over all rows; (N,)."""
-    total, rows = (sum(part) for part in zip(*collapsed.map(_gram_sum), strict=True))
+    total, rows = (sum(terms) for terms in zip(*collapsed.map(_gram_sum), strict=True))
     return np.maximum(total / max(rows, 1), 1e-300)
 
 
@@ -164,13 +164,13 @@ def unit_errors(collapsed: Collapsed) -> Array:
     """Mean variance of least-squares coefficients under noise of variance one; (N,).
 
     The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
-    is larger than what the diagonal of G says.
+    is larger than the inverse diagonal of G.
     """
-    rows = np.concatenate(collapsed.over_rows(_inverse_diagonals))
+    rows = np.concatenate(collapsed.over_rows(_inverse_gram_diagonals))
     return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
 
 
-def _inverse_diagonals(block: Block) -> Array:
+def _inverse_gram_diagonals(block: Block) -> Array:
     """Diagonal of ``G^-1`` of some rows; (rows, N)."""
     if block.is_diagonal:
         return np.zeros((0, block.gram.shape[1]))
@@ -182,25 +182,25 @@ def _inverse_diagonals(block: Block) -> Array:
     return np.diagonal(np.linalg.inv(gram), axis1=1, axis2=2)
 
 
-def _increments(c: Array, t: Array) -> Array:
+def _increment_sums(c: Array, t: Array) -> Array:
     """Sums of (lag time, squared increment, 1) for each mode and lag; (N, lags, 3)."""
-    out = np.zeros((c.shape[1], len(LAGS), 3))
-    for i, lag in enumerate(LAGS):
+    out = np.zeros((c.shape[1], len(INCREMENT_LAGS), 3))
+    for i, lag in enumerate(INCREMENT_LAGS):
         square, step = (c[lag:] - c[:-lag]) ** 2, t[lag:] - t[:-lag]
-        seen = ~np.isnan(square[:, 0])
-        seen &= ~_interrupted(step, step[seen])
-        out[:, i, 0] = step[seen].sum()
-        out[:, i, 1] = np.where(seen[:, None], square, 0.0).sum((0, 2))
-        out[:, i, 2] = seen.sum()
+        usable = ~np.isnan(square[:, 0])
+        usable &= ~_interrupted(step, step[usable])
+        out[:, i, 0] = step[usable].sum()
+        out[:, i, 1] = np.where(usable[:, None], square, 0.0).sum((0, 2))
+        out[:, i, 2] = usable.sum()
     return out
 
 
-def _line(sums: Array, rho0: Array) -> tuple[Array, Array]:
+def _increment_line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     """Weighted line ``q h + 2 rho`` through squared increments, with positive q and rho."""
     sums = sums[:, sums[0, :, 2] > 0]  # lags that occur
     if not sums.shape[1]:
         sums = np.stack([np.ones(len(rho0)), 2.0 * rho0, np.ones(len(rho0))], axis=-1)[:, None]
-    w = sums[0, :, 2]  # all modes are seen at the same times
+    w = sums[0, :, 2]  # all modes are observed at the same times
     h, s = sums[0, :, 0] / w, sums[..., 1].T / w[:, None]
     design, root = np.stack([h, np.full_like(h, 2.0)], axis=1), np.sqrt(w)[:, None]
     slope, level = np.linalg.lstsq(design * root, s * root, rcond=None)[0]
@@ -208,7 +208,7 @@ def _line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     return np.maximum(np.maximum(slope, least), 1e-300), np.maximum(level, 1e-3 * rho0)
 
 
-def _decay(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:
+def _decay_estimates(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:
     """q, lambda and the mean energy, from ``E c^2`` at all times and squared increments.
 
     ``lambda = (q T - sum of changes of E c^2) / (2 int E c^2 dt)``, kept positive.
@@ -223,8 +223,10 @@ def _decay(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Ar
     return q, np.maximum(lam, 0.05 / span), integral / span
 
 
-def _of_even_steps(s: Statistics, q: Array, lam: Array, has_mean: bool) -> tuple[Array, Array]:
-    """The same where all steps are equally long: the maximum itself, given where paths start.
+def _even_step_estimates(
+    s: Statistics, q: Array, lam: Array, has_mean: bool
+) -> tuple[Array, Array]:
+    """Q and lambda where all steps are equally long: the maximum itself, given the first states.
 
     ``F = sum c_t c_{t+1} / sum c_t^2``, ``Omega = mean (c_{t+1} - F c_t)^2``, from which lambda and
     q follow where F lies between 0 and 1. With a mean, sums are those around the means of
@@ -238,10 +240,10 @@ def _of_even_steps(s: Statistics, q: Array, lam: Array, has_mean: bool) -> tuple
         before, cross, after = before - one**2 / n, cross - one * two / n, after - two**2 / n
     with np.errstate(all="ignore"):
         f = cross / before
-        own = -np.log(f) / s.lengths[0][0]
-        noise = 2.0 * own * (after - f * cross) / (n * (1.0 - f**2))
-        usable = (f > 0.0) & (f < 1.0) & (noise > 1e-12 * q) & (own * np.ptp(s.times) > 0.05)
-    return np.where(usable, noise, q), np.where(usable, own, lam)
+        rate = -np.log(f) / s.lengths[0][0]
+        noise = 2.0 * rate * (after - f * cross) / (n * (1.0 - f**2))
+        usable = (f > 0.0) & (f < 1.0) & (noise > 1e-12 * q) & (rate * np.ptp(s.times) > 0.05)
+    return np.where(usable, noise, q), np.where(usable, rate, lam)
 
 
 def _interrupted(step: Array, typical: Array) -> Array:
@@ -249,9 +251,11 @@ def _interrupted(step: Array, typical: Array) -> Array:
     return step > INTERRUPTION * (np.median(typical) if typical.size else np.inf)
 
 
-# -- first states ---------------------------------------------------------------------------------
+# ---------- First states
+
+
 def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> Decision:
-    """Kind of the initial state: as asked for, or by whether paths start apart.
+    """Kind of the initial state: as the model says, or by whether paths start apart.
 
     Args:
         model: what is assumed.
@@ -271,19 +275,19 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
     """Mean and spread over paths of the first estimate, where its row determines all modes.
 
-    Where fewer than two rows do, all of them together tell (`pooled_states`).
+    Where fewer than two rows do, `pooled_states` uses all of them together.
     """
     first = np.concatenate(collapsed.over_first_rows(_first_estimates), axis=1)
     if first.shape[1] > 1:
         return first.mean(1), first.var(1)
     if collapsed.n_paths > 1:
-        return pooled_states(collapsed.over_first_rows(_sums_of_row, 0), collapsed.n_paths)
+        return pooled_states(collapsed.over_first_rows(_row_sums, 0), collapsed.n_paths)
     return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
 
 
 def last_spread(collapsed: Collapsed) -> Array:
     """Spread over paths of their last states, by `pooled_states`; (N,)."""
-    return pooled_states(collapsed.map(_sums_of_row, -1), collapsed.n_paths)[1]
+    return pooled_states(collapsed.map(_row_sums, -1), collapsed.n_paths)[1]
 
 
 def pooled_states(
@@ -291,20 +295,20 @@ def pooled_states(
 ) -> tuple[Array, Array]:
     """Mean and spread over paths of states at one time, whatever their rows determine.
 
-    With the shared state of least squares, ``c = (sum G)^-1 sum b``, what it leaves per number that
-    is seen beyond it,
+    With the shared state of least squares, ``c = (sum G)^-1 sum b``, the residual per remaining
+    degree of freedom,
 
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
     is the variance of noise where paths are alike, and larger where they are not.
     """
-    gram, vector, squares, ranks = (sum(part) for part in zip(*parts, strict=True))
+    gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
-    left = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
-    return mean, left * n_paths / np.maximum(np.diag(gram), 1e-300)
+    residual_variance = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
+    return mean, residual_variance * n_paths / np.maximum(np.diag(gram), 1e-300)
 
 
-def _sums_of_row(block: Block, row: int) -> tuple[Array, Array, float, int]:
+def _row_sums(block: Block, row: int) -> tuple[Array, Array, float, int]:
     """Gram matrices, vectors, ``b' c_hat`` and ranks of a row, summed over paths."""
     gram, vector = block.gram[row], block.vector[row]
     if gram.ndim == 2:
@@ -316,11 +320,11 @@ def _sums_of_row(block: Block, row: int) -> tuple[Array, Array, float, int]:
 
 
 def _first_estimates(block: Block) -> Array:
-    whole = np.broadcast_to(_determines(block.gram[0]), len(block.paths))
+    whole = np.broadcast_to(_is_well_conditioned(block.gram[0]), len(block.paths))
     return block.estimate[0][:, whole]
 
 
-def _determines(gram: Array) -> Array:
+def _is_well_conditioned(gram: Array) -> Array:
     """Whether a row's Gram matrix (N, N, B), or its diagonal (N, B), is well conditioned."""
     if gram.ndim == 2:
         return np.asarray((gram > 0).all(0))
@@ -330,32 +334,31 @@ def _determines(gram: Array) -> Array:
     return (scale > 0).all(0) & (np.linalg.eigvalsh(unit)[:, 0] > WELL_CONDITIONED)
 
 
-# ---------- Where the search for a drift matrix starts: the lag covariances of a linear inverse
-# model
+# ---------- Starting drift matrix from lag covariances: a linear inverse model
 #
 # Over steps of one length tau, ``F = C(tau) C(0)^-1`` and ``Lambda = -log(F) / tau`` (Penland
 # 1989). On complete, noise-free data with equal steps, given the first state of each path, this is
-# the maximum of the likelihood itself. Noise in the coefficients is taken out of ``C(0)`` as well
-# as it is known.
+# the maximum of the likelihood itself. The estimated noise of the coefficients is subtracted from
+# ``C(0)``.
 
 
 #: Least correlation over a step, and least decay over the record, of a mode at the start.
 LEAST_FACTOR, LEAST_DECAY = 1e-3, 0.05
-#: Angle from which on a mode that seems to turn by half a circle per step does not turn.
+#: Angle per step above which a rotation counts as none: half a circle is an artefact of noise.
 HALF_TURN = 0.9 * np.pi
 #: Least eigenvalue of a starting noise covariance, relative to its diagonal.
 LEAST_NOISE = 1e-3
-#: Paths whose mean is known well enough to be taken off them.
+#: Fewest paths of a block from which their mean is subtracted.
 MANY_PATHS = 5
-#: Pairs of complete rows for each mode that lag covariances need.
-PAIRS = 5
+#: Pairs of complete rows per mode that lag covariances need.
+PAIRS_PER_MODE = 5
 
 
 def centred(block: Block) -> Block:
-    """Coefficients less their mean over paths: what all paths share, such as a forcing, is gone.
+    """Coefficients less their mean over paths, and so without what all share, such as a forcing.
 
-    The response to a forcing needs the drift that is looked for. Blocks of few paths, or of paths
-    with clocks of their own, stay as they are.
+    The response to a forcing depends on the unknown drift. Blocks of few paths, or of paths with
+    clocks of their own, stay as they are.
     """
     if block.times.shape[1] > 1 or len(block.paths) < MANY_PATHS:
         return block
@@ -373,7 +376,7 @@ def from_pair_sums(s: Statistics, moments: MomentEstimates, drift: bool = True) 
     u = int(sums.n_steps.argmax())
     products = tuple(m[u] / sums.n_steps[u] for m in (sums.before, sums.cross, sums.after))
     moments = moments._replace(spread=sums.first / s.n_paths)
-    return _from_products(moments, products, sums.lengths[u], drift)
+    return _lag_covariance_estimates(moments, products, sums.lengths[u], drift)
 
 
 def from_coefficient_pairs(
@@ -383,40 +386,40 @@ def from_coefficient_pairs(
 
     With ``apart`` each mode has its own, as if there were no others.
     """
-    enough = PAIRS * collapsed.n_modes
-    steps = np.concatenate(collapsed.map(_steps))
+    enough = PAIRS_PER_MODE * collapsed.n_modes
+    steps = np.concatenate(collapsed.map(_step_lengths))
     if steps.size < enough:
         return moments
     lengths, which = distinct_steps(steps)
     common = lengths[np.bincount(which).argmax()]
-    parts = collapsed.map(_products, common)
-    before, cross, after, count = (sum(part) for part in zip(*parts, strict=True))
+    block_sums = collapsed.map(_lag_products, common)
+    before, cross, after, count = (sum(terms) for terms in zip(*block_sums, strict=True))
     if count < enough:
         return moments
     error = np.diag(np.minimum(moments.error, 0.8 * np.diag(before) / count))
     products = (before / count - error, cross / count, after / count - error)
     if not apart:
-        return _from_products(moments, products, common, drift)
+        return _lag_covariance_estimates(moments, products, common, drift)
     alone = tuple(np.diag(np.diag(m)) for m in products)
-    found = _from_products(moments, alone, common, drift)
-    rates, noise = operators.diagonal(found.drift), operators.diagonal(found.noise)
-    return found._replace(drift=rates, noise=noise)
+    estimates = _lag_covariance_estimates(moments, alone, common, drift)
+    rates, noise = operators.diagonal(estimates.drift), operators.diagonal(estimates.noise)
+    return estimates._replace(drift=rates, noise=noise)
 
 
-def _steps(block: Block) -> Array:
+def _step_lengths(block: Block) -> Array:
     """Lengths of the steps between rows that determine all modes."""
-    return _pairs(block)[2]
+    return _successive_estimates(block)[2]
 
 
-def _products(block: Block, common: float) -> tuple[Array, Array, Array, int]:
+def _lag_products(block: Block, common: float) -> tuple[Array, Array, Array, int]:
     """Sums of ``c_t c_t'``, ``c_t c_(t+1)'``, ``c_(t+1) c_(t+1)'`` over steps near one length."""
-    now, then, dt = _pairs(block)
+    now, then, dt = _successive_estimates(block)
     close = np.abs(dt - common) <= 0.05 * common
     now, then = now[:, close], then[:, close]
     return now @ now.T, now @ then.T, then @ then.T, int(close.sum())
 
 
-def _pairs(block: Block) -> tuple[Array, Array, Array]:
+def _successive_estimates(block: Block) -> tuple[Array, Array, Array]:
     """Estimates at both ends of a step, (N, pairs) each, and its length, (pairs,)."""
     usable = determined_rows(block)
     both = usable[:-1] & usable[1:]
@@ -425,14 +428,14 @@ def _pairs(block: Block) -> tuple[Array, Array, Array]:
     return at[:, :-1][:, both], at[:, 1:][:, both], dt[both]
 
 
-def _from_products(
+def _lag_covariance_estimates(
     moments: MomentEstimates, products: tuple[Array, ...], dt: float, ask_drift: bool
 ) -> MomentEstimates:
     """From means of ``c_t c_t'``, ``c_t c_(t+1)'`` and ``c_(t+1) c_(t+1)'`` over equal steps."""
     before, cross, after = products
     drift: Array | None = moments.drift
     if ask_drift:
-        drift = _drift(_positive(before), cross, dt, moments.span)
+        drift = _logarithm_drift(_nearest_positive(before), cross, dt, moments.span)
     if drift is None:
         return moments
     a = operators.as_matrix(drift)
@@ -442,10 +445,10 @@ def _from_products(
     # Q that gives this covariance of a step: the stationary P = F P F' + Omega.
     p = scipy.linalg.solve_discrete_lyapunov(f, 0.5 * (omega + omega.T))
     q = a @ p
-    return moments._replace(drift=drift, noise=_positive(q + q.T, moments.noise))
+    return moments._replace(drift=drift, noise=_nearest_positive(q + q.T, moments.noise))
 
 
-def _drift(before: Array, cross: Array, dt: float, span: float) -> Array | None:
+def _logarithm_drift(before: Array, cross: Array, dt: float, span: float) -> Array | None:
     """``-log(C(dt) C(0)^-1) / dt``, its modes kept decaying; None where it has no logarithm."""
     f = np.linalg.solve(before, cross).T
     values, vectors = np.linalg.eig(f)
@@ -457,12 +460,12 @@ def _drift(before: Array, cross: Array, dt: float, span: float) -> Array | None:
     return np.real(vectors @ np.diag(rates) @ np.linalg.inv(vectors))
 
 
-def _positive(matrix: Array, least: Array | None = None) -> Array:
+def _nearest_positive(matrix: Array, least: Array | None = None) -> Array:
     """The nearest symmetric matrix whose eigenvalues, in units of its diagonal, are positive."""
-    own = np.diag(matrix)
+    diagonal = np.diag(matrix)
     if least is None:
-        least = np.abs(own).max() * np.ones(len(own))
-    d = np.sqrt(np.maximum(own, LEAST_NOISE * least))
+        least = np.abs(diagonal).max() * np.ones(len(diagonal))
+    d = np.sqrt(np.maximum(diagonal, LEAST_NOISE * least))
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T) / np.outer(d, d))
     values = np.maximum(values, LEAST_NOISE)
     return np.outer(d, d) * ((vectors * values) @ vectors.T)

@@ -16,7 +16,7 @@ from spdelaw.errors import InputError
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import MomentEstimates
 from spdelaw.infer.optimise import (
-    NEAR,
+    NEAR_GAIN,
     SHARED,
     Estimate,
     FactoredHessian,
@@ -44,14 +44,13 @@ from spdelaw.statespace.likelihood import Evaluation
 from spdelaw.statespace.mean import with_mean
 from spdelaw.statespace.statistics import Statistics
 
-# ---------- What is believed and what is held about single parameters, as positions in the full
-# vector
+# ---------- Priors and fixed values of single parameters
 #
 # Keys are coordinate names such as ``kappa`` or ``eigenvalue[3]``, or a group such as
 # ``eigenvalue`` with one number per mode, NaN for free.
 
 
-NUMBERS = "give one number per mode, NaN for free"
+ONE_NUMBER_PER_MODE = "give one number per mode, NaN for free"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,10 +107,10 @@ def fixed_values(
 ) -> dict[int, float]:
     """Positions and coordinate values of fixed parameters."""
     is_log, drift = parametrisation.is_log, parametrisation.slices["drift"]
-    # Nuisance modes follow the Laplacian: their order and their size cannot both be told.
+    # Nuisance modes follow the Laplacian: the data cannot determine both their order and size.
     out = {i: 0.0 for i, name in enumerate(parametrisation.names) if name == "nuisance_s"}
     for key, value in (fixed or {}).items():
-        for position, number in _positions(parametrisation, key, value, "fixed"):
+        for position, number in _named_positions(parametrisation, key, value, "fixed"):
             if np.isnan(number):
                 continue
             # Without decay a mode is Brownian motion; without noise it has no density.
@@ -136,7 +135,7 @@ def prior_terms(
             expected, got = "sl.LogNormal(...) or sl.Normal(...)", type(prior).__name__
             fix = "priors={'eigenvalue': sl.LogNormal(5.0, 1.0)}"
             raise InputError(what, expected=expected, got=got, fix=fix)
-        for position, _ in _positions(parametrisation, key, 1.0, "priors"):
+        for position, _ in _named_positions(parametrisation, key, 1.0, "priors"):
             if isinstance(prior, LogNormal) and not parametrisation.is_log[position]:
                 expected = "a Normal prior for a number of either sign"
                 fix = "use sl.Normal(mean, std)"
@@ -145,28 +144,32 @@ def prior_terms(
     return out
 
 
-def _positions(
+def _named_positions(
     parametrisation: Parametrisation, key: str, value: Any, argument: str
 ) -> list[tuple[int, float]]:
     what, names = f"{argument}[{key!r}]", parametrisation.names
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(what, expected="numbers", got=repr(value), fix=NUMBERS) from error
+        raise InputError(
+            what, expected="numbers", got=repr(value), fix=ONE_NUMBER_PER_MODE
+        ) from error
     if key in names and numbers.ndim == 0:
         return [(names.index(key), float(numbers))]
     group = [i for i, name in enumerate(names) if name == key or name.startswith(f"{key}[")]
     if not group:
-        known = sorted({name.split("[")[0] for name in names})
-        expected = f"a parameter of this fit, one of {known}"
-        raise InputError(what, expected=expected, got=repr(key), fix=f"groups: {NUMBERS}")
+        parameter_names = sorted({name.split("[")[0] for name in names})
+        expected = f"a parameter of this fit, one of {parameter_names}"
+        raise InputError(
+            what, expected=expected, got=repr(key), fix=f"groups: {ONE_NUMBER_PER_MODE}"
+        )
     if numbers.ndim and numbers.shape != (len(group),):
         expected, got = f"one number, or {len(group)}", f"shape {numbers.shape}"
-        raise InputError(what, expected=expected, got=got, fix=NUMBERS)
+        raise InputError(what, expected=expected, got=got, fix=ONE_NUMBER_PER_MODE)
     return list(zip(group, np.broadcast_to(numbers, len(group)).tolist(), strict=True))
 
 
-# ---------- From the information on the numbers of a law to that on its coordinates
+# ---------- Information on coordinates from that on the numbers of a law
 #
 # With theta the drift, noise, first variance, first mean and observation variance of single modes
 # and x the coordinates,
@@ -180,39 +183,39 @@ def _positions(
 Array = np.ndarray
 
 #: Step of the difference, of logarithms and numbers of order one.
-STEP = 1e-4
-#: Where parts with one number per mode stand in theta, in units of N.
-PLACES = {"drift": 0, "noise": 1, "initial_variance": 2, "initial_mean": 3}
+CHAIN_RULE_STEP = 1e-4
+#: Offsets in theta of the parts with one number per mode, in units of N.
+PART_OFFSETS = {"drift": 0, "noise": 1, "initial_variance": 2, "initial_mean": 3}
 
 
 def coordinate_information(
-    parametrisation: Parametrisation, full: Array, found: Evaluation, by_numbers: Array
+    parametrisation: Parametrisation, full: Array, evaluation: Evaluation, by_numbers: Array
 ) -> Array:
     """Information on the full vector; (p, p).
 
     Args:
         parametrisation: of a law of single modes.
-        full: where.
-        found: likelihood and score there.
+        full: vector of coordinates.
+        evaluation: likelihood and score there.
         by_numbers: information on the numbers, (4 N + 1, 4 N + 1).
     """
-    jacobian, size = _jacobian(parametrisation, full), len(full)
+    jacobian, size = _numbers_jacobian(parametrisation, full), len(full)
     hessian = np.empty((size, size))
-    for i, step in enumerate(STEP * np.eye(size)):
+    for i, step in enumerate(CHAIN_RULE_STEP * np.eye(size)):
         ends = (full - step, full + step)
-        at = [parametrisation.score(x, parametrisation.state_space(x), found) for x in ends]
-        hessian[i] = (at[1] - at[0]) / (2.0 * STEP)
+        at = [parametrisation.score(x, parametrisation.state_space(x), evaluation) for x in ends]
+        hessian[i] = (at[1] - at[0]) / (2.0 * CHAIN_RULE_STEP)
     return jacobian.T @ by_numbers @ jacobian - 0.5 * (hessian + hessian.T)
 
 
-def _jacobian(parametrisation: Parametrisation, full: Array) -> Array:
+def _numbers_jacobian(parametrisation: Parametrisation, full: Array) -> Array:
     """``d theta / dx``, (4 N + 1, p)."""
     n, slices = parametrisation.n_modes, parametrisation.slices
     out = np.zeros((4 * n + 1, len(full)))
     for part, where in slices.items():
-        own = np.reshape(parametrisation.jacobian(part, full), (-1, where.stop - where.start))
-        at = 4 * n if part == "observation" else PLACES[part] * n
-        out[at : at + len(own), where] = own
+        block = np.reshape(parametrisation.jacobian(part, full), (-1, where.stop - where.start))
+        at = 4 * n if part == "observation" else PART_OFFSETS[part] * n
+        out[at : at + len(block), where] = block
     if parametrisation.initial_kind == "stationary":  # v = q / (2 lambda)
         values = parametrisation.values(full)
         rate, noise = values["drift"][:, None], values["noise"][:, None]
@@ -220,7 +223,7 @@ def _jacobian(parametrisation: Parametrisation, full: Array) -> Array:
     return out
 
 
-# ---------- The metric of a search over coupled modes: information that the model itself expects
+# ---------- Metric of a search over coupled modes: the expected information
 #
 # A drift and a noise covariance of N modes have about 3/2 N^2 coordinates, which the data tie to
 # one another. In coordinates in which the expected information is the identity a quasi-Newton
@@ -228,9 +231,9 @@ def _jacobian(parametrisation: Parametrisation, full: Array) -> Array:
 
 
 #: Parts whose coordinates have a metric, in the order of the full vector.
-PARTS = ("drift", "noise", "observation")
+METRIC_PARTS = ("drift", "noise", "observation")
 #: Least eigenvalue of a mean Gram matrix, relative to its largest.
-LEAST_SEEN = 1e-6
+LEAST_GRAM_EIGENVALUE = 1e-6
 
 
 class Metric(NamedTuple):
@@ -249,30 +252,32 @@ class Metric(NamedTuple):
 
     @staticmethod
     def positions(parametrisation: Parametrisation) -> Array:
-        """Of these coordinates in the full vector."""
+        """Positions of these coordinates in the full vector."""
         every, slices = np.arange(len(parametrisation.names)), parametrisation.slices
-        return np.concatenate([every[slices[part]] for part in PARTS if part in slices])
+        return np.concatenate([every[slices[part]] for part in METRIC_PARTS if part in slices])
 
     def information(self, parametrisation: Parametrisation, full: Array) -> Array | None:
-        """On all coordinates of drift, noise and observation variance, (p, p), or None.
+        """Information on all coordinates of drift, noise and observation variance, (p, p), or None.
 
         None where it is not finite, or where the law has no tangents.
         """
         space = parametrisation.state_space(full)
-        by_drift, by_noise = (_directions(parametrisation, x, full) for x in PARTS[:2])
-        way = tangents(space, by_drift, by_noise, self.dt)
-        if way is None:
+        by_drift, by_noise = (
+            _operator_directions(parametrisation, x, full) for x in METRIC_PARTS[:2]
+        )
+        directions = tangents(space, by_drift, by_noise, self.dt)
+        if directions is None:
             return None
-        found, n = self.of(space, way), len(by_drift) + len(by_noise)
+        information, n = self.of(space, directions), len(by_drift) + len(by_noise)
         if "observation" in parametrisation.parts:
-            found[-1, :] *= 2.0  # of the deviation's logarithm
-            found[:, -1] *= 2.0
+            information[-1, :] *= 2.0  # of the deviation's logarithm
+            information[:, -1] *= 2.0
         else:
-            found = found[:n, :n]
-        return found if np.isfinite(found).all() else None
+            information = information[:n, :n]
+        return information if np.isfinite(information).all() else None
 
 
-def _directions(parametrisation: Parametrisation, part: str, full: Array) -> Array:
+def _operator_directions(parametrisation: Parametrisation, part: str, full: Array) -> Array:
     """Derivatives of an operator by its coordinates, as matrices (p, N, N)."""
     stack = np.moveaxis(parametrisation.jacobian(part, full), -1, 0)
     return stack if stack.ndim == 3 else operators.embed(stack)
@@ -284,37 +289,37 @@ def metric_of_sums(s: Statistics) -> Metric:
     u, n = int(n_steps.argmax()), float(n_steps.sum())
     scaled = before[u] * (n / n_steps[u])
 
-    def of(_: StateSpace, way: Tangents) -> Array:
-        return complete_information(way, n, scaled)
+    def of(_: StateSpace, directions: Tangents) -> Array:
+        return complete_information(directions, n, scaled)
 
     return Metric(float(s.lengths[0][u]), of, len(n_steps) == 1)
 
 
 def metric_of_rows(collapsed: Collapsed, dt: float, spare: float) -> Metric:
-    """Metric of rows seen with noise, all taken for rows of their mean Gram matrix.
+    """Metric of rows observed with noise, each replaced by a row of the mean Gram matrix.
 
     Args:
         collapsed: the rows.
         dt: most frequent step.
-        spare: numbers outside the modes that speak about the observation variance.
+        spare: numbers outside the modes that determine the observation variance.
     """
-    parts = collapsed.map(_gram_sum)
-    total, rows = (sum(part[i] for part in parts) for i in range(2))
+    block_sums = collapsed.map(_summed_gram)
+    total, rows = (sum(pair[i] for pair in block_sums) for i in range(2))
     values, vectors = np.linalg.eigh(total / max(rows, 1.0))
-    seen = np.maximum(values, LEAST_SEEN * values[-1])
-    inverse = (vectors / seen) @ vectors.T
+    floored = np.maximum(values, LEAST_GRAM_EIGENVALUE * values[-1])
+    inverse = (vectors / floored) @ vectors.T
 
-    def of(space: StateSpace, way: Tangents) -> Array:
+    def of(space: StateSpace, directions: Tangents) -> Array:
         error = float(space.observation_variance) * inverse
-        found = expected_information(way, error, rows)
-        found[-1, -1] += 0.5 * spare
-        return found
+        information = expected_information(directions, error, rows)
+        information[-1, -1] += 0.5 * spare
+        return information
 
     return Metric(dt, of)
 
 
-def _gram_sum(block: Block) -> tuple[Array, float]:
-    """Gram matrices summed over rows that see anything, and how many; (N, N)."""
+def _summed_gram(block: Block) -> tuple[Array, float]:
+    """Gram matrices summed over rows with observed values, (N, N), and how many rows."""
     gram = block.gram
     count = len(block.paths) if gram.shape[-1] == 1 else 1
     total = np.diag(gram.sum((0, 2))) if block.is_diagonal else gram.sum((0, 3))
@@ -325,8 +330,8 @@ def _gram_sum(block: Block) -> tuple[Array, float]:
 #
 # The free vector ``x`` maps to the full vector of coordinates by ``full = base + A x``. Fixed
 # coordinates have no column in ``A``; the initial mean, in which the log-likelihood is exactly
-# quadratic, enters through the eigenvectors of its information, so that directions the data
-# cannot see drop out instead of breaking the conditioning.
+# quadratic, enters through the eigenvectors of its information, so that directions without
+# information drop out instead of breaking the conditioning.
 
 
 Evaluate = Callable[[StateSpace], Evaluation]
@@ -337,12 +342,12 @@ Information = Callable[[StateSpace], Array | None]
 INITIAL_TOLERANCE = 1e-9
 #: Groups of coordinates that have one for each mode.
 PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
-#: Slope, per rough standard error, from which on a start is taken for the maximum.
-THERE = 1e-3
+#: Slope, per rough standard error, below which a start counts as the maximum.
+START_IS_MAXIMUM = 1e-3
 #: Step of the difference of a prior's score.
 PRIOR_STEP = 1e-4
 #: Variance, in squared rough standard errors, of a direction without information.
-UNSEEN = 1e8
+UNINFORMED_VARIANCE = 1e8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -358,13 +363,13 @@ class LogPosterior:
         scale: rough standard errors of ``x``, (free,).
         n_plain: entries of ``x`` before those that move the initial mean.
         tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
-        separable: whether modes do not meet in the likelihood but through shared coordinates.
+        separable: whether only shared coordinates couple the modes in the likelihood.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
-        is_rough: whether that is of data less a rough mean: it may bend up where nothing decays,
-            and says nothing then.
-        expects: the metric, also where the search does not go by it.
-        seconds: that one evaluation takes, about.
+        is_rough: whether that is of data less a rough mean: where nothing decays it may be
+            indefinite, and is not used then.
+        expects: the metric, also where the search does not use it.
+        seconds: rough duration of one evaluation.
     """
 
     parametrisation: Parametrisation
@@ -390,19 +395,19 @@ class LogPosterior:
         """Value, gradient, and the information on the initial mean."""
         full = self.full(x)
         model = self.parametrisation.state_space(full)
-        found = self.evaluate(model)
-        believed, slope = self.log_prior(full)
-        value = float(found.log_likelihood.sum()) + believed
-        gradient = self.parametrisation.score(full, model, found) + slope
-        return value, self.columns.T @ gradient, found.initial_information
+        evaluation = self.evaluate(model)
+        log_prior, slope = self.log_prior(full)
+        value = float(evaluation.log_likelihood.sum()) + log_prior
+        gradient = self.parametrisation.score(full, model, evaluation) + slope
+        return value, self.columns.T @ gradient, evaluation.initial_information
 
     def log_prior(self, full: Array) -> tuple[float, Array]:
         """Log density of the priors at a full vector, up to a constant, and its gradient."""
         tilted = self.tilt != 0.0  # a coordinate may be held at minus infinity
         value, gradient = float(self.tilt[tilted] @ full[tilted]), self.tilt.copy()
         for i, prior in self.priors:
-            own, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
-            value, gradient[i] = value + own, gradient[i] + slope
+            log_density, slope = prior.log_density(full[i], bool(self.parametrisation.is_log[i]))
+            value, gradient[i] = value + log_density, gradient[i] + slope
         return value, gradient
 
     def start_value(self) -> float:
@@ -419,14 +424,16 @@ class LogPosterior:
 
     def measured(self) -> LogPosterior:
         """The same in coordinates of unit expected information, where the metric has any."""
-        own, n = self.parametrisation, self.n_plain
-        found = None if self.metric is None else self.metric.information(own, self.base)
-        if found is None:
+        parametrisation, n = self.parametrisation, self.n_plain
+        information = (
+            None if self.metric is None else self.metric.information(parametrisation, self.base)
+        )
+        if information is None:
             return self
         plain = self.columns[:, :n].argmax(0)
-        whole, at = np.zeros((len(self.base),) * 2), Metric.positions(own)
+        whole, at = np.zeros((len(self.base),) * 2), Metric.positions(parametrisation)
         whole[plain, plain] = 1.0 / self.scale[:n] ** 2
-        whole[np.ix_(at, at)] = found
+        whole[np.ix_(at, at)] = information
         whole[np.diag_indices(len(whole))] += LEAST_DETERMINED
         columns, scale = np.array(self.columns), np.array(self.scale)
         columns[plain, :n], scale[:n] = lower_root(whole[np.ix_(plain, plain)]), 1.0
@@ -435,9 +442,11 @@ class LogPosterior:
     def from_estimate(self, estimate: Estimate, share: float) -> LogPosterior:
         """Start at an estimate from a ``share`` of the data, in the metric of its covariance."""
         base, columns = estimate.full, estimate.columns * np.sqrt(share)
-        own, n_plain = dataclasses.replace(self, metric=None), estimate.posterior.n_plain
+        posterior, n_plain = dataclasses.replace(self, metric=None), estimate.posterior.n_plain
         scale = np.ones(columns.shape[1])
-        return dataclasses.replace(own, base=base, columns=columns, scale=scale, n_plain=n_plain)
+        return dataclasses.replace(
+            posterior, base=base, columns=columns, scale=scale, n_plain=n_plain
+        )
 
     def initial_information(self, x: Array) -> Array:
         """Curvature in the initial mean: exact, so that it needs no differences."""
@@ -456,27 +465,29 @@ class LogPosterior:
         Of single modes whatever their coordinates; of coupled ones where the data are complete and
         nothing but drift and noise is free.
         """
-        full, own, metric = self.full(x), self.parametrisation, self.metric
+        full, parametrisation, metric = self.full(x), self.parametrisation, self.metric
         if self.information is None:
-            is_alone = not self.priors and set(own.parts) == set(PARTS[:2])
+            is_alone = not self.priors and set(parametrisation.parts) == set(METRIC_PARTS[:2])
             if metric is None or not (metric.exact and is_alone):
                 return None
-            known, plain = metric.information(own, full), self.columns.argmax(0)
-            return np.zeros((len(x),) * 2) if known is None else known[np.ix_(plain, plain)]
-        model = own.state_space(full)
+            expected, plain = metric.information(parametrisation, full), self.columns.argmax(0)
+            return np.zeros((len(x),) * 2) if expected is None else expected[np.ix_(plain, plain)]
+        model = parametrisation.state_space(full)
         by_numbers = self.information(model)
         if by_numbers is None:
             return None
-        found = coordinate_information(own, full, self.evaluate(model), by_numbers)
+        information = coordinate_information(
+            parametrisation, full, self.evaluate(model), by_numbers
+        )
         if self.priors:  # each of a coordinate of its own
             low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
-            found[np.diag_indices(len(found))] -= (high - low) / (2.0 * PRIOR_STEP)
-        found = self.columns.T @ found @ self.columns
-        scaled = self.scale[:, None] * found * self.scale
+            information[np.diag_indices(len(information))] -= (high - low) / (2.0 * PRIOR_STEP)
+        information = self.columns.T @ information @ self.columns
+        scaled = self.scale[:, None] * information * self.scale
         is_wrong = self.is_rough and not (
             np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
         )
-        return None if is_wrong else found
+        return None if is_wrong else information
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
@@ -484,12 +495,14 @@ class LogPosterior:
         A coordinate that it says nothing about keeps its rough standard error; the initial mean has
         its own.
         """
-        own, n = self.parametrisation, self.n_plain
-        found = None if self.expects is None else self.expects.information(own, self.full(x))
-        if found is None:
+        parametrisation, n = self.parametrisation, self.n_plain
+        if self.expects is None:
             return None
-        at = self.columns[Metric.positions(own)]
-        out = at.T @ found @ at
+        information = self.expects.information(parametrisation, self.full(x))
+        if information is None:
+            return None
+        at = self.columns[Metric.positions(parametrisation)]
+        out = at.T @ information @ at
         plain = np.arange(n)
         out[plain, plain] += np.where(np.abs(at[:, :n]).sum(0) > 0, 0.0, self.scale[:n] ** -2.0)
         out[plain, plain] += LEAST_DETERMINED
@@ -528,9 +541,9 @@ def log_posterior(
         parametrisation: what is estimated.
         evaluate: likelihood and score.
         moments: to start from and to scale by.
-        model: what is held and believed.
+        model: fixed values and priors.
         start: full vector to start from instead.
-        separable: whether the data leave modes apart that the law leaves apart.
+        separable: whether the data do not couple modes that the law does not couple.
         metric: expected information, where modes are coupled.
         how: ``information``, ``is_rough`` and ``seconds`` of a `LogPosterior`.
     """
@@ -546,38 +559,40 @@ def log_posterior(
     mean = [i for i in range(where.start, where.stop) if i not in fixed]
     columns, scales = identity[:, plain], scale[plain]
     if mean:
-        found = evaluate(parametrisation.state_space(base))
-        step, directions = _initial_directions(found, base, np.array(mean), where.start, priors)
+        evaluation = evaluate(parametrisation.state_space(base))
+        step, directions = _initial_directions(
+            evaluation, base, np.array(mean), where.start, priors
+        )
         base[mean] += step
         columns = np.hstack([columns, identity[:, mean] @ directions])
         scales = np.concatenate([scales, np.ones(directions.shape[1])])
-    known = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
-    return LogPosterior(*known, np.zeros(len(base)), separable, metric, expects=metric, **how)
+    arguments = (parametrisation, evaluate, priors, base, columns, scales, len(plain))
+    return LogPosterior(*arguments, np.zeros(len(base)), separable, metric, expects=metric, **how)
 
 
 def _initial_directions(
-    found: Evaluation, base: Array, mean: Array, first: int, priors: list[tuple[int, Any]]
+    evaluation: Evaluation, base: Array, mean: Array, first: int, priors: list[tuple[int, Any]]
 ) -> tuple[Array, Array]:
     """One exact Newton step in the initial mean, and directions of unit information."""
     at = mean - first
-    information = found.initial_information[np.ix_(at, at)].copy()
-    gradient = found.by_initial_mean[at].copy()
+    information = evaluation.initial_information[np.ix_(at, at)].copy()
+    gradient = evaluation.by_initial_mean[at].copy()
     for position, prior in priors:
         for i in np.flatnonzero(mean == position):
             information[i, i] += 1.0 / prior.std**2
             gradient[i] += prior.log_density(base[position], False)[1]
     values, vectors = np.linalg.eigh(information)
-    seen = values > INITIAL_TOLERANCE * values.max()
-    directions = vectors[:, seen] / np.sqrt(values[seen])
+    informative = values > INITIAL_TOLERANCE * values.max()
+    directions = vectors[:, informative] / np.sqrt(values[informative])
     return directions @ (directions.T @ gradient), directions
 
 
 def lower_root(matrix: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = matrix^-1``, of a positive definite matrix."""
-    return _turned_inverse(np.asfortranarray(np.linalg.cholesky(matrix[::-1, ::-1])))
+    return _reversed_inverse(np.asfortranarray(np.linalg.cholesky(matrix[::-1, ::-1])))
 
 
-def _turned_inverse(factor: Array) -> Array:
+def _reversed_inverse(factor: Array) -> Array:
     """``R`` from the lower Cholesky factor of the matrix whose rows and columns run backwards."""
     inverse = scipy.linalg.lapack.dtrtri(factor, lower=1)[0]
     return np.asarray(inverse[::-1, ::-1].T)
@@ -592,23 +607,23 @@ def estimate(
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         search: False takes the start as close to the maximum: Newton steps alone.
-        rough: a value to compare laws by, good to a fraction of a nat, and nothing else.
+        rough: only a value to compare laws by, good to a fraction of a nat.
     """
     if posterior.metric is not None and search:
-        posterior, optimum = _by_metric(posterior, polish)
+        posterior, optimum = _search_in_metric(posterior, polish)
     else:
         optimum = maximise(posterior, polish=polish, search=search, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
         root = _root_of_inverse(optimum, posterior.scale)
-        columns = _selected(posterior.columns, root)
+        columns = _columns_times_root(posterior.columns, root)
     else:  # the information is a diagonal guess
         columns = posterior.columns / np.sqrt(np.diag(optimum.information))
-    space, height = posterior.parametrisation.state_space(full), optimum.value
-    return Estimate(space, full, columns, height - posterior.log_prior(full)[0], optimum, posterior)
+    space, value = posterior.parametrisation.state_space(full), optimum.value
+    return Estimate(space, full, columns, value - posterior.log_prior(full)[0], optimum, posterior)
 
 
-def _selected(columns: Array, root: Array) -> Array:
+def _columns_times_root(columns: Array, root: Array) -> Array:
     """``columns @ root``; a copy of rows where each column stands for one coordinate."""
     at = columns.argmax(0)
     if np.count_nonzero(columns) != len(at) or not (columns[at, np.arange(len(at))] == 1.0).all():
@@ -618,15 +633,15 @@ def _selected(columns: Array, root: Array) -> Array:
     return out
 
 
-def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
+def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
     """Search in the metric, then polish in coordinates of their own.
 
-    Of complete, noise-free data the moment estimates often are the maximum: no search then.
+    Of complete, noise-free data the moment estimates often are the maximum: then no search runs.
     """
     n_evaluations, is_there = 1, False
     if posterior.metric is not None and posterior.metric.exact and polish:
         slope = posterior.at(np.zeros(len(posterior.scale)))[1]
-        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < THERE)
+        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < START_IS_MAXIMUM)
     if not is_there:
         fast = posterior.measured()
         near = maximise(fast, polish=False)
@@ -636,7 +651,7 @@ def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Opt
         n_evaluations += near.n_evaluations
     optimum = maximise(posterior, search=False)
     n_evaluations += optimum.n_evaluations
-    if not (optimum.converged and optimum.decrement < NEAR):
+    if not (optimum.converged and optimum.decrement < NEAR_GAIN):
         posterior = posterior.moved(optimum.x)
         optimum = maximise(posterior)
         n_evaluations += optimum.n_evaluations
@@ -646,25 +661,25 @@ def _by_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Opt
 def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
     """Lower triangular ``R`` with ``R R' = information^-1``.
 
-    Directions without information get the variance `UNSEEN`. Triangular, so that the last columns
-    still move the last coordinates only.
+    Directions without information get the variance `UNINFORMED_VARIANCE`. ``R`` is triangular, so
+    that the last columns still move the last coordinates only.
     """
     hessian, scale = optimum.hessian, balanced(optimum.information, scale)
     if hessian is None or not np.array_equal(hessian.scale, scale):
         hessian = FactoredHessian.of(optimum.information, scale)
     if hessian.factor is not None:
-        return hessian.scale[:, None] * _turned_inverse(hessian.factor)
+        return hessian.scale[:, None] * _reversed_inverse(hessian.factor)
     values, vectors = hessian.values, hessian.vectors
     # A direction without information is known to six digits from a differenced score. With a
     # larger variance its small share in other coordinates would drown their standard errors.
-    floor = UNSEEN**-1 * max(values.max(initial=0.0), 1e-12)
-    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNSEEN)
+    floor = UNINFORMED_VARIANCE**-1 * max(values.max(initial=0.0), 1e-12)
+    inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), UNINFORMED_VARIANCE)
     # QR of the symmetric root instead of a Cholesky factor: it cannot fail on rounding.
     upper = np.asarray(np.linalg.qr((vectors * np.sqrt(inverse)).T, mode="r"))
     return hessian.scale[:, None] * upper.T
 
 
-# ---------- The mean of a law: estimated last, given all else, with the uncertainty of all else
+# ---------- The mean of a law, estimated last
 #
 # The other parameters theta maximise the likelihood with the mean integrated out
 # (`spdelaw.statespace.mean.evaluate_restricted`). Given them the mean is a Gaussian regression, and
@@ -672,56 +687,56 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 #     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
 
 
-#: Step of the differences, in standard errors, and the most that a coordinate moves by.
+#: Step of the differences in standard errors, and the largest step of a coordinate.
 MEAN_STEP, LARGEST_STEP = 0.02, 0.05
-#: Means are at most so many times larger than the data.
-OUT_OF_SIGHT = 1e3
+#: Largest mean relative to the data.
+LARGEST_MEAN = 1e3
 
 
 def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
     """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
     phi = observed.basis(n_modes)
-    centre = _centre(observed, phi)
+    centre = _mean_coefficients(observed, phi)
     return observed._replace(values=observed.values - phi @ centre), centre
 
 
-def _centre(observed: Observed, phi: Array) -> Array:
+def _mean_coefficients(observed: Observed, phi: Array) -> Array:
     """Coefficients of the mean of all values at each point, (n,)."""
     if observed.survey is not None:
-        total, seen = observed.survey.total, observed.survey.times_seen
+        total, counts = observed.survey.total, observed.survey.times_seen
     else:
-        parts = [(np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))) for x in observed.chunks()]
-        total, seen = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
-    return np.asarray(np.linalg.lstsq(phi, total / np.maximum(seen, 1), rcond=None)[0])
+        chunk_sums = [(np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))) for x in observed.chunks()]
+        total, counts = (np.sum(terms, axis=0) for terms in zip(*chunk_sums, strict=True))
+    return np.asarray(np.linalg.lstsq(phi, total / np.maximum(counts, 1), rcond=None)[0])
 
 
 def distance_of_fields(observed: Observed, n_modes: int) -> float:
     """Mean of the fields in the modes, relative to their deviations from it."""
     phi = observed.basis(n_modes)
-    mean = phi @ _centre(observed, phi)
+    mean = phi @ _mean_coefficients(observed, phi)
     if observed.is_lazy:
         square = float(np.nanmean((observed.values - mean) ** 2))
     else:
-        parts = [(np.nansum((x - mean) ** 2), (~np.isnan(x)).sum()) for x in observed.chunks()]
-        square = float(np.divide(*np.sum(parts, axis=0)))
+        chunk_sums = [(np.nansum((x - mean) ** 2), (~np.isnan(x)).sum()) for x in observed.chunks()]
+        square = float(np.divide(*np.sum(chunk_sums, axis=0)))
     return float(np.sqrt(np.mean(mean**2) / max(square, 1e-300)))
 
 
-def around_mean(found: Estimate, problem: Objective) -> Estimate:
+def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
-    ``found`` is the maximum of the restricted likelihood. Where nothing decays within the record, a
-    mean far away is a trend, and sums with so large a number in them have no digits left for the
-    likelihood: it ends at `OUT_OF_SIGHT`. How it follows the other parameters is left out where
-    standard errors are.
+    ``estimate`` is the maximum of the restricted likelihood. Where nothing decays within the
+    record, a mean far away is a trend, and sums with so large a number in them have no digits left
+    for the likelihood: the mean is clipped at `LARGEST_MEAN` times the data. Without standard
+    errors the slopes of the mean by the other parameters stay zero.
     """
-    value, given = problem.mean_given(found.state_space)
-    most = OUT_OF_SIGHT * float(np.abs(problem.mean_and_deviation).max())
+    value, given = problem.mean_given(estimate.state_space)
+    most = LARGEST_MEAN * float(np.abs(problem.mean_and_deviation).max())
     value = np.clip(value, -most, most)
-    space = with_mean(found.state_space, value, problem.anchored)
-    slopes = np.zeros((len(value), found.columns.shape[1]))
+    space = with_mean(estimate.state_space, value, problem.anchored)
+    slopes = np.zeros((len(value), estimate.columns.shape[1]))
     if problem.polish:
-        slopes = _slopes(found, problem, value, given)
+        slopes = _mean_slopes(estimate, problem, value, given)
     plain = float(problem.at_mean(space).log_likelihood.sum())
     total = value + problem.centre
 
@@ -729,44 +744,52 @@ def around_mean(found: Estimate, problem: Objective) -> Estimate:
         mean, covariance = problem.mean_given(space)
         return mean + problem.centre, covariance
 
-    own = MeanEstimate(total, given, slopes, problem.anchored, found.log_likelihood, at)
+    mean_estimate = MeanEstimate(
+        total, given, slopes, problem.anchored, estimate.log_likelihood, at
+    )
     space = space._replace(dynamics=space.linear.with_mean(total))
-    return found._replace(state_space=space, log_likelihood=plain, mean=own)
+    return estimate._replace(state_space=space, log_likelihood=plain, mean=mean_estimate)
 
 
-def _slopes(found: Estimate, problem: Objective, value: Array, given: Array) -> Array:
+def _mean_slopes(estimate: Estimate, problem: Objective, value: Array, given: Array) -> Array:
     """Change of the mean along each column of the covariance; (N, free)."""
-    n, free = len(value), found.columns.shape[1]
-    slopes = _by_scores(found, problem, value, given) if n < free else _by_means(found, problem)
+    n, free = len(value), estimate.columns.shape[1]
+    slopes = (
+        _mean_slopes_from_scores(estimate, problem, value, given)
+        if n < free
+        else _mean_slopes_from_differences(estimate, problem)
+    )
     return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
 
 
-def _by_scores(found: Estimate, problem: Objective, value: Array, given: Array) -> Array:
+def _mean_slopes_from_scores(
+    estimate: Estimate, problem: Objective, value: Array, given: Array
+) -> Array:
     """``C d2 log p / dm dtheta``: the score is quadratic in m, central differences are exact."""
-    own, mixed = found.parametrisation, np.zeros((len(value), len(found.full)))
+    parametrisation, mixed = estimate.parametrisation, np.zeros((len(value), len(estimate.full)))
     errors = np.sqrt(np.diag(given))
     for i in np.flatnonzero(errors):
         ends = []
         for way in (-1.0, 1.0):
             mean = value + way * errors[i] * (np.arange(len(value)) == i)
-            space = with_mean(found.state_space, mean, problem.anchored)
-            ends.append(own.score(found.full, space, problem.at_mean(space)))
+            space = with_mean(estimate.state_space, mean, problem.anchored)
+            ends.append(parametrisation.score(estimate.full, space, problem.at_mean(space)))
         mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
-    return given @ mixed @ found.columns
+    return given @ mixed @ estimate.columns
 
 
-def _by_means(found: Estimate, problem: Objective) -> Array:
+def _mean_slopes_from_differences(estimate: Estimate, problem: Objective) -> Array:
     """Differences of m, where columns are fewer than modes.
 
-    Zero along a direction that leads out of what has a likelihood.
+    Zero along a direction that leads to laws without a likelihood.
     """
-    slopes = np.zeros((found.state_space.n_modes, found.columns.shape[1]))
-    for i, column in enumerate(found.columns.T):
+    slopes = np.zeros((estimate.state_space.n_modes, estimate.columns.shape[1]))
+    for i, column in enumerate(estimate.columns.T):
         step = min(MEAN_STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
         with np.errstate(all="ignore"):
             try:
-                at = [found.full + way * column for way in (-step, step)]
-                spaces = map(found.parametrisation.state_space, at)
+                at = [estimate.full + way * column for way in (-step, step)]
+                spaces = map(estimate.parametrisation.state_space, at)
                 ends = [problem.mean_given(space)[0] for space in spaces]
             except np.linalg.LinAlgError:
                 continue
@@ -774,18 +797,18 @@ def _by_means(found: Estimate, problem: Objective) -> Array:
     return slopes
 
 
-# ---------- What a maximisation over sums and one through the filter share, all decisions taken
+# ---------- Shared interface of the statistics route and the filter route
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Objective(abc.ABC):
-    """What will be maximised, and from where.
+    """An objective to maximise, and its start.
 
     Attributes:
         parametrisation: what is estimated.
         moments: estimates to start from.
         model: what is assumed.
-        centre: what was taken off the coefficients, (N,).
+        centre: subtracted from the coefficients, (N,).
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
@@ -831,7 +854,7 @@ class Objective(abc.ABC):
 
     @property
     def seconds(self) -> float:
-        """What one evaluation takes, about; 0 where it takes next to nothing."""
+        """Rough duration of one evaluation; 0 where it is negligible."""
         return 0.0
 
     @functools.cached_property
@@ -853,6 +876,6 @@ class Objective(abc.ABC):
         centre = self.centre + by
         return dataclasses.replace(self, centre=centre, has_mean=has_mean, polish=False, **data)
 
-    def finished(self, found: Estimate) -> Estimate:
+    def finished(self, estimate: Estimate) -> Estimate:
         """The estimate with its mean, where the law has one."""
-        return around_mean(found, self) if self.has_mean else found
+        return around_mean(estimate, self) if self.has_mean else estimate

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from spdelaw.infer.objective import LogPosterior
 
 
-# ---------- What a search says while it goes on: evaluations, what was gained, how long it took
+# ---------- Progress reports of a search
 #
-# Fits that end within two seconds say nothing. How many evaluations are left is not known.
+# Fits that end within two seconds report nothing. The number of remaining evaluations is unknown.
 
 
 #: Seconds of silence at the start, and between two reports.
-PATIENCE, EVERY = 2.0, 1.0
+PATIENCE, REPORT_INTERVAL = 2.0, 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,19 +64,19 @@ class Watch:
     def __init__(self, report: Callable[[SearchProgress], None]) -> None:
         self.report, self.evaluations = report, 0
         self.begin = self.last = time.monotonic()
-        self.best = self.told = -float("inf")
+        self.best = self.reported = -float("inf")
 
     def search(self) -> None:
         """Another search begins, whose likelihood may be one of other numbers."""
-        self.best, self.told = -float("inf"), float("nan")
+        self.best, self.reported = -float("inf"), float("nan")
 
-    def tell(self, value: float) -> None:
+    def count(self, value: float) -> None:
         """Take one evaluation into account."""
         self.evaluations, self.best = self.evaluations + 1, max(self.best, value)
         now = time.monotonic()
-        if now - self.begin < PATIENCE or now - self.last < EVERY:
+        if now - self.begin < PATIENCE or now - self.last < REPORT_INTERVAL:
             return
-        gain, self.told, self.last = self.best - self.told, self.best, now
+        gain, self.reported, self.last = self.best - self.reported, self.best, now
         self.report(SearchProgress(self.evaluations, self.best, gain, now - self.begin))
 
 
@@ -84,7 +84,7 @@ _CURRENT: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 def current_watch() -> Watch | None:
-    """Whoever watches the present fit."""
+    """The watch of the present fit."""
     return _CURRENT.get()
 
 
@@ -113,17 +113,17 @@ def _print(state: SearchProgress) -> None:
     print(state, file=sys.stderr, flush=True)
 
 
-# ---------- The information around a point, taken apart: Newton steps, and directions that nothing
-# bends
+# ---------- The information around a point, factored: Newton steps and flat directions
 #
-# In coordinates scaled to standard errors, by Cholesky where that holds and by eigenvectors else.
+# In coordinates scaled to standard errors, by Cholesky where the matrix is well conditioned and by
+# eigenvectors elsewhere.
 
 
 Array = np.ndarray
 
 
 class FactoredHessian(NamedTuple):
-    """Information in scaled coordinates, taken apart once.
+    """Information in scaled coordinates, factored once.
 
     Attributes:
         scale: rough standard errors.
@@ -139,7 +139,7 @@ class FactoredHessian(NamedTuple):
 
     @classmethod
     def of(cls, information: Array, scale: Array) -> FactoredHessian:
-        """Taken apart by the cheaper way that holds."""
+        """Factor by Cholesky, or by eigenvectors where that fails."""
         scale = balanced(information, scale)
         scaled = scale[:, None] * information * scale
         factor = well_conditioned_factor(scaled[::-1, ::-1])
@@ -154,13 +154,13 @@ class FactoredHessian(NamedTuple):
         """
         slope, scale = self.scale * gradient, self.scale
         if self.factor is not None:
-            known = (self.factor, True)
-            step = scipy.linalg.cho_solve(known, slope[::-1], check_finite=False)[::-1]
+            factorisation = (self.factor, True)
+            step = scipy.linalg.cho_solve(factorisation, slope[::-1], check_finite=False)[::-1]
         else:
             sizes = np.abs(self.values)
             usable = sizes > 1e-6 * max(sizes.max(initial=0.0), 1e-12)
-            part = self.vectors[:, usable]
-            step = part @ ((part.T @ slope) / sizes[usable])
+            vectors = self.vectors[:, usable]
+            step = vectors @ ((vectors.T @ slope) / sizes[usable])
         longest = max(np.abs(step).max(initial=0.0), 1e-300)
         farthest = max(np.abs(scale * step).max(initial=0.0), 1e-300)
         return np.asarray(scale * step * min(1.0, max(3.0 / longest, 1.0 / farthest)))
@@ -170,16 +170,16 @@ class FactoredHessian(NamedTuple):
         return float(0.5 * gradient @ self.step(gradient))
 
     def uphill(self, gradient: Array) -> float:
-        """Slope in the directions that a Newton step leaves out, where nothing bends it down."""
+        """Slope in the directions without curvature, which a Newton step leaves out."""
         flat = self.vectors[:, self.values <= 1e-6 * max(self.values.max(initial=0.0), 1e-12)]
         return float(np.linalg.norm(flat.T @ (self.scale * gradient)))
 
 
 def balanced(information: Array, scale: Array) -> Array:
-    """Rough standard errors, smaller where the information says so.
+    """Rough standard errors, reduced where the information shows smaller ones.
 
-    Beside a coordinate whose error was supposed to be hundreds of times too large, every other
-    direction looks as if it had no information.
+    Next to a coordinate whose rough error is hundreds of times too large, every other direction
+    looks as if it had no information.
     """
     return scale / np.sqrt(np.maximum(scale**2 * np.diag(information), 1.0))
 
@@ -188,7 +188,7 @@ def well_conditioned_factor(matrix: Array) -> Array | None:
     """Lower Cholesky factor of a symmetric matrix whose condition number is below 1e5, or None."""
     if not len(matrix) or not np.isfinite(matrix).all():
         return None
-    # Symmetric: rows of a C array are the columns that LAPACK wants.
+    # Symmetric: rows of a C array are the columns that LAPACK expects.
     factor, failed = scipy.linalg.lapack.dpotrf(np.ascontiguousarray(matrix).T, lower=1, clean=1)
     if failed:
         return None
@@ -203,12 +203,12 @@ SmoothFunction = Callable[[Array], tuple[float, Array]]
 
 #: Step of the differences of the score, in standard errors.
 DIFFERENCE_STEP = 0.02
-#: Coordinates from which on the score is differenced to one side, and the step of that.
+#: Number of coordinates from which one-sided differences are tried, and their step.
 ONE_SIDED, SMALL_STEP = 100, 1e-4
-#: Asymmetry of what is found so, relative to its diagonal, beyond which both sides are needed, and
-#: after how many coordinates it is looked at first; information, relative to that of the rough
-#: standard errors, below which a coordinate has none.
-ASYMMETRY, FIRST, UNSEEN = 1e-4, 10, 1e-3
+#: Asymmetry of one-sided differences, relative to the diagonal, above which central ones follow;
+#: number of coordinates after which it is checked first; information, relative to that of the
+#: rough standard errors, below which a coordinate has none.
+ASYMMETRY, FIRST_CHECK, UNINFORMED = 1e-4, 10, 1e-3
 #: Owner of a coordinate that all modes share.
 SHARED = -1
 
@@ -223,70 +223,72 @@ def difference_information(
 ) -> Array:
     """``-d2 log p`` by differences of the analytic score; symmetric (p, p).
 
-    Central ones; of many coordinates to one side, as long as that gives the same.
+    Central ones; of many coordinates one-sided ones, as long as these are symmetric.
 
     Args:
         objective: value and gradient.
         x: where, (p,).
         scale: rough standard errors, (p,).
         n_plain: coordinates to difference; the curvature among the others is ``known_block(x)``.
-        known_block: of the others.
-        owners: where modes do not meet in the likelihood, the mode that each coordinate belongs
+        known_block: curvature among the others.
+        owners: where the likelihood does not couple modes, the mode that each coordinate belongs
             to, `SHARED` for none; (p,). Coordinates of different modes are then moved at once, so
             that the number of evaluations does not grow with the number of modes.
     """
     information = None
     if owners is None and n_plain >= ONE_SIDED:
-        information = _to_one_side(objective, x, scale, n_plain)
+        information = _forward_differences(objective, x, scale, n_plain)
     if information is None:
-        information = _to_both_sides(objective, x, scale, n_plain, owners)
+        information = _central_differences(objective, x, scale, n_plain, owners)
     if n_plain < len(x):
         information[n_plain:, n_plain:] = known_block(x)
     return information
 
 
-def _to_both_sides(
+def _central_differences(
     objective: SmoothFunction, x: Array, scale: Array, n_plain: int, owners: Array | None
 ) -> Array:
     size = len(x)
     owners = np.full(size, SHARED) if owners is None else owners
-    found, count = np.zeros((size, size)), np.zeros((size, size))
-    for group in _groups(owners[:n_plain]):
+    information, count = np.zeros((size, size)), np.zeros((size, size))
+    for group in _simultaneous_groups(owners[:n_plain]):
         step = np.zeros(size)
         step[group] = DIFFERENCE_STEP * scale[group]
         slope = 0.5 * (objective(x - step)[1] - objective(x + step)[1])
-        rows, columns = _meeting(owners, group)
-        found[rows, columns] += slope[rows] / step[columns]
+        rows, columns = _determined_entries(owners, group)
+        information[rows, columns] += slope[rows] / step[columns]
         count[rows, columns] += 1.0
-    # What was found twice, as row and as column, is averaged.
+    # Entries computed twice, as row and as column, are averaged.
     both = count + count.T
-    return np.asarray((found + found.T) / np.maximum(both, 1.0))
+    return np.asarray((information + information.T) / np.maximum(both, 1.0))
 
 
-def _to_one_side(objective: SmoothFunction, x: Array, scale: Array, n_plain: int) -> Array | None:
-    """By differences to one side; None where rounding or a change of curvature shows.
+def _forward_differences(
+    objective: SmoothFunction, x: Array, scale: Array, n_plain: int
+) -> Array | None:
+    """One-sided differences; None where rounding or a change of curvature shows.
 
-    Curvature is symmetric, and its columns are found one by one: two that should agree differ
-    about as much as either is wrong.
+    Curvature is symmetric, and its columns are computed one by one: two entries that should agree
+    differ about as much as either is wrong.
     """
-    here, found = objective(x)[1], np.zeros((len(x), n_plain))
+    here, columns = objective(x)[1], np.zeros((len(x), n_plain))
     for j in range(n_plain):
         step = np.zeros(len(x))
         step[j] = SMALL_STEP * scale[j]
-        found[:, j] = (here - objective(x + step)[1]) / step[j]
-        if j + 1 in (FIRST, n_plain):
-            square = found[: j + 1, : j + 1]
-            size = np.sqrt(np.maximum(np.abs(np.diag(square)), UNSEEN / scale[: j + 1] ** 2))
+        columns[:, j] = (here - objective(x + step)[1]) / step[j]
+        if j + 1 in (FIRST_CHECK, n_plain):
+            square = columns[: j + 1, : j + 1]
+            size = np.sqrt(np.maximum(np.abs(np.diag(square)), UNINFORMED / scale[: j + 1] ** 2))
             if not (np.abs(square - square.T) <= ASYMMETRY * np.outer(size, size)).all():
                 return None
     information = np.zeros((len(x),) * 2)
-    information[:, :n_plain] = found
-    information[:n_plain, n_plain:] = found[n_plain:].T
+    information[:, :n_plain] = columns
+    information[:n_plain, n_plain:] = columns[n_plain:].T
     information[:n_plain, :n_plain] = 0.5 * (square + square.T)
     return information
 
 
-def _groups(owners: Array) -> Iterator[Array]:
+def _simultaneous_groups(owners: Array) -> Iterator[Array]:
     """Coordinates to move at once: one of each mode, or one that all share."""
     yield from np.flatnonzero(owners == SHARED)[:, None]
     left = np.flatnonzero(owners != SHARED)
@@ -296,8 +298,8 @@ def _groups(owners: Array) -> Iterator[Array]:
         left = np.delete(left, first)
 
 
-def _meeting(owners: Array, group: Array) -> tuple[Array, Array]:
-    """Rows and columns of the information that moving a group tells."""
+def _determined_entries(owners: Array, group: Array) -> tuple[Array, Array]:
+    """Rows and columns of the information that moving a group determines."""
     if owners[group[0]] == SHARED:
         return np.arange(len(owners)), np.repeat(group, len(owners))
     column_of = dict(zip(owners[group].tolist(), group.tolist(), strict=True))
@@ -315,34 +317,34 @@ def _meeting(owners: Array, group: Array) -> tuple[Array, Array]:
 Curvature = Callable[[Array, Array], Array]
 
 #: Log-likelihood that a further Newton step may gain: half the squared step in standard errors.
-#: Polishing ends at the first; beyond the second, 0.04 of a standard error, the law says so; beyond
-#: the third, a tenth of one, the search has not converged.
-POLISHED, NEAR, FAR = 1e-4, 1e-3, 5e-3
+#: Polishing ends at the first; above the second, 0.04 of a standard error, the law has a warning;
+#: above the third, a tenth of one, the search has not converged.
+POLISHED_GAIN, NEAR_GAIN, UNCONVERGED_GAIN = 1e-4, 1e-3, 5e-3
 #: Slope, in log-likelihood per standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
-#: Log-likelihood gained by Newton steps from which on they have left a saddle: the search goes on
-#: from there. How often it may.
-SADDLE_GAIN, ROUNDS = 1.0, 3
-#: Iterations that a quasi-Newton method may take.
+#: Gain of Newton steps above which they have left a saddle, so that the search restarts there, and
+#: the number of searches.
+SADDLE_GAIN, SEARCH_ROUNDS = 1.0, 3
+#: Largest number of iterations of a quasi-Newton method.
 MOST_ITERATIONS = 300
-#: Coordinates from which on a search remembers its last steps in place of a matrix; how many steps.
-LIMITED_MEMORY, MEMORY = 150, 60
-#: Standard errors, relative to the rough ones, below which those are too large for differences.
-COARSE = 0.2
-#: Slopes, in log-likelihood per rough standard error, at which a search and a rough one may end.
-STEEP, ROUGH = 1e-4, 0.01
-#: Seconds of one evaluation, about, from which on work is bounded.
+#: Number of coordinates above which a search keeps its last steps in place of a matrix; how many.
+LIMITED_MEMORY, MEMORY_STEPS = 150, 60
+#: Ratio of standard errors to rough ones below which the latter are too large for differences.
+COARSE_RATIO = 0.2
+#: Slopes, in log-likelihood per rough standard error, at which a search and a rough one end.
+SEARCH_SLOPE, ROUGH_SLOPE = 1e-4, 0.01
+#: Rough seconds of one evaluation above which the work is bounded.
 SLOW = 5e-3
-#: Where it is: seconds of one maximisation, and of a curvature by differences, about. Evaluations
-#: are what is counted, so that the same data have the same law on every machine.
+#: Bounds for slow evaluations: rough seconds of one maximisation, and of differences for curvature.
+#: Evaluations are counted, not seconds, so that the same data have the same law on every machine.
 SEARCH_SECONDS, DIFFERENCE_SECONDS = 5.0, 1.5
-#: Evaluations that a maximisation may take however long they are.
-ENOUGH = 150
-#: Where it is, a search that gains less log-likelihood than this in so many iterations crawls along
-#: a ridge that it has no scale for: it ends, and curvature takes over.
-CRAWL, ITERATIONS = 0.01, 20
+#: Evaluations that a maximisation may always take.
+MINIMUM_EVALUATIONS = 150
+#: A search with bounded work that gains less than this in so many iterations crawls along a ridge
+#: outside its scale: it ends, and curvature takes over.
+CRAWL_GAIN, CRAWL_ITERATIONS = 0.01, 20
 #: Stands for minus a log-likelihood that cannot be computed.
-NOWHERE = 1e300
+NO_LIKELIHOOD = 1e300
 #: What to try where a search ends short.
 ADVICE = (
     "take means and cycles off first (anomalies); check the domain, its boundary (a wrong basis "
@@ -359,11 +361,11 @@ class Optimum(NamedTuple):
         value: log-posterior.
         information: minus the Hessian, (p, p).
         n_evaluations: how often the objective was computed, the Hessian included.
-        decrement: log-likelihood that a further Newton step would gain; NaN where nobody looked.
-        uphill: slope, in log-likelihood per standard error, where nothing bends it down.
-        bend: the information taken apart, where somebody looked.
-        curvature: how the information was found: "analytic", "expected" or "differenced"; "none"
-            where nobody looked.
+        decrement: log-likelihood that a further Newton step would gain; NaN where not computed.
+        uphill: slope, in log-likelihood per standard error, in directions without curvature.
+        hessian: the factored information, where computed.
+        curvature: how the information was computed: "analytic", "expected", "differenced" or
+            "none".
     """
 
     x: Array
@@ -383,17 +385,17 @@ class Optimum(NamedTuple):
     @property
     def converged(self) -> bool:
         """Whether a maximum was reached."""
-        return self.is_bounded and not self.decrement >= FAR
+        return self.is_bounded and not self.decrement >= UNCONVERGED_GAIN
 
     @property
     def note(self) -> str | None:
-        """What a law should say where the search ended short of the maximum."""
+        """Warning of a law whose search ended short of the maximum."""
         if not self.is_bounded:
             return (
                 "the search ended without a maximum: the log-likelihood still rises by "
                 f"{self.uphill:.2g} a standard error in a direction without end; {ADVICE}"
             )
-        if not self.decrement > NEAR:
+        if not self.decrement > NEAR_GAIN:
             return None
         short = f"{np.sqrt(2.0 * self.decrement):.2f} standard errors short of the maximum"
         if self.converged:
@@ -412,65 +414,67 @@ def maximise(
     `ConvergenceError` only where there is no likelihood to start from.
 
     Args:
-        posterior: what to maximise. Its curvature is what a formula says, what the model expects
-            where differences take too long, and differences of the score else.
+        posterior: the objective. Its curvature is analytic where there is a formula, expected
+            where differences take too long, and differenced elsewhere.
         polish: False looks neither at curvature nor at convergence.
         search: False takes the origin as close to the maximum: Newton steps alone.
         rough: stop where slopes are a fraction of a nat per standard error; never polished.
     """
     scale, seconds, n_plain = posterior.scale, posterior.seconds, posterior.n_plain
-    most = max(SEARCH_SECONDS / seconds, ENOUGH) if seconds >= SLOW else np.inf
+    most = max(SEARCH_SECONDS / seconds, MINIMUM_EVALUATIONS) if seconds >= SLOW else np.inf
     counted, owners = Counted(lambda x: posterior.at(x)[:2], most), posterior.owners()
     is_long = seconds >= SLOW and 2.0 * n_plain * seconds > DIFFERENCE_SECONDS
-    way, known_block = "none", posterior.initial_information
+    curvature_kind, known_block = "none", posterior.initial_information
 
     def curvature(x: Array, scale: Array) -> Array:
-        nonlocal way
-        found, way = posterior.exact_information(x), "analytic"
-        if found is None and is_long:
-            found, way = posterior.expected_information(x), "expected"
-        if found is not None:
-            return found
-        way = "differenced"
-        found = differences(x, scale)
-        finer = balanced(found, scale)
+        nonlocal curvature_kind
+        information, curvature_kind = posterior.exact_information(x), "analytic"
+        if information is None and is_long:
+            information, curvature_kind = posterior.expected_information(x), "expected"
+        if information is not None:
+            return information
+        curvature_kind = "differenced"
+        information = differences(x, scale)
+        finer = balanced(information, scale)
         # Differences over many standard errors are no curvature.
-        return differences(x, finer) if (finer < COARSE * scale).any() else found
+        return differences(x, finer) if (finer < COARSE_RATIO * scale).any() else information
 
     def differences(x: Array, scale: Array) -> Array:
-        found = difference_information(counted, x, scale, n_plain, known_block, owners)
-        # Beside the edge of what can be computed there is no difference, and none is used.
-        return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+        information = difference_information(counted, x, scale, n_plain, known_block, owners)
+        # Next to points without a likelihood a difference is not finite; it counts as zero.
+        return np.nan_to_num(information, nan=0.0, posinf=0.0, neginf=0.0)
 
     x = np.zeros(len(scale))
     if rough:
-        x, value = _quasi_newton(counted, x, scale, ROUGH)
+        x, value = _quasi_newton(counted, x, scale, ROUGH_SLOPE)
         polish = False
     elif search:
         x, value, scale = _search(counted, x, scale, curvature)
     if not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, flat, counted.calls, np.nan)
-    for left in reversed(range(ROUNDS if search else 1)):
-        found = _polish(counted, x, scale, curvature, left > 0)
-        x, start, gradient, information, value, hessian = found
+    for rounds_left in reversed(range(SEARCH_ROUNDS if search else 1)):
+        polished = _polish(counted, x, scale, curvature, rounds_left > 0)
+        x, start, gradient, information, value, hessian = polished
         decrement = np.nan_to_num(hessian.decrement(gradient), nan=np.inf)
-        if not left or counted.is_spent:
+        if not rounds_left or counted.is_spent:
             break
-        if value - start < (POLISHED if decrement > FAR else SADDLE_GAIN):
-            beside = _off_saddle(counted, x, value, hessian)
-            if beside is None:
+        if value - start < (POLISHED_GAIN if decrement > UNCONVERGED_GAIN else SADDLE_GAIN):
+            higher_point = _off_saddle(counted, x, value, hessian)
+            if higher_point is None:
                 break
-            x = beside
+            x = higher_point
         x, value, _ = _search(counted, x, scale, curvature)
     uphill = hessian.uphill(gradient)
-    return Optimum(x, value, information, counted.calls, float(decrement), uphill, hessian, way)
+    return Optimum(
+        x, value, information, counted.calls, float(decrement), uphill, hessian, curvature_kind
+    )
 
 
 class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed.
 
-    ``most`` is how many calls a search may make; a last curvature is left to it beyond them.
+    ``most`` is how many calls a search may make; a last curvature may exceed it.
     """
 
     def __init__(self, objective: SmoothFunction, most: float = np.inf) -> None:
@@ -481,7 +485,7 @@ class Counted:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the work is done that may be."""
+        """Whether the allowed number of calls is used up."""
         return self.calls >= self.most
 
     def __call__(self, x: Array) -> tuple[float, Array]:
@@ -495,7 +499,7 @@ class Counted:
             except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
                 return -np.inf, np.full_like(x, np.nan)
         if self.watch is not None:
-            self.watch.tell(value)
+            self.watch.count(value)
         return value, gradient
 
 
@@ -504,7 +508,7 @@ def _search(
 ) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
     x, value = _quasi_newton(objective, x, scale)
-    if not abs(value) < NOWHERE:
+    if not abs(value) < NO_LIKELIHOOD:
         expected, got = "a likelihood to start from", "none that is finite"
         raise ConvergenceError("fit", expected=expected, got=got, fix=ADVICE)
     for _ in range(3):
@@ -519,15 +523,15 @@ def _search(
 
 
 def _quasi_newton(
-    objective: Counted, start: Array, scale: Array, slope: float = STEEP
+    objective: Counted, start: Array, scale: Array, slope: float = SEARCH_SLOPE
 ) -> tuple[Array, float]:
-    best: tuple[float, Array] = (NOWHERE, start)
+    best: tuple[float, Array] = (NO_LIKELIHOOD, start)
 
     def negative(u: Array) -> tuple[float, Array]:
         nonlocal best
         value, gradient = objective(start + scale * u)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return NOWHERE, np.zeros_like(u)
+            return NO_LIKELIHOOD, np.zeros_like(u)
         if -value < best[0]:
             best = -value, start + scale * u
         return -value, -gradient * scale
@@ -536,8 +540,8 @@ def _quasi_newton(
 
     def bounded(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         log_likelihoods.append(float(intermediate_result.fun))
-        past = log_likelihoods[-1 - ITERATIONS :]
-        if objective.is_spent or (len(past) > ITERATIONS and past[0] - past[-1] < CRAWL):
+        past = log_likelihoods[-1 - CRAWL_ITERATIONS :]
+        if objective.is_spent or (len(past) > CRAWL_ITERATIONS and past[0] - past[-1] < CRAWL_GAIN):
             raise StopIteration
 
     if not len(start):  # everything is held
@@ -546,14 +550,17 @@ def _quasi_newton(
     if (
         len(start) > LIMITED_MEMORY
     ):  # a matrix of that size costs more to update than the likelihood
-        method, options = "L-BFGS-B", {**options, "maxcor": MEMORY, "ftol": 1e-13, "maxfun": 10**6}
+        method, options = (
+            "L-BFGS-B",
+            {**options, "maxcor": MEMORY_STEPS, "ftol": 1e-13, "maxfun": 10**6},
+        )
     callback = bounded if objective.most < np.inf else None
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
-        found = scipy.optimize.minimize(
+        result = scipy.optimize.minimize(
             negative, np.zeros(len(start)), (), method, True, callback=callback, options=options
         )
-    if found.fun < NOWHERE:
-        return start + scale * found.x, -float(found.fun)
+    if result.fun < NO_LIKELIHOOD:
+        return start + scale * result.x, -float(result.fun)
     return best[1], -best[0]
 
 
@@ -563,7 +570,7 @@ def _polish(
     """Newton steps with the differenced score as Hessian, until a step gains nothing.
 
     With ``may_leave`` also until they gain so much that they have left a saddle. Returns the point,
-    the value at the start, slope and information, the value, and the information taken apart.
+    the value at the start, slope and information, the value, and the factored information.
     """
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
@@ -571,7 +578,7 @@ def _polish(
         information = curvature(x, scale)
         hessian = FactoredHessian.of(information, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, hessian)
-        if hessian.decrement(gradient) < POLISHED or value > enough or objective.is_spent:
+        if hessian.decrement(gradient) < POLISHED_GAIN or value > enough or objective.is_spent:
             break
     return x, start, gradient, information, value, hessian
 
@@ -584,8 +591,8 @@ def _off_saddle(
     if not values.min(initial=0.0) < -1e-6 * max(values.max(initial=0.0), 1e-12):
         return None
     step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
-    height, end = max(((objective(x + s)[0], i) for i, s in enumerate((step, -step))))
-    return x + (step, -step)[end] if height > value + POLISHED else None
+    highest, end = max(((objective(x + s)[0], i) for i, s in enumerate((step, -step))))
+    return x + (step, -step)[end] if highest > value + POLISHED_GAIN else None
 
 
 def _newton_steps(
@@ -608,7 +615,7 @@ def _newton_steps(
     return x, value, gradient
 
 
-# ---------- What an estimation finds: numbers with their covariance, and what they rest on
+# ---------- Estimates with their covariance, and the record of a fit
 
 
 class MeanEstimate(NamedTuple):
@@ -681,7 +688,7 @@ class Estimate(NamedTuple):
     def roots(self, part: str) -> Array:
         """Columns of a root of the covariance of a part's numbers: their shape and (free,).
 
-        A coordinate that ran off to infinity has no slope there and counts as known.
+        A coordinate that diverged has no slope there and counts as known.
         """
         where = self.parametrisation.slices[part]
         return self.parametrisation.parts[part].push(self.full[where], self.columns[where])
@@ -689,18 +696,18 @@ class Estimate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """An estimate and what it rests on, ready to be turned into a `Law`.
+    """An estimate with its diagnostics, from which `assemble` makes a `Law`.
 
     Attributes:
         estimate: the numbers.
         n_modes: reported ones, without nuisance.
         route: the way the likelihood was computed.
-        n_observed: values that it is a density of.
+        n_observed: number of values that it is a density of.
         outside_variance: mean square outside the modes that is not noise.
         density: log density of the data, and of which numbers; None where that follows from
             ``statistics``.
         statistics: sufficient ones, where the route has them.
-        notes: reasons in words.
+        notes: warnings.
         decisions: by what they are about.
         seconds: by stage.
         point_variance, point_error: observation variance of each point and the error of its root,

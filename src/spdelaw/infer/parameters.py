@@ -22,13 +22,12 @@ from spdelaw.processes.specification import InitialKind, InitialState
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.likelihood import Evaluation
 
-# ---------- Free coordinates for an operator on the modes: positive by construction, fixed or tied
+# ---------- Free coordinates of diagonal operators: one positive number per mode, or tied
 #
 # A coordinate map sends an unconstrained vector ``phi`` to a drift, a noise covariance or an
 # initial covariance and knows its Jacobian, which has one axis more; the score by ``phi`` is the
 # score by the operator contracted with it. The maps of this module give one positive number per
-# mode, (N,); those of `spdelaw.infer.parameters` and
-# `spdelaw.infer.parameters` give matrices.
+# mode, (N,); those of the two sections below give matrices.
 
 
 Array = np.ndarray
@@ -103,8 +102,8 @@ class Single(AbstractCoordinates):
 
     def values(self, phi: Array) -> Array:
         """``exp(power phi)``, (N,) or one number."""
-        found = np.exp(self.power * phi) if self.power else phi
-        return found[0] if self.n_modes is None else found
+        numbers = np.exp(self.power * phi) if self.power else phi
+        return numbers[0] if self.n_modes is None else numbers
 
     def jacobian(self, phi: Array) -> Array:
         """``power exp(power phi)`` on the diagonal."""
@@ -151,7 +150,7 @@ class OperatorTied(AbstractCoordinates):
         spectrum, mu = operators.diagonal(operator), np.asarray(self.mu)
         # The diagonal of a stable matrix need not be positive.
         spectrum = np.where(spectrum > 0, spectrum, LEAST_RATE * np.abs(spectrum).max())
-        # Rates have the unit of the data's clock: what is small is so beside the rates alone.
+        # Rates have the unit of the data's clock: small means small relative to the other rates.
         ratio = float(np.median(spectrum)) / (float(mu.max()) or 1.0)
         slope = float(np.polyfit(mu, spectrum, 1)[0]) if np.ptp(mu) > 0 else 0.5 * ratio
         nu = max(slope, LEAST_SLOPE * ratio)
@@ -242,7 +241,10 @@ class WithNuisance(AbstractCoordinates):
         blocks = operators.leading(by, k), by[k:] if by.ndim == 1 else by[k:, k:]
         parts = zip((self.reported, self.nuisance), self._split(phi), blocks, strict=True)
         return np.concatenate(
-            [part.pull_back(x, operators.like(part.values(x), g)) for part, x, g in parts]
+            [
+                coordinates.pull_back(x, operators.like(coordinates.values(x), g))
+                for coordinates, x, g in parts
+            ]
         )
 
     def start(self, operator: Array) -> Array:
@@ -285,14 +287,14 @@ class Contrasts(AbstractCoordinates):
         return np.log(operator[1:] / operator[0])
 
 
-# ---------- Free coordinates for a covariance matrix: positive by construction
+# ---------- Free coordinates of a covariance matrix: positive by construction
 #
 # A covariance is written by a Cholesky factor with logarithms on its diagonal, or as noise of each
 # mode's own and a few patterns that modes share.
 
 
-#: Least share of a mode's noise variance that a low-rank start leaves to the mode alone.
-OWN_SHARE = 0.05
+#: Least share of a mode's noise variance that a low-rank start does not share with other modes.
+LEAST_MODE_SHARE = 0.05
 #: Least eigenvalue of a start, relative to its largest.
 LEAST_EIGENVALUE = 1e-8
 
@@ -334,7 +336,7 @@ class Covariance(AbstractCoordinates):
         """``D (dL L' + L dL') D``."""
         d, root = np.asarray(self.scale), self.factor(phi)
         unit = np.where(self.is_log, root[self._entries], 1.0)
-        return np.outer(d, d)[..., None] * _by_root(root, self._entries, unit)
+        return np.outer(d, d)[..., None] * _root_jacobian(root, self._entries, unit)
 
     def pull_back(self, phi: Array, by: Array) -> Array:
         """``(G + G') L`` with ``G = D by D``, times ``L_ii`` on the diagonal."""
@@ -355,7 +357,7 @@ class Covariance(AbstractCoordinates):
     def start(self, operator: Array) -> Array:
         """Cholesky factor."""
         d, matrix = np.asarray(self.scale), operators.as_matrix(operator)
-        root = _factor(matrix / np.outer(d, d))[self._entries]
+        root = _cholesky_factor(matrix / np.outer(d, d))[self._entries]
         return np.where(self.is_log, np.log(np.where(self.is_log, root, 1.0)), root)
 
 
@@ -376,8 +378,8 @@ class LowRankCovariance(AbstractCoordinates):
     @property
     def names(self) -> tuple[str, ...]:
         """``noise_own[n]`` and ``noise_factor[n,k]``."""
-        own = tuple(f"noise_own[{n}]" for n in range(1, len(self.scale) + 1))
-        return own + entry_names("noise_factor", self._entries)
+        variance_names = tuple(f"noise_own[{n}]" for n in range(1, len(self.scale) + 1))
+        return variance_names + entry_names("noise_factor", self._entries)
 
     @property
     def is_log(self) -> Array:
@@ -398,23 +400,23 @@ class LowRankCovariance(AbstractCoordinates):
         """Own variances, then ``dU U' + U dU'``."""
         d, u = np.asarray(self.scale), self._factor(phi)
         n = np.arange(len(d))
-        own = np.zeros((len(d),) * 3)
-        own[n, n, n] = np.exp(phi[: len(d)])
-        shared = _by_root(u, self._entries, np.ones(len(phi) - len(d)))
-        return np.outer(d, d)[..., None] * np.concatenate([own, shared], axis=2)
+        by_variances = np.zeros((len(d),) * 3)
+        by_variances[n, n, n] = np.exp(phi[: len(d)])
+        shared = _root_jacobian(u, self._entries, np.ones(len(phi) - len(d)))
+        return np.outer(d, d)[..., None] * np.concatenate([by_variances, shared], axis=2)
 
     def start(self, operator: Array) -> Array:
         """Principal factors, a few rounds; patterns of zero would stay zero."""
         d = np.asarray(self.scale)
         q = operators.as_matrix(operator) / np.outer(d, d)
-        own = 0.5 * np.diag(q)
+        variances = 0.5 * np.diag(q)
         for _ in range(50):
-            values, vectors = np.linalg.eigh(q - np.diag(own))
-            top = np.maximum(values[-self.rank :], OWN_SHARE * np.diag(q).mean())
+            values, vectors = np.linalg.eigh(q - np.diag(variances))
+            top = np.maximum(values[-self.rank :], LEAST_MODE_SHARE * np.diag(q).mean())
             u = vectors[:, -self.rank :] * np.sqrt(top)
-            own = np.maximum(np.diag(q - u @ u.T), OWN_SHARE * np.diag(q))
+            variances = np.maximum(np.diag(q - u @ u.T), LEAST_MODE_SHARE * np.diag(q))
         turn = np.linalg.qr(u[: self.rank].T)[0]
-        return np.concatenate([np.log(own), (u @ turn)[self._entries]])
+        return np.concatenate([np.log(variances), (u @ turn)[self._entries]])
 
 
 def entry_names(what: str, entries: tuple[Array, Array]) -> tuple[str, ...]:
@@ -422,7 +424,7 @@ def entry_names(what: str, entries: tuple[Array, Array]) -> tuple[str, ...]:
     return tuple(f"{what}[{a + 1},{b + 1}]" for a, b in zip(*entries, strict=True))
 
 
-def _by_root(root: Array, entries: tuple[Array, Array], unit: Array) -> Array:
+def _root_jacobian(root: Array, entries: tuple[Array, Array], unit: Array) -> Array:
     """``dL L' + L dL'`` where each entry of a root L moves by its unit; (N, N, entries)."""
     i, j = entries
     half = np.zeros((len(root), len(root), len(i)))
@@ -430,7 +432,7 @@ def _by_root(root: Array, entries: tuple[Array, Array], unit: Array) -> Array:
     return half + np.swapaxes(half, 0, 1)
 
 
-def _factor(matrix: Array) -> Array:
+def _cholesky_factor(matrix: Array) -> Array:
     """Cholesky factor of a covariance, of the nearest one where rounding left none."""
     try:
         return np.asarray(np.linalg.cholesky(matrix))
@@ -442,7 +444,7 @@ def _factor(matrix: Array) -> Array:
         return (upper * np.sign(np.diag(upper))[:, None]).T
 
 
-# ---------- Free coordinates for a drift matrix: stable by construction
+# ---------- Free coordinates of a drift matrix: stable by construction
 #
 # A drift ``Lambda`` is stable if and only if it is ``(1/2 + K) M`` with a skew ``K`` and a
 # symmetric positive definite ``M``: then ``M^-1`` solves ``Lambda P + P Lambda' = 1``, and every
@@ -574,9 +576,9 @@ class Stable(AbstractCoordinates):
         turn = np.zeros((*m.shape, columns.shape[1]))
         turn[self._below] = columns[k:]
         turn -= np.swapaxes(turn, 0, 1)
-        found = np.tensordot(half, self._root.push(root, columns[:k]), 1)
-        found += np.moveaxis(np.tensordot(turn, m, (1, 0)), 1, 2)
-        return self._units[..., None] * found
+        change = np.tensordot(half, self._root.push(root, columns[:k]), 1)
+        change += np.moveaxis(np.tensordot(turn, m, (1, 0)), 1, 2)
+        return self._units[..., None] * change
 
     def start(self, operator: Array) -> Array:
         """``M^-1`` solves ``Lambda P + P Lambda' = 1``, and ``K = Lambda P - 1/2``."""
@@ -587,7 +589,7 @@ class Stable(AbstractCoordinates):
         return np.concatenate([self._root.start(np.linalg.inv(p)), turn[self._below]])
 
 
-# ---------- One vector of free coordinates for all that is estimated, and the score in it
+# ---------- The full vector of coordinates, and the score in it
 #
 # The vector is a sequence of parts: drift, noise, season, observation, initial_variance,
 # initial_mean. Each part that is estimated has coordinates of its own; what is known or follows
@@ -626,22 +628,27 @@ class Parametrisation:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """One name per coordinate of the full vector."""
-        return tuple(name for part in self.parts.values() for name in part.names)
+        return tuple(name for coordinates in self.parts.values() for name in coordinates.names)
 
     @functools.cached_property
     def is_log(self) -> Array:
         """Whether a coordinate is a logarithm; (p,)."""
-        return np.concatenate([part.is_log for part in self.parts.values()])
+        return np.concatenate([coordinates.is_log for coordinates in self.parts.values()])
 
     @functools.cached_property
     def slices(self) -> dict[str, slice]:
         """Slice of each part in the full vector."""
-        stops = np.cumsum([0, *(len(part.names) for part in self.parts.values())]).tolist()
+        stops = np.cumsum(
+            [0, *(len(coordinates.names) for coordinates in self.parts.values())]
+        ).tolist()
         return {name: slice(*stops[i : i + 2]) for i, name in enumerate(self.parts)}
 
     def values(self, full: Array) -> dict[str, Array]:
         """Numbers of every part."""
-        return {name: part.values(full[self.slices[name]]) for name, part in self.parts.items()}
+        return {
+            name: coordinates.values(full[self.slices[name]])
+            for name, coordinates in self.parts.items()
+        }
 
     def jacobian(self, part: str, full: Array) -> Array:
         """Derivative of a part's numbers by its coordinates; one axis more than the numbers."""
@@ -649,47 +656,49 @@ class Parametrisation:
 
     def state_space(self, full: Array) -> StateSpace:
         """The model at a full vector."""
-        found = self.values(full)
+        values = self.values(full)
         season = self.season
         if season is not None:
-            season = season.with_weights(found["season"])
-        dynamics = Linear(found["drift"], found["noise"], season, self.forcing, self.origin)
-        spread = found.get("initial_variance", np.zeros(self.n_modes))
+            season = season.with_weights(values["season"])
+        dynamics = Linear(values["drift"], values["noise"], season, self.forcing, self.origin)
+        spread = values.get("initial_variance", np.zeros(self.n_modes))
         if self.initial_kind == "stationary":
             spread = operators.stationary_covariance(dynamics.drift, dynamics.noise)
-        mean = found.get("initial_mean", self.initial_mean)
-        variance = np.asarray(found.get("observation", self.observation_variance))
+        mean = values.get("initial_mean", self.initial_mean)
+        variance = np.asarray(values.get("observation", self.observation_variance))
         return StateSpace(dynamics, InitialState(self.initial_kind, mean, spread), variance)
 
-    def score(self, full: Array, model: StateSpace, found: Evaluation) -> Array:
+    def score(self, full: Array, model: StateSpace, evaluation: Evaluation) -> Array:
         """Gradient by the full vector from that by the numbers of ``model``."""
-        by_drift, by_noise = found.by_drift, found.by_noise
+        by_drift, by_noise = evaluation.by_drift, evaluation.by_noise
         if self.initial_kind == "stationary":
             linear, spread = model.linear, model.initial.covariance
-            own = operators.stationary_pull_back(
-                linear.drift, linear.noise, spread, found.by_initial_covariance
+            by_stationary = operators.stationary_pull_back(
+                linear.drift, linear.noise, spread, evaluation.by_initial_covariance
             )
-            by_drift, by_noise = by_drift + own[0], by_noise + own[1]
+            by_drift, by_noise = by_drift + by_stationary[0], by_noise + by_stationary[1]
         by = {
             "drift": by_drift,
             "noise": by_noise,
-            "season": found.by_season,
-            "observation": np.asarray(found.by_observation_variance),
-            "initial_variance": found.by_initial_covariance,
-            "initial_mean": found.by_initial_mean,
+            "season": evaluation.by_season,
+            "observation": np.asarray(evaluation.by_observation_variance),
+            "initial_variance": evaluation.by_initial_covariance,
+            "initial_mean": evaluation.by_initial_mean,
         }
-        slopes = [own.pull_back(full[self.slices[p]], by[p]) for p, own in self.parts.items()]
+        slopes = [
+            coordinates.pull_back(full[self.slices[p]], by[p])
+            for p, coordinates in self.parts.items()
+        ]
         return np.concatenate(slopes)
 
 
-# ---------- From the words of a model to the coordinates of a fit, and where a search over them
-# starts
+# ---------- Coordinates of a fit from the words of its model
 #
-# Where it starts, and how large its first steps are, follows from moment estimates.
+# The start of a search and the size of its first steps follow from moment estimates.
 
 
 #: Least variance of a starting initial covariance, relative to the energy of its mode.
-LEAST = 1e-6
+LEAST_INITIAL_SHARE = 1e-6
 #: Least information that a coordinate is supposed to have.
 LEAST_DETERMINED = 1e-2
 
@@ -769,8 +778,8 @@ def parametrise(
     if known_mean is None and kind != "stationary":
         parts["initial_mean"] = Single("initial_mean", n, power=0)
     mean = np.zeros(n) if known_mean is None else known_mean
-    known = (known_variance or 0.0, model.season, model.forcing, origin)
-    return Parametrisation(parts, kind, mean, *known)
+    constants = (known_variance or 0.0, model.season, model.forcing, origin)
+    return Parametrisation(parts, kind, mean, *constants)
 
 
 def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordinates:
@@ -785,7 +794,7 @@ def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordina
 
 def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) -> Array:
     """Full vector near moment estimates."""
-    spread, floor = moments.spread, LEAST * moments.energy + 1e-300
+    spread, floor = moments.spread, LEAST_INITIAL_SHARE * moments.energy + 1e-300
     diagonal, season = operators.is_diagonal(spread), parametrisation.season
     near = {
         "drift": moments.drift,
@@ -796,7 +805,7 @@ def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) 
         "initial_mean": moments.mean,
     }
     parts = parametrisation.parts
-    return np.concatenate([part.start(near[name]) for name, part in parts.items()])
+    return np.concatenate([coordinates.start(near[name]) for name, coordinates in parts.items()])
 
 
 def starting_scale(
@@ -813,23 +822,26 @@ def starting_scale(
     transitions = 0.5 * max(steps, 2)
     information = {"drift": moments.n_paths * moments.span * moments.energy / q[:, None]}
     if operators.is_diagonal(values["drift"]):
-        # On a logarithm, and never less than a unit: a slow mode in a short record tells nothing.
+        # On a logarithm, and at least 1: a slow mode in a short record carries no information.
         lam = operators.diagonal(moments.drift)
-        known = np.maximum(np.diagonal(information["drift"]) * lam**2, 1.0)
-        information["drift"] = known / values["drift"] ** 2
-    for part, seen in (("noise", transitions), ("initial_variance", 0.5 * max(moments.n_paths, 2))):
+        log_information = np.maximum(np.diagonal(information["drift"]) * lam**2, 1.0)
+        information["drift"] = log_information / values["drift"] ** 2
+    for part, count in (
+        ("noise", transitions),
+        ("initial_variance", 0.5 * max(moments.n_paths, 2)),
+    ):
         if part in values:
-            own = operators.diagonal(values[part])
-            information[part] = operators.like(values[part], seen / np.outer(own, own))
+            variances = operators.diagonal(values[part])
+            information[part] = operators.like(values[part], count / np.outer(variances, variances))
     scale = np.ones(len(full))
     for part, on in information.items():
         total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
         scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_DETERMINED))
     if "season" in values:
-        # A part sees its share of all transitions, and so does the first, its comparison.
-        seen = len(q) * transitions / len(values["season"])
-        scale[parametrisation.slices["season"]] = np.sqrt(2.0 / seen)
+        # Each part of the season has its share of all transitions, and so has the first.
+        count = len(q) * transitions / len(values["season"])
+        scale[parametrisation.slices["season"]] = np.sqrt(2.0 / count)
     if "observation" in values:
-        known = max(2.0 * moments.n_values, 1.0)
-        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(known)
+        log_information = max(2.0 * moments.n_values, 1.0)
+        scale[parametrisation.slices["observation"]] = 1.0 / np.sqrt(log_information)
     return scale

@@ -44,9 +44,9 @@ from spdelaw.processes.forcing import Forcing
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.operators import whole_pairs
 
-# ---------- The door of a fit: what numerical libraries raise inside leaves it as one clear error
+# ---------- One clear error for whatever numerical libraries raise
 #
-# Their warnings about overflow stay inside: a search tries numbers that it then leaves again.
+# Their overflow warnings are suppressed: a search may try numbers that it then rejects.
 
 
 @contextlib.contextmanager
@@ -67,8 +67,7 @@ def clear_errors() -> Iterator[None]:
         ) from error
 
 
-# ---------- A known forcing as a fit takes it: on the modes of the domain and on the clock of the
-# data
+# ---------- A known forcing on the modes of the domain and the clock of the data
 
 
 def with_forcing_on_clock(model: Model, observed: Observed) -> Model:
@@ -77,12 +76,12 @@ def with_forcing_on_clock(model: Model, observed: Observed) -> Model:
     if forcing is None:
         return model
     if not isinstance(forcing, Forcing):
-        forcing = _of_fields(forcing, observed)
+        forcing = _forcing_from_fields(forcing, observed)
     forcing.check_reach(float(observed.times.min()), float(observed.times.max()))
     return dataclasses.replace(model, forcing=forcing)
 
 
-def _of_fields(given: Any, observed: Observed) -> Forcing:
+def _forcing_from_fields(given: Any, observed: Observed) -> Forcing:
     domain = observed.domain
     labelled = as_fields(given, dims=domain.dims)
     fields = domain.flatten(on_clock(labelled, observed.fields["time"].attrs))
@@ -98,10 +97,10 @@ def _of_fields(given: Any, observed: Observed) -> Forcing:
     return Forcing.from_fields(values, fields["time"].values, points, domain)
 
 
-# ---------- A known mean: taken off the fields before a fit, and put back into the law
+# ---------- A known mean: subtracted before a fit, and added to the law
 #
 # What lies in the modes becomes the mean ``m`` of the dynamics, by least squares over the points;
-# the rest, a field that does not change, is the law's ``offset`` at its points.
+# the residual, a constant field, is the law's ``offset`` at its points.
 
 
 Array = np.ndarray
@@ -111,31 +110,33 @@ SAME_POINT = 1e-5
 
 
 def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model, Array | None]:
-    """The model of what a known mean leaves, and that mean at the points that are seen, (M,).
+    """The model without its known mean, and that mean at the observed points, (M,).
 
     Args:
         model: what is assumed.
         observed: the data, at all points that the mean may be given at.
-        honoured: whether the engine asks for a mean of its own.
+        honoured: whether the engine supports a mean.
     """
     if model.known_mean is None:
         return model, None
-    given, seen = model.known_mean, observed.observed_points()
-    mean = (_labelled if isinstance(given, xr.DataArray) else _bare)(given, observed)
-    left = dataclasses.replace(model, mean="zero" if honoured else "auto")
-    if (np.isnan(mean) & seen).any():
-        raise _wrong("a mean at every point that is seen", "missing values", "fill them")
+    given, is_observed = model.known_mean, observed.observed_points()
+    mean = (_mean_from_labelled if isinstance(given, xr.DataArray) else _mean_from_array)(
+        given, observed
+    )
+    remaining_model = dataclasses.replace(model, mean="zero" if honoured else "auto")
+    if (np.isnan(mean) & is_observed).any():
+        raise _mean_error("a mean at every point that is seen", "missing values", "fill them")
     if np.isinf(mean).any():
-        raise _wrong("finite numbers", "infinite ones", "check the field")
-    return left, mean[seen]
+        raise _mean_error("finite numbers", "infinite ones", "check the field")
+    return remaining_model, mean[is_observed]
 
 
 def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
     """The law of the fields themselves; ``observed`` are those."""
     info: dict[str, Any] = {"mean": "known"}
     if isinstance(observed.values, np.ndarray) and law.info.get("log_likelihood_of"):
-        own = checksum(observed.fields, observed.reading)
-        info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": own}
+        fingerprint = checksum(observed.fields, observed.reading)
+        info["log_likelihood_of"] = {**law.info["log_likelihood_of"], "fingerprint": fingerprint}
     law = law.with_info(**info)
     if not isinstance(law.dynamics, Linear):
         return dataclasses.replace(law, offset=mean)
@@ -147,24 +148,24 @@ def with_known_mean(law: Law, mean: Array, observed: Observed) -> Law:
     return dataclasses.replace(law, parameters=table, dynamics=dynamics, offset=mean - phi @ m)
 
 
-def _labelled(given: xr.DataArray, observed: Observed) -> Array:
+def _mean_from_labelled(given: xr.DataArray, observed: Observed) -> Array:
     """A labelled mean at the points of the data."""
     domain = observed.domain
     for dim in ("time", "path"):
         if dim in given.dims:
             fix = f"mean.mean({dim!r}); for a mean that changes see sl.Preparation"
-            raise _wrong("one field, the same at all times", f"the dim {dim!r}", fix)
+            raise _mean_error("one field, the same at all times", f"the dim {dim!r}", fix)
     fields = domain.flatten(as_fields(given.expand_dims(time=[0.0]), dims=domain.dims))
     points = domain.places(fields).points
     if points.shape != observed.points.shape or not np.allclose(
         points, observed.points, rtol=0.0, atol=SAME_POINT * np.abs(observed.points).max()
     ):
         n, got = len(observed.points), f"{len(points)} other points"
-        raise _wrong(f"the {n} points of the data", got, "mean.interp_like(data)")
+        raise _mean_error(f"the {n} points of the data", got, "mean.interp_like(data)")
     return np.asarray(fields.values[0, 0], dtype=float)
 
 
-def _bare(given: Any, observed: Observed) -> Array:
+def _mean_from_array(given: Any, observed: Observed) -> Array:
     """The same of a mean without labels."""
     n, shape = len(observed.points), "no array of numbers"
     try:
@@ -174,15 +175,15 @@ def _bare(given: Any, observed: Observed) -> Array:
         mean = np.zeros(0)
     if mean.size != n or mean.ndim not in (1, len(observed.domain.dims)):
         fix = "pass mean='constant' to estimate it, or one number per point"
-        raise _wrong(f"'auto', 'zero', 'constant', or one number per point ({n})", shape, fix)
+        raise _mean_error(f"'auto', 'zero', 'constant', or one number per point ({n})", shape, fix)
     return mean.reshape(-1)
 
 
-def _wrong(expected: str, got: str, fix: str) -> DataError:
+def _mean_error(expected: str, got: str, fix: str) -> DataError:
     return DataError("mean", expected=expected, got=got, fix=fix)
 
 
-# ---------- The door: data in, law out
+# ---------- `fit`: data in, law out
 
 
 def fit(
@@ -233,28 +234,36 @@ def fit(
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
-    own = {name: words.pop(name) for name in WORDS if name in words}
-    bends = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
-    model = _model(model, ASSUMED | own if bends and model is None else own)
+    model_words = {name: words.pop(name) for name in WORDS if name in words}
+    is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    model = _model_from_words(
+        model, ASSUMED | model_words if is_semilinear and model is None else model_words
+    )
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
     run |= {"executor": executor, "progress": progress}
     executor = as_executor(executor)
-    wanted, model = model, dataclasses.replace(model, rest="white")  # a second stage, of any engine
+    # The memory of the residuals is a second stage, after any engine.
+    requested_model, model = model, dataclasses.replace(model, rest="white")
     engine.check(model, whole("bootstrap", bootstrap, 0))
     if model.value_noise is not None:
         _check_value_noise(engine, bootstrap)
-        data, adapter = _beside(data, model.value_noise, prepare, domain, adapter), {}
+        data, adapter = (
+            _data_with_value_noise(data, model.value_noise, prepare, domain, adapter),
+            {},
+        )
         model = dataclasses.replace(model, observation_noise="auto")
     _check_prepared(data, prepare, model)
-    entered = check_times(observe(data, domain, prepare, executor=executor, named=True, **adapter))
-    if not engine.accepts_lazy or entered.has_own_clocks:
-        entered = entered.in_memory()
-    model = with_forcing_on_clock(model, entered)
-    check_not_filled(entered)
+    full_record = check_times(
+        observe(data, domain, prepare, executor=executor, named=True, **adapter)
+    )
+    if not engine.accepts_lazy or full_record.has_own_clocks:
+        full_record = full_record.in_memory()
+    model = with_forcing_on_clock(model, full_record)
+    check_not_filled(full_record)
     with executor.guard():
-        model, mean = known_mean(model, entered, "mean" in engine.supports)
-        raw, model = entered.where_observed(), _where_observed(model, entered)
+        model, mean = known_mean(model, full_record, "mean" in engine.supports)
+        raw, model = full_record.where_observed(), _where_observed(model, full_record)
     observed = raw if mean is None else raw.less(mean)
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
@@ -264,20 +273,20 @@ def fit(
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    said = _collect_warnings(observed, bends or "mean" in law.parameters)
-    if said or notes:
-        law = law.with_info(warnings=[*said, *notes, *law.info.get("warnings", [])])
+    data_warnings = _collect_warnings(observed, is_semilinear or "mean" in law.parameters)
+    if data_warnings or notes:
+        law = law.with_info(warnings=[*data_warnings, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
-    law = with_residual(law, observed, wanted)
+    law = with_residual(law, observed, requested_model)
     law = law if mean is None else with_known_mean(law, mean, raw)
-    if entered.times.shape != raw.times.shape:  # it is the law at all times of the data
-        law = dataclasses.replace(law, times=np.unique(entered.times))
-    return _with_origin(law, observed)
+    if full_record.times.shape != raw.times.shape:  # it is the law at all times of the data
+        law = dataclasses.replace(law, times=np.unique(full_record.times))
+    return _with_clock_and_preparation(law, observed)
 
 
-def _beside(
+def _data_with_value_noise(
     data: Any, std: Any, prepare: Any, domain: AbstractDomain, adapter: dict[str, Any]
 ) -> Any:
     """Data with the standard deviations of their values; raw where they are prepared later."""
@@ -294,7 +303,7 @@ def _beside(
 
 
 def _check_value_noise(engine: Engine, bootstrap: int) -> None:
-    """Refuse what has no place for standard deviations of single values."""
+    """Raise an error where an engine does not support standard deviations of single values."""
     if engine.name != "exact":
         got, fix = f"engine {engine.name!r}", "pass engine='exact'"
     elif bootstrap:
@@ -306,13 +315,13 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
 
 
 def check_domain(domain: Any) -> None:
-    """Refuse what is no domain."""
+    """Raise a `DomainError` for anything but a domain."""
     if not isinstance(domain, AbstractDomain):
         expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
 
 
-def _model(model: Model | None, words: dict[str, Any]) -> Model:
+def _model_from_words(model: Model | None, words: dict[str, Any]) -> Model:
     """The model, or one of these words."""
     if model is None:
         return Model(**words)
@@ -324,7 +333,7 @@ def _model(model: Model | None, words: dict[str, Any]) -> Model:
 
 
 def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
-    """Refuse what is no preparation, and a forcing in other units than the prepared data."""
+    """Raise an error for a wrong preparation, or a forcing in other units than the data."""
     if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     ready = isinstance(data, Observed) and data.prepared is not None
@@ -334,38 +343,38 @@ def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
         raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
 
 
-def _where_observed(model: Model, entered: Observed) -> Model:
-    """The model with what it knows point by point, at the points that are seen."""
-    known = model.observation_noise
-    if np.ndim(known) != 1 or len(known) != len(entered.points):
+def _where_observed(model: Model, full_record: Observed) -> Model:
+    """The model with its noise of each point reduced to the observed points."""
+    noise_std = model.observation_noise
+    if np.ndim(noise_std) != 1 or len(noise_std) != len(full_record.points):
         return model
     return dataclasses.replace(
-        model, observation_noise=np.asarray(known)[entered.observed_points()]
+        model, observation_noise=np.asarray(noise_std)[full_record.observed_points()]
     )
 
 
 def _collect_warnings(observed: Observed, has_mean: bool) -> list[str]:
-    """What looks unintended in the data, where they are in memory.
+    """Warnings about unintended features of the data, where they are in memory.
 
-    A law that bends is about the field itself: its mean is no mistake.
+    A semilinear law describes the field itself: its mean is intended.
     """
     prepared = observed.prepared
-    known = [] if prepared is None else prepared.notes
+    notes = [] if prepared is None else prepared.notes
     if observed.is_lazy:
-        return known
+        return notes
     affine = prepared is not None and prepared.how.is_affine
-    return [*known, *hints(observed.fields, affine, has_mean, observed.reading)]
+    return [*notes, *hints(observed.fields, affine, has_mean, observed.reading)]
 
 
 def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
-    """Modes to report, with what is to be said about them."""
+    """Number of modes to report, with notes about it."""
     domain, notes = observed.domain, list[str]()
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, model.couples)
         notes.append(note)
     n = domain.check_modes(n_modes)
     _check_size(observed, n)
-    # These refuse structures that the modes cannot have.
+    # These raise an error for structures that the modes cannot have.
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
     if model.drift == "normal" and (enough := whole_pairs(domain, n)) > n:
@@ -375,8 +384,8 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
 
 def _check_size(observed: Observed, n_modes: int) -> None:
     n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
-    # Points where every mode vanishes, such as Dirichlet ends, tell nothing.
-    n = _rank(observed.basis(min(n_modes, n_points)))
+    # Points where every mode vanishes, such as Dirichlet ends, carry no information.
+    n = _basis_rank(observed.basis(min(n_modes, n_points)))
     if n_modes > n:
         expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
@@ -388,8 +397,8 @@ def _check_size(observed: Observed, n_modes: int) -> None:
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
 
 
-def _rank(basis: np.ndarray) -> int:
-    """Rank of modes at points; a Gram matrix near the identity says at once that it is full."""
+def _basis_rank(basis: np.ndarray) -> int:
+    """Rank of the modes at the points; full at once where the Gram matrix is near the identity."""
     gram = basis.T @ basis
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     off = np.abs(gram / np.outer(scale, scale) - np.eye(len(gram)))
@@ -398,8 +407,8 @@ def _rank(basis: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(basis))
 
 
-def _with_origin(law: Law, observed: Observed) -> Law:
-    """Law that knows from which date its times count, and what was done to its data."""
+def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
+    """Law with the origin of its clock and the preparation of its data."""
     attrs, prepared = observed.fields[observed.clock].attrs, observed.prepared
     clock = {k: str(attrs[k]) for k in ("units", "calendar") if k in attrs}
     law = law.with_info(labels=labels_of(observed.fields), **({"time": clock} if clock else {}))
@@ -412,10 +421,10 @@ def _with_origin(law: Law, observed: Observed) -> Law:
     return dataclasses.replace(law, preparation=prepared)
 
 
-# ---------- A law of old and new paths together, without the old data
+# ---------- `update`: the law of old and new paths, without the old data
 
 
-TOGETHER = "fit old and new data together"
+FIT_TOGETHER = "fit old and new data together"
 
 
 def update(
@@ -449,14 +458,14 @@ def update(
     if law.statistics is None:
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"
-        raise InputError("law", expected=expected, got=got, fix=TOGETHER)
-    raw, known = observe(data, law.domain, law.preparation, **adapter), law.known_mean
-    observed = raw if known is None else raw.less(known)
+        raise InputError("law", expected=expected, got=got, fix=FIT_TOGETHER)
+    raw, fixed_mean = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    observed = raw if fixed_mean is None else raw.less(fixed_mean)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)
     if new is None:
         expected, got = "complete fields on one clock", "missing values or own times"
-        raise DataError("data", expected=expected, got=got, fix=TOGETHER)
+        raise DataError("data", expected=expected, got=got, fix=FIT_TOGETHER)
     model = Model(
         drift=law.info["drift"],
         noise=law.info["noise"],
@@ -472,7 +481,7 @@ def update(
         fit = fit_statistics(both, law.domain, model)
     level = float(law.parameters.attrs["interval_level"])
     total = assemble(fit, observed, model, level)
-    total = total if known is None else with_known_mean(total, known, raw)
+    total = total if fixed_mean is None else with_known_mean(total, fixed_mean, raw)
     kept = {key: law.info[key] for key in ("time", "preparation") if key in law.info}
     # The fingerprint of the new data alone would name other numbers.
     of = {**total.info["log_likelihood_of"], "fingerprint": ""}

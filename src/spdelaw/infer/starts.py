@@ -28,40 +28,39 @@ if TYPE_CHECKING:
     from spdelaw.infer.engines.filter_route import FilterObjective
 
 
-# ---------- Starts of spectra where moments of the coefficients mislead
+# ---------- Starts of spectra where moments mislead
 
 
 Array = np.ndarray
 
-#: Decay within a step, and standard error of a logarithm, that mark a mode as run away.
+#: Decay within a step, and standard error of a logarithm, above which a mode has diverged.
 RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
-#: Decay rates that a tied drift is tried at before it is maximised.
+#: Number of decay rates tried as starts of a smooth spectrum.
 SMOOTH_STARTS = 4
-#: Shares of the mean square that are tried as noise where rows do not determine the modes, and the
-#: share of hardly any.
-NOISE_SHARES, QUIET = (0.5, 0.1, 0.01), (1e-6,)
+#: Noise shares of the mean square tried where rows do not determine the modes; a negligible one.
+NOISE_SHARES, LOW_NOISE_SHARES = (0.5, 0.1, 0.01), (1e-6,)
 
 
 def smooth_starts(problem: FilterObjective) -> Iterator[Array]:
     """Starts that share the energy of the data among the modes, slow to fast, and noise.
 
-    Scattered points that barely tell the modes apart give least-squares coefficients, and so
-    moment estimates, that are noise: from there a formula runs off to ``nu = 0`` and stays, and
-    single modes run off to white noise.
+    Scattered points that barely separate the modes give least-squares coefficients, and so moment
+    estimates, that are noise: from there a formula diverges to ``nu = 0`` and stays, and single
+    modes diverge to white noise.
     """
     is_tied = isinstance(problem.parametrisation.parts["drift"], OperatorTied)
     if _is_scattered(problem) or is_tied:
-        yield from _smooth(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
+        yield from _shared_energy_starts(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
 
 
 def low_noise_starts(problem: FilterObjective) -> Iterator[Array]:
-    """The same with hardly any noise.
+    """Starts of `smooth_starts` with negligible noise.
 
     Such a start is low, but where there is little noise a search from it finds the maximum; from
     more noise, modes that have to explain it become white noise themselves and stay there.
     """
     if _is_scattered(problem) and _has_noise(problem):
-        yield from _smooth(problem, QUIET)
+        yield from _shared_energy_starts(problem, LOW_NOISE_SHARES)
 
 
 def _is_scattered(problem: FilterObjective) -> bool:
@@ -72,7 +71,7 @@ def _has_noise(problem: FilterObjective) -> bool:
     return "observation" in problem.parametrisation.parts and not problem.design.rows_determine
 
 
-def _smooth(problem: FilterObjective, shares: tuple[float, ...]) -> Iterator[Array]:
+def _shared_energy_starts(problem: FilterObjective, shares: tuple[float, ...]) -> Iterator[Array]:
     parts, slices = problem.parametrisation.parts, problem.parametrisation.slices
     drift, noise, design = parts["drift"], parts["noise"], problem.design
     mu, n = np.asarray(design.mu), np.arange(1, len(design.mu) + 1)
@@ -92,23 +91,23 @@ def _smooth(problem: FilterObjective, shares: tuple[float, ...]) -> Iterator[Arr
             yield start
 
 
-def second_start(problem: FilterObjective, found: Estimate) -> Array | None:
-    """A start in which modes that ran off to white noise follow the others' formulas.
+def second_start(problem: FilterObjective, estimate: Estimate) -> Array | None:
+    """A start in which modes that diverged to white noise follow the formulas of the others.
 
     For a mode much faster than a step the likelihood is flat: a maximiser that gets there
     stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
     """
-    if not found.state_space.is_diagonal:
+    if not estimate.state_space.is_diagonal:
         return None
-    parts, slices = found.parametrisation.parts, found.parametrisation.slices
-    dynamics = found.state_space.linear
+    parts, slices = estimate.parametrisation.parts, estimate.parametrisation.slices
+    dynamics = estimate.state_space.linear
     n = dynamics.n_modes - problem.design.n_nuisance
     lost = dynamics.drift[:n] * problem.observed.step > RUNAWAY_DECAY
     if parts["drift"].names[0].startswith("eigenvalue["):
-        lost |= found.errors("drift")[:n] > RUNAWAY_ERROR
+        lost |= estimate.errors("drift")[:n] > RUNAWAY_ERROR
     if not lost.any() or (~lost).sum() < 2:
         return None
-    index, start = np.log(np.arange(1, n + 1)), found.full.copy()
+    index, start = np.log(np.arange(1, n + 1)), estimate.full.copy()
     for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
         line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
         smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
@@ -116,7 +115,7 @@ def second_start(problem: FilterObjective, found: Estimate) -> Array | None:
     return start
 
 
-# ---------- Several starts, and the highest maximum that they lead to
+# ---------- The highest maximum of several starts
 #
 # Where rows do not determine all modes, or noise is strong, moments of least-squares coefficients
 # are noise themselves, and a likelihood has lower maxima beside the highest. So a search starts
@@ -128,74 +127,77 @@ def second_start(problem: FilterObjective, found: Estimate) -> Array | None:
 # expectation-maximisation with one draw in place of the expectation.
 
 
-#: Modes from which on a formula has fewer numbers than they have.
+#: Number of modes from which a formula has fewer parameters than free modes have.
 FORMULA_MODES = 3
 #: Rounds of drawn states, and the seed of the draws.
 DRAWN_ROUNDS, DRAWN_SEED = 4, 0
 #: Working variances, relative to the last, that a search without noise goes through.
-NOISIER = (1e8, 1e5, 1e2)
+ANNEALING_FACTORS = (1e8, 1e5, 1e2)
 #: Share of the mean square that is as good as no noise.
-HARDLY_ANY = 1e-8
-#: What a start may meet that leads nowhere.
-NOWHERE = (ConvergenceError, ArithmeticError, ValueError)
+NEGLIGIBLE_NOISE_SHARE = 1e-8
+#: Errors of a start that has no maximum.
+START_ERRORS = (ConvergenceError, ArithmeticError, ValueError)
 
 
 def highest(problem: FilterObjective) -> Estimate:
     """The highest of the maxima that the starts lead to."""
-    first = _usable(problem, [problem.start])
-    cheap = _usable(problem, smooth_starts(problem))
-    single = _usable(problem, single_starts(problem))
+    first = _usable_posteriors(problem, [problem.start])
+    cheap = _usable_posteriors(problem, smooth_starts(problem))
+    single = _usable_posteriors(problem, single_starts(problem))
     coupled = [*first, *single] if single or not problem.is_diagonal else []
-    drawn = [one for start in coupled for one in _drawn(problem, start)]
-    tried = ([*first, *cheap, *single, *drawn], _usable(problem, low_noise_starts(problem)))
+    drawn = [one for start in coupled for one in _drawn_state_posteriors(problem, start)]
+    tried = (
+        [*first, *cheap, *single, *drawn],
+        _usable_posteriors(problem, low_noise_starts(problem)),
+    )
     posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
     if not posteriors:
-        return estimate(problem.posterior(), polish=problem.polish)  # which says what is wrong
-    posteriors += _usable(problem, formula_starts(problem))
-    posteriors += _usable(problem, annealed_starts(problem, posteriors[0]))
-    found = _highest(posteriors, problem.polish)
-    for quiet in _usable(problem, without_noise(problem)):
-        if quiet.start_value() > found.optimum.value:  # what was found was no maximum
-            found = _highest([quiet], problem.polish, found)
-    again = second_start(problem, found) if problem.polish else None
+        return estimate(problem.posterior(), polish=problem.polish)  # raises the error
+    posteriors += _usable_posteriors(problem, formula_starts(problem))
+    posteriors += _usable_posteriors(problem, annealed_starts(problem, posteriors[0]))
+    best = _highest_estimate(posteriors, problem.polish)
+    for noise_free in _usable_posteriors(problem, without_noise(problem)):
+        if noise_free.start_value() > best.optimum.value:  # the best so far was no maximum
+            best = _highest_estimate([noise_free], problem.polish, best)
+    again = second_start(problem, best) if problem.polish else None
     if again is None:
-        return found
-    return _highest([problem.posterior(again)], problem.polish, found)
+        return best
+    return _highest_estimate([problem.posterior(again)], problem.polish, best)
 
 
-def _usable(problem: FilterObjective, starts: Iterable[Array]) -> list[LogPosterior]:
+def _usable_posteriors(problem: FilterObjective, starts: Iterable[Array]) -> list[LogPosterior]:
     """Starts that have a likelihood."""
-    found = []
+    posteriors = []
     for start in starts:
         try:
-            found.append(problem.posterior(start))
-        except NOWHERE:
+            posteriors.append(problem.posterior(start))
+        except START_ERRORS:
             continue
-    return found
+    return posteriors
 
 
-def _highest(posteriors: list[LogPosterior], polish: bool, *known: Estimate) -> Estimate:
-    """The highest of their maxima; a start that leads nowhere counts only if all do.
+def _highest_estimate(posteriors: list[LogPosterior], polish: bool, *earlier: Estimate) -> Estimate:
+    """The highest of their maxima; an error of a start is raised only if all fail.
 
-    Where there are several, only what is highest after a search is polished, the next ones where a
-    likelihood rises without end: its height says nothing.
+    Of several estimates only the highest after a search is polished, the next ones only where its
+    likelihood rises without bound, so that its value means nothing.
     """
     quick = polish and len(posteriors) > 1
-    found, wrong = [], None
+    estimates, wrong = [], None
     for posterior in posteriors:
         try:
-            found.append(estimate(posterior, polish=polish and not quick))
+            estimates.append(estimate(posterior, polish=polish and not quick))
         except ConvergenceError as error:
             wrong = error
     if quick:
-        found = _polished(found)
-    found += known
-    if not found and wrong is not None:
+        estimates = _polished_estimates(estimates)
+    estimates += earlier
+    if not estimates and wrong is not None:
         raise wrong
-    return max(found, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
+    return max(estimates, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
 
 
-def _polished(rough: list[Estimate]) -> list[Estimate]:
+def _polished_estimates(rough: list[Estimate]) -> list[Estimate]:
     """Estimates with curvature, from the highest on down to the first maximum."""
     out: list[Estimate] = []
     for one in sorted(rough, key=lambda one: -one.log_likelihood):
@@ -215,43 +217,45 @@ def formula_starts(problem: FilterObjective) -> Iterator[Array]:
     free = problem.is_diagonal and not isinstance(parts["drift"], OperatorTied)
     if not free or design.rows_determine or len(design.mu) < FORMULA_MODES:
         return
-    yield from _from_simpler(
+    yield from _simpler_model_start(
         problem, drift=OperatorTied(tuple(design.mu)), noise=PowerTied(len(design.mu))
     )
 
 
 def annealed_starts(problem: FilterObjective, first: LogPosterior) -> Iterator[Array]:
-    """Where values without noise do not determine the modes: from a search with noise, and less.
+    """A start from searches with less and less noise, where values do not determine the modes.
 
     A row that fixes some combinations of the modes to ten digits makes the likelihood a ridge that
     no search climbs from afar.
     """
-    known, r = problem.parametrisation, problem.parametrisation.observation_variance
-    held = "observation" in known.parts or bool(problem.design.known)
+    parametrisation, r = problem.parametrisation, problem.parametrisation.observation_variance
+    held = "observation" in parametrisation.parts or bool(problem.design.known)
     if held or problem.design.rows_determine:
         return
     start = first.base
-    for factor in NOISIER:
-        own = dataclasses.replace(known, observation_variance=factor * r)
-        warmer = dataclasses.replace(problem, parametrisation=own, polish=False)
+    for factor in ANNEALING_FACTORS:
+        noisier = dataclasses.replace(parametrisation, observation_variance=factor * r)
+        warmer = dataclasses.replace(problem, parametrisation=noisier, polish=False)
         try:
             start = estimate(warmer.posterior(start), polish=False).full
-        except NOWHERE:
+        except START_ERRORS:
             continue
     yield start
 
 
 def without_noise(problem: FilterObjective) -> Iterator[Array]:
-    """The best law of coefficients that are known, and hardly any noise.
+    """The best law of known coefficients, with negligible noise.
 
-    With equal steps and complete rows that is the maximum of the law without noise itself, beside
-    which there may be a lower one with noise.
+    With equal steps and complete rows that is the maximum of the law without noise; a lower one
+    with noise may exist too.
     """
     parts = problem.parametrisation.parts
     if "observation" in parts and problem.design.rows_determine:
-        plain = from_coefficients(problem.collapsed, HARDLY_ANY * problem.mean_square)
-        own = problem.start.copy()
-        yield _with_pairs(problem, problem.collapsed, plain, own, ("drift", "noise", "observation"))
+        plain = from_coefficients(problem.collapsed, NEGLIGIBLE_NOISE_SHARE * problem.mean_square)
+        start = problem.start.copy()
+        yield _with_lag_covariances(
+            problem, problem.collapsed, plain, start, ("drift", "noise", "observation")
+        )
 
 
 def single_starts(problem: FilterObjective) -> Iterator[Array]:
@@ -262,13 +266,15 @@ def single_starts(problem: FilterObjective) -> Iterator[Array]:
     parts = problem.parametrisation.parts
     simple: dict[str, AbstractCoordinates] = {}
     for name, what in (("drift", "eigenvalue"), ("noise", "noise_variance")):
-        own, simple[name] = parts[name], Single(what, n - extra)
-        if isinstance(own, WithNuisance):
-            simple[name] = WithNuisance(simple[name], own.nuisance, n - extra)
-    yield from _from_simpler(problem, **simple)
+        coordinates, simple[name] = parts[name], Single(what, n - extra)
+        if isinstance(coordinates, WithNuisance):
+            simple[name] = WithNuisance(simple[name], coordinates.nuisance, n - extra)
+    yield from _simpler_model_start(problem, **simple)
 
 
-def _from_simpler(problem: FilterObjective, **simple: AbstractCoordinates) -> Iterator[Array]:
+def _simpler_model_start(
+    problem: FilterObjective, **simple: AbstractCoordinates
+) -> Iterator[Array]:
     """The maximum of a simpler model of the same data as a point of this one."""
     parts, moments = problem.parametrisation.parts, problem.moments
     if "initial_variance" in parts:
@@ -284,54 +290,56 @@ def _from_simpler(problem: FilterObjective, **simple: AbstractCoordinates) -> It
         problem, parametrisation=few, model=model, moments=moments, polish=False
     )
     try:
-        found = highest(quick)
-    except NOWHERE:
+        simple_estimate = highest(quick)
+    except START_ERRORS:
         return
-    linear, initial = found.state_space.linear, found.state_space.initial
+    linear, initial = simple_estimate.state_space.linear, simple_estimate.state_space.initial
     near = {"drift": linear.drift, "noise": linear.noise, "initial_variance": initial.covariance}
     yield np.concatenate(
         [
-            part.start(near[name]) if name in near else found.full[few.slices[name]]
-            for name, part in parts.items()
+            coordinates.start(near[name])
+            if name in near
+            else simple_estimate.full[few.slices[name]]
+            for name, coordinates in parts.items()
         ]
     )
 
 
-def _drawn(problem: FilterObjective, start: LogPosterior) -> list[LogPosterior]:
-    """Laws of states that are drawn given the data, each under the law before it."""
-    generator, found = np.random.default_rng(DRAWN_SEED), [start]
+def _drawn_state_posteriors(problem: FilterObjective, start: LogPosterior) -> list[LogPosterior]:
+    """Posteriors around laws of states drawn given the data, each under the law before it."""
+    generator, posteriors = np.random.default_rng(DRAWN_SEED), [start]
     try:
         for _ in range(DRAWN_ROUNDS):
-            full = found[-1].base
+            full = posteriors[-1].base
             space, seed = problem.parametrisation.state_space(full), generator.integers(2**31)
-            data = problem.collapsed.changed(_with_draw, space, int(seed))
+            data = problem.collapsed.changed(_drawn_block, space, int(seed))
             plain = from_coefficients(data, 0.0)
-            full = _with_pairs(problem, data, plain, full, ("drift", "noise"))
-            found.append(problem.posterior(full))
-    except NOWHERE:
+            full = _with_lag_covariances(problem, data, plain, full, ("drift", "noise"))
+            posteriors.append(problem.posterior(full))
+    except START_ERRORS:
         pass
-    return found[1:]
+    return posteriors[1:]
 
 
-def _with_pairs(
+def _with_lag_covariances(
     problem: FilterObjective,
     data: Collapsed,
     plain: MomentEstimates,
     full: Array,
     which: tuple[str, ...],
 ) -> Array:
-    """Full vector with some parts of the lag covariances of known coefficients."""
-    parts, model = problem.parametrisation, problem.model
+    """Full vector with some parts replaced by those of the lag covariances of ``data``."""
+    parametrisation, model = problem.parametrisation, problem.model
     plain = plain._replace(error=np.zeros(data.n_modes))
     apart = problem.is_diagonal
     moments = from_coefficient_pairs(data, plain, model.couples_drift or apart, apart=apart)
-    near, out = starting_vector(parts, moments), full.copy()
+    near, out = starting_vector(parametrisation, moments), full.copy()
     for part in which:
-        out[parts.slices[part]] = near[parts.slices[part]]
+        out[parametrisation.slices[part]] = near[parametrisation.slices[part]]
     return out
 
 
-def _with_draw(block: Block, space: StateSpace, seed: int) -> Block:
+def _drawn_block(block: Block, space: StateSpace, seed: int) -> Block:
     """A block whose estimates are one draw of the states, every row of which determines them."""
     drawn = sample_states(block, space, 1, PathNormals(seed, block.paths))[0]
     ones = np.ones((*block.gram.shape[:2], 1))
